@@ -1,0 +1,118 @@
+//! A script's answer, read from the reply. The list's order stands in `lua/README.md`.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::reply::{Reply, Scalar};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Entered,
+    Again,
+    Converted,
+    Waiting,
+    Busy,
+    Renewed,
+    Released,
+    Left,
+    Gone,
+    Taken,
+    Conflict,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    /// The fence, or the position in the queue.
+    pub(crate) value: u64,
+    /// How many fences are reserved, the first included.
+    pub(crate) block: u64,
+    /// The server's time in µs.
+    pub(crate) server: u64,
+    /// What the server keeps of the lease, or of the holder's if it is somebody else's.
+    pub(crate) left: Option<Duration>,
+    /// The queue's length, where the script sees it.
+    pub(crate) waiting: Option<u64>,
+    /// Whether a client of another library holds the lock.
+    pub(crate) foreign: bool,
+}
+
+impl Answer {
+    /// Reads a reply, or says what is wrong with it.
+    pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
+        let unreadable = || format!("expected a status and six numbers, got {reply:?}");
+        let Reply::List(list) = reply else { return Err(unreadable()) };
+        let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return Err(unreadable()) };
+        let number = |scalar: &Scalar| integer(scalar).ok_or_else(unreadable);
+        let count = |scalar: &Scalar| Ok::<_, String>(u64::try_from(number(scalar)?).ok());
+        Ok(Self {
+            status: Self::status(status).ok_or_else(unreadable)?,
+            value: count(value)?.ok_or_else(unreadable)?,
+            block: count(block)?.ok_or_else(unreadable)?,
+            server: count(server)?.ok_or_else(unreadable)?,
+            left: count(ms)?.map(Duration::from_millis),
+            waiting: count(waiting)?,
+            foreign: number(foreign)? == 1,
+        })
+    }
+
+    fn status(scalar: &Scalar) -> Option<Status> {
+        let Scalar::Text(text) = scalar else { return None };
+        Some(match text.as_slice() {
+            b"entered" => Status::Entered,
+            b"again" => Status::Again,
+            b"converted" => Status::Converted,
+            b"waiting" => Status::Waiting,
+            b"busy" => Status::Busy,
+            b"renewed" => Status::Renewed,
+            b"released" => Status::Released,
+            b"left" => Status::Left,
+            b"gone" => Status::Gone,
+            b"taken" => Status::Taken,
+            b"conflict" => Status::Conflict,
+            _ => return None,
+        })
+    }
+}
+
+/// An integer, however the server or the client library spelled it.
+pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {
+    match scalar {
+        Scalar::Int(number) => Some(*number),
+        Scalar::Text(text) => core::str::from_utf8(text).ok()?.parse().ok(),
+        Scalar::Nil => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn list(status: &str) -> alloc::vec::Vec<Scalar> {
+        let mut list = vec![Scalar::Text(status.into())];
+        list.extend([7, 3, 1_000_000, 250, 2, 0].map(Scalar::Int));
+        list
+    }
+
+    #[test]
+    fn a_well_formed_answer_is_read() {
+        let answer = Answer::read(&Reply::List(list("entered"))).unwrap();
+        assert_eq!((answer.status, answer.value, answer.block), (Status::Entered, 7, 3));
+        assert_eq!((answer.left, answer.waiting), (Some(Duration::from_millis(250)), Some(2)));
+    }
+
+    #[test]
+    fn anything_else_is_refused_without_a_panic() {
+        assert!(Answer::read(&Reply::One(Scalar::Nil)).is_err());
+        assert!(Answer::read(&Reply::List(vec![])).is_err());
+        assert!(Answer::read(&Reply::List(list("hello"))).is_err());
+        let mut short = list("busy");
+        short.pop();
+        assert!(Answer::read(&Reply::List(short)).is_err());
+        let mut negative = list("busy");
+        negative[3] = Scalar::Int(-1);
+        assert!(Answer::read(&Reply::List(negative)).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! Asking the server for a name: first try, heartbeat, help and resend are one command.
+
+use alloc::format;
+use core::time::Duration;
+
+use crate::answer::{Answer, Status};
+use crate::calls::{Call, Purpose};
+use crate::context::Context;
+use crate::error::Error;
+use crate::lease::covering;
+use crate::mutant::Mutant;
+use crate::request::{Base, Request};
+use crate::resource::Resource;
+use crate::script::{Acquire, Form, How};
+use crate::tenure::Validity;
+use crate::time::Instant;
+use crate::token::Token;
+use crate::trouble::{Failed, Trouble};
+
+/// The least time between two asks for a lock that is about to be free.
+const SOON: Duration = Duration::from_millis(5);
+/// The first wait of a poll, doubled up to a heartbeat's.
+const POLL: Duration = Duration::from_millis(50);
+/// The longest wait of a poll beside clients of other libraries.
+const MIXED_POLL: Duration = Duration::from_millis(250);
+
+impl Resource {
+    /// Makes sure that a request is on its way for the first local caller.
+    pub(crate) fn ask(&mut self, cx: &mut Context) {
+        let Some((_, head)) = self.head(cx) else { return };
+        let waits = self.queue.len() > self.queue.tries();
+        match &mut self.request {
+            Some(request) if request.waits || !waits => return,
+            Some(request) => request.waits = true,
+            None => {
+                let mut request = Request::new(cx.new_token(), head.mode);
+                request.waits = waits;
+                self.request = Some(request);
+            }
+        }
+        self.send_acquire(cx, Form::Digest);
+    }
+
+    /// Joins the server's queue behind the token that is held here: it can't serve the next caller.
+    pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
+        if !cx.config.mixed_fleet && !cx.has(Mutant::StrandedCaller) {
+            self.ask(cx);
+        }
+    }
+
+    /// Asks after a token was given back. In a mixed fleet the others get their chance to poll first.
+    pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
+        if !cx.config.mixed_fleet || self.request.is_some() {
+            return self.ask(cx);
+        }
+        let wait = cx.random.jitter(MIXED_POLL);
+        self.ask_after(cx, wait);
+    }
+
+    /// Asks with a new token, but not at once.
+    pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
+        let Some((_, head)) = self.head(cx) else { return };
+        let mut request = Request::new(cx.new_token(), head.mode);
+        request.waits = self.queue.len() > self.queue.tries();
+        request.send_by(cx, self.id, cx.now + wait);
+        self.request = Some(request);
+    }
+
+    pub(crate) fn send_acquire(&mut self, cx: &mut Context, form: Form) {
+        let Some((_, head)) = self.head(cx) else { return };
+        let callers = self.queue.len();
+        let Some(request) = &mut self.request else { return };
+        let may_join = request.waits && !cx.config.mixed_fleet;
+        if may_join {
+            cx.want_subscription();
+        }
+        let joins = may_join && (cx.subscription.is_settled() || cx.has(Mutant::JoinBeforeSubscribed));
+        let block = if joins || callers > 1 { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
+        let what = Acquire {
+            token: request.token,
+            mode: request.mode,
+            ttl: head.max_hold.map_or(head.ttl, |most| head.ttl.min(covering(most))),
+            how: if joins { How::Wait } else { How::Try },
+            block,
+        };
+        request.joined |= joins;
+        request.first_sent.get_or_insert(cx.now);
+        request.strays.sent();
+        request.clear_timer(cx, self.id);
+        if !cx.has(Mutant::NoHeartbeats) {
+            request.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
+        }
+        let purpose = Purpose::Acquire { resource: self.id, token: request.token };
+        let command = cx.acquire_command(form, &self.name, &what);
+        cx.send(purpose, command);
+    }
+
+    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+        if let Some(request) = self.request.as_mut().filter(|request| request.token == token) {
+            request.strays.ended(false);
+            let recovered = request.trouble.take().is_some();
+            if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
+                request.attempts = 0;
+            }
+            return self.request_answered(cx, call.sent, answer);
+        }
+        let id = self.id;
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else { return };
+        tenure.strays.ended(false);
+        // A convert that is out may have overtaken it, and buried this token.
+        if tenure.converting.is_some() && !cx.has(Mutant::RenewWhileConverting) {
+            return;
+        }
+        if answer.server <= tenure.server {
+            if matches!(answer.status, Status::Again | Status::Entered) {
+                tenure.heard(cx, id, answer.waiting);
+            }
+            return;
+        }
+        match answer.status {
+            Status::Again => {
+                tenure.server = answer.server;
+                tenure.fences.add(answer.value, answer.block);
+                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                tenure.extend(cx, id, validity);
+                tenure.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
+            }
+            Status::Entered if cx.has(Mutant::EnteredIsAgain) => {
+                tenure.server = answer.server;
+                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                tenure.extend(cx, id, validity);
+            }
+            // It took or wants the lock anew: in between it was not ours.
+            _ => self.lose_tenure(cx, crate::LossReason::Gone, true),
+        }
+    }
+
+    fn request_answered(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
+        match answer.status {
+            Status::Entered | Status::Again => {
+                let validity = Validity::new(cx, sent, answer.left.unwrap_or_default());
+                self.granted(cx, validity, answer);
+            }
+            Status::Waiting | Status::Busy => {
+                self.still_busy(cx, sent, answer);
+                self.settle(cx, None);
+            }
+            status => {
+                let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
+                self.refuse_all(cx, &error);
+            }
+        }
+    }
+
+    /// Somebody else has it: learn what the answer tells, and set the next ask.
+    fn still_busy(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
+        let id = self.id;
+        let Some(request) = &mut self.request else { return };
+        if request.base.is_none_or(|base| base.server < answer.server) {
+            request.base = Some(Base { sent, server: answer.server });
+            request.holder_ends = answer.left.map(|left| cx.now + left);
+        }
+        if cx.config.mixed_fleet {
+            let wait = cx.random.jitter(MIXED_POLL);
+            request.clear_timer(cx, id);
+            return request.send_by(cx, id, cx.now + wait);
+        }
+        if request.waits && !request.joined {
+            // It was a try, because nobody waited yet or the subscription was not there.
+            if cx.subscription.is_settled() {
+                self.send_acquire(cx, Form::Digest);
+            }
+            return;
+        }
+        let is_head = answer.status == Status::Waiting && answer.value == 1;
+        if !is_head {
+            return;
+        }
+        if answer.foreign || cx.subscription.is_polling() {
+            let wait = POLL.saturating_mul(1 << request.attempts.min(10)).min(cx.config.claim_window / 3);
+            request.attempts = request.attempts.saturating_add(1);
+            let wait = cx.random.jitter(wait);
+            request.send_by(cx, id, cx.now + wait);
+        }
+        if let Some(left) = answer.left.filter(|_| !cx.has(Mutant::HolderDeathIgnored)) {
+            let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
+            request.send_by(cx, id, cx.now + free);
+        }
+    }
+
+    pub(crate) fn acquire_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
+        let id = self.id;
+        let maybe_applied = failed.maybe_applied;
+        if let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) {
+            tenure.strays.ended(maybe_applied);
+            return;
+        }
+        let Some(request) = self.request.as_mut().filter(|request| request.token == token) else { return };
+        request.strays.ended(maybe_applied);
+        match failed.trouble {
+            Trouble::NoScript => self.send_acquire(cx, Form::Source),
+            Trouble::Retry(failure) => {
+                let most = cx.config.claim_window / 3;
+                let wait = cx.backoff(request.attempts, most);
+                request.attempts = request.attempts.saturating_add(1);
+                request.trouble = Some(failure);
+                if !cx.has(Mutant::NoResend) {
+                    request.send_by(cx, id, cx.now + wait);
+                }
+            }
+            Trouble::Fatal(error) => self.refuse_all(cx, &error),
+        }
+    }
+
+    /// The server refuses this name: every local caller is told why.
+    pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
+        while let Some((op, _)) = self.head(cx) {
+            self.end_caller(cx, op, error.clone());
+        }
+        self.settle(cx, None);
+    }
+
+    /// The timer of the request.
+    pub(crate) fn heartbeat_due(&mut self, cx: &mut Context) {
+        let Some(request) = &mut self.request else { return };
+        // Not due yet if the subscription has changed: it must not go off as well.
+        request.clear_timer(cx, self.id);
+        self.send_acquire(cx, Form::Digest);
+    }
+}

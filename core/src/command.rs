@@ -1,0 +1,64 @@
+//! A command on its way to a server.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One command: its words in order, the name first. Held in one buffer, so a driver can copy it out cheaply.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Command {
+    buffer: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Command {
+    pub(crate) fn with_capacity(bytes: usize, words: usize) -> Self {
+        Self { buffer: Vec::with_capacity(bytes), ends: Vec::with_capacity(words) }
+    }
+
+    pub(crate) fn push(&mut self, word: &[u8]) {
+        self.buffer.extend_from_slice(word);
+        self.end_word();
+    }
+
+    pub(crate) fn push_display(&mut self, word: impl fmt::Display) {
+        use core::fmt::Write;
+        struct Bytes<'a>(&'a mut Vec<u8>);
+        impl Write for Bytes<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        let _ = write!(Bytes(&mut self.buffer), "{word}");
+        self.end_word();
+    }
+
+    fn end_word(&mut self) {
+        self.ends.push(u32::try_from(self.buffer.len()).unwrap_or(u32::MAX));
+    }
+
+    /// The words in order: `EVALSHA`, the digest, the number of keys, the keys, the arguments.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
+        (0..self.ends.len()).map(|index| {
+            let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
+            let end = self.ends.get(index).map_or(start, |end| *end as usize);
+            self.buffer.get(start..end).unwrap_or_default()
+        })
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, word) in self.words().enumerate() {
+            if index > 0 {
+                f.write_str(" ")?;
+            }
+            match core::str::from_utf8(word) {
+                Ok(text) if text.len() > 100 => f.write_str("<script>")?,
+                Ok(text) => f.write_str(text)?,
+                Err(_) => f.write_str("<bytes>")?,
+            }
+        }
+        Ok(())
+    }
+}

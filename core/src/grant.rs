@@ -1,0 +1,176 @@
+//! Becoming the holder: by an answer, or by a message that another client's script published.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::answer::Answer;
+use crate::context::Context;
+use crate::error::LossReason;
+use crate::fences::Fences;
+use crate::message::Granted;
+use crate::mutant::Mutant;
+use crate::options::Mode;
+use crate::releases::Parting;
+use crate::reply::Failure;
+use crate::request::{Base, Request};
+use crate::resource::Resource;
+use crate::tenure::{Refill, Tenure, TenureTimers, Validity};
+use crate::time::Instant;
+
+impl Resource {
+    /// The waiting token holds, by an answer.
+    pub(crate) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
+        if self.waits_for_convert(cx) {
+            return;
+        }
+        let fences = Fences::new(answer.value, answer.block);
+        self.begin_tenure(cx, validity, answer.server, fences, answer.waiting);
+    }
+
+    /// A token of ours was granted, says a message. It may be late, doubled, or for a token that was given up.
+    pub(crate) fn grant_received(&mut self, cx: &mut Context, grant: &Granted<'_>) {
+        let asks = self.request.as_ref().is_some_and(|request| request.token == grant.token);
+        if asks && self.waits_for_convert(cx) {
+            return;
+        }
+        if let Some(request) = self.request.as_mut().filter(|_| asks) {
+            let Some(since) = granted_since(cx, request, grant) else { return };
+            let ttl = if cx.has(Mutant::GrantAssumesTtl) { Duration::from_secs(30) } else { grant.ttl };
+            let mut validity = Validity::new(cx, since, ttl);
+            validity.answered = None;
+            if validity.until <= cx.now {
+                // Too old to be sure of: ask.
+                return request.send_by(cx, self.id, cx.now);
+            }
+            let fences = Fences::new(grant.fence, grant.block);
+            return self.begin_tenure(cx, validity, grant.server, fences, Some(grant.waiting));
+        }
+        let id = self.id;
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == grant.token) else { return };
+        if grant.server > tenure.server {
+            // The server granted it anew: in between it was not ours.
+            return self.lose_tenure(cx, LossReason::Gone, true);
+        }
+        // An answer was faster, but this may be the first word of others that wait.
+        tenure.heard(cx, id, Some(grant.waiting));
+        self.settle(cx, None);
+    }
+
+    /// A reader's grant beside an unanswered convert: the convert itself may have let it in. The token keeps its grant
+    /// on the server, and is asked for again once it is known what became of the lease that is held.
+    fn waits_for_convert(&mut self, cx: &mut Context) -> bool {
+        let converting = self.tenure.as_ref().is_some_and(|tenure| tenure.converting.is_some());
+        match &mut self.request {
+            Some(request) if converting && request.mode == Mode::Shared => {
+                request.send_by(cx, self.id, cx.now + Duration::from_millis(20));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn begin_tenure(
+        &mut self,
+        cx: &mut Context,
+        validity: Validity,
+        server: u64,
+        fences: Fences,
+        waiting: Option<u64>,
+    ) {
+        let Some(mut request) = self.request.take() else { return };
+        request.clear_timer(cx, self.id);
+        if validity.until <= cx.now {
+            // It came too late to be of use. The token is given back, and the callers ask with a new one.
+            let attempts = request.attempts.saturating_add(1);
+            self.request = Some(Request { joined: true, ..request });
+            self.give_up_request(cx);
+            let wait = cx.backoff(attempts, cx.config.claim_window / 3);
+            self.ask_after(cx, wait);
+            if let Some(request) = &mut self.request {
+                request.attempts = attempts;
+                request.trouble = Some(Failure::TimedOut);
+            }
+            return self.settle(cx, None);
+        }
+        let block = fences.left();
+        let holders = self.keep_readers(cx, request.mode);
+        let mut tenure = Tenure {
+            token: request.token,
+            mode: request.mode,
+            validity,
+            server,
+            fences,
+            heard: cx.now,
+            budget: None,
+            holders,
+            // Whoever asked for this token has not held it yet.
+            used: false,
+            tainted: false,
+            strays: request.strays,
+            passing: None,
+            refill: Refill { size: block, ..Refill::default() },
+            converting: None,
+            upgrading: None,
+            timers: TenureTimers::default(),
+        };
+        // Clients of other libraries wait without a word.
+        tenure.heard(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
+        tenure.watch(cx, self.id);
+        self.tenure = Some(tenure);
+        self.settle(cx, None);
+    }
+
+    /// What becomes of the token that was held until now: readers go on under a new shared one; anything else the
+    /// server has lost, or it could not have granted the new one.
+    fn keep_readers(&mut self, cx: &mut Context, granted: Mode) -> Vec<crate::LeaseId> {
+        let both_shared = granted == Mode::Shared && self.tenure.as_ref().is_some_and(|old| old.mode == Mode::Shared);
+        if !both_shared {
+            if self.tenure.is_some() {
+                self.lose_tenure_quietly(cx, LossReason::Gone, true);
+            }
+            return Vec::new();
+        }
+        let Some(mut old) = self.tenure.take() else { return Vec::new() };
+        old.clear_timers(cx, self.id);
+        let valid_until = Some(old.validity.until);
+        let parting = Parting::of(old.token, old.strays.any());
+        cx.give_back(&self.name, Parting { valid_until, heirs: old.holders.clone(), ..parting });
+        old.holders
+    }
+
+    /// The lease is over, by the clock or by the server's word. `clean` gives the token back as well.
+    pub(crate) fn lose_tenure(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
+        self.lose_tenure_quietly(cx, reason, clean);
+        self.settle(cx, None);
+    }
+
+    fn lose_tenure_quietly(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
+        let Some(tenure) = &mut self.tenure else { return };
+        let clean = clean || tenure.strays.any() || tenure.converting.is_some();
+        let mut holders = core::mem::take(&mut tenure.holders);
+        // In the order in which they were granted.
+        holders.sort_unstable();
+        for lease in holders {
+            cx.lose_lease(lease, reason);
+        }
+        if clean {
+            self.give_back_tenure(cx, None);
+        } else if let Some(mut tenure) = self.tenure.take() {
+            tenure.clear_timers(cx, self.id);
+        }
+    }
+}
+
+/// The earliest local time at which the grant can have happened; none for one that is older than an answer we had.
+fn granted_since(cx: &Context, request: &Request, grant: &Granted<'_>) -> Option<Instant> {
+    if cx.has(Mutant::GrantFromReceipt) {
+        return Some(cx.now);
+    }
+    let Some(Base { sent, server }) = request.base else { return request.first_sent };
+    if grant.server < server && !cx.has(Mutant::StaleGrantTaken) {
+        return None;
+    }
+    let elapsed = Duration::from_micros(grant.server.saturating_sub(server));
+    // By a clock that runs slower than the server's by as much as drift allows.
+    Some((sent + elapsed.saturating_sub(elapsed / 100)).min(cx.now))
+}

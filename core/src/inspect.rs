@@ -1,0 +1,100 @@
+//! Who holds a lock and who waits for it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::answer::integer;
+use crate::calls::Purpose;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::event::{Holder, Inspection, OpId, Outcome, Waiter};
+use crate::name::Name;
+use crate::op::OpKind;
+use crate::options::Mode;
+use crate::reply::{Failure, Reply, Scalar};
+use crate::script::Form;
+use crate::trouble::{Failed, Trouble};
+
+impl Engine {
+    pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
+        if self.cx.closed {
+            return self.cx.refuse(op, Error::Closed);
+        }
+        let name = match Name::check(&self.cx.config.prefix, name) {
+            Ok(key) => Name::new(key),
+            Err(error) => return self.cx.refuse(op, error),
+        };
+        self.open(op, OpKind::Inspect { name }, Some(self.patience()));
+        self.send_inspect(op, Form::Digest);
+    }
+
+    pub(crate) fn send_inspect(&mut self, op: OpId, form: Form) {
+        let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        let command = self.cx.inspect_command(form, name);
+        self.cx.send(Purpose::Inspect { op }, command);
+    }
+
+    pub(crate) fn inspect_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+        let trouble = match result {
+            Ok(reply) => match read(&reply) {
+                Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
+                None => Trouble::Fatal(Error::Protocol(format!("inspect answered {reply:?}"))),
+            },
+            Err(failure) => Failed::by(failure, by_source).trouble,
+        };
+        match trouble {
+            Trouble::NoScript => self.send_inspect(op, Form::Source),
+            Trouble::Retry(_) => self.cx.send_op_again(op),
+            Trouble::Fatal(error) => self.cx.complete(op, Err(error)),
+        }
+    }
+}
+
+fn read(reply: &Reply) -> Option<Inspection> {
+    let Reply::List(list) = reply else { return None };
+    let mut rest = list.iter();
+    let now_ms = integer(rest.next()?)? / 1000;
+    let holder = text(rest.next()?)?;
+    let pttl = integer(rest.next()?)?;
+    let last_fence = u64::try_from(integer(rest.next()?)?).ok().filter(|fence| *fence > 0);
+    let mut inspection = Inspection { last_fence, ..Inspection::default() };
+
+    for _ in 0..integer(rest.next()?)? {
+        let token = text(rest.next()?)?;
+        let left = integer(rest.next()?)?.saturating_sub(now_ms);
+        let remaining = Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+        inspection.holders.push(Holder { token, mode: Mode::Shared, remaining, foreign: false });
+    }
+    if !holder.is_empty() && holder != "shared" {
+        let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
+        let foreign = remaining.is_none() || !is_token(&holder);
+        inspection.holders = Vec::from([Holder { token: holder, mode: Mode::Exclusive, remaining, foreign }]);
+    }
+    for _ in 0..integer(rest.next()?)? {
+        let token = text(rest.next()?)?;
+        let record = text(rest.next()?)?;
+        let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
+        inspection.waiters.push(Waiter { token, mode });
+    }
+    Some(inspection)
+}
+
+fn text(scalar: &Scalar) -> Option<String> {
+    match scalar {
+        Scalar::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Scalar::Int(number) => Some(format!("{number}")),
+        Scalar::Nil => None,
+    }
+}
+
+/// `<uuid>:<counter>`
+fn is_token(text: &str) -> bool {
+    let Some((uuid, counter)) = text.split_once(':') else { return false };
+    let groups = uuid.split('-').map(str::len);
+    groups.eq([8, 4, 4, 4, 12])
+        && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+        && !counter.is_empty()
+        && counter.bytes().all(|byte| byte.is_ascii_digit())
+}

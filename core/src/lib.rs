@@ -1,0 +1,61 @@
+//! The sans-IO engine of leasehold: it decides everything and does nothing itself.
+//!
+//! Everything that happens goes in as an [`Input`] with the present time, everything to do comes out as an
+//! [`Output`], and [`Engine::poll_timeout`] tells when to come back at the latest:
+//!
+//! 1. `engine.handle(now, input)`
+//! 2. `while let Some(output) = engine.poll_output() { .. }`
+//! 3. sleep until `engine.poll_timeout()` or until something happens; then `engine.handle(now, Input::Wake)` or that.
+//!
+//! No clock, no I/O, no randomness: `no_std` with `alloc`, and nothing here panics.
+
+#![no_std]
+
+extern crate alloc;
+
+mod answer;
+mod ask;
+mod calls;
+mod command;
+mod context;
+mod convert;
+mod engine;
+mod error;
+mod event;
+mod fences;
+mod grant;
+mod inspect;
+mod lease;
+mod message;
+mod mutant;
+mod name;
+mod op;
+mod options;
+mod queue;
+mod random;
+mod releases;
+mod renewal;
+mod reply;
+mod request;
+mod resource;
+mod script;
+mod subscription;
+mod tenure;
+mod time;
+mod timers;
+mod token;
+mod trouble;
+mod user;
+
+pub use command::Command;
+pub use engine::Engine;
+pub use error::{Error, LossReason};
+pub use event::{
+    CallId, Grant, Holder, Input, Inspection, LeaseId, NodeId, OpId, Outcome, Output, Reason, ReleaseOutcome, Waiter,
+};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+pub use options::{AcquireOptions, Config, Mode, Wait};
+pub use reply::{Failure, Reply, Scalar};
+pub use time::Instant;
+pub use token::ClientId;

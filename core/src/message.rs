@@ -1,0 +1,72 @@
+//! What other clients' scripts publish on our channel.
+
+use core::time::Duration;
+
+use crate::options::Mode;
+use crate::token::Token;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Message<'a> {
+    /// A waiting token of ours was granted.
+    Grant(Granted<'a>),
+    /// Somebody waits for what we hold.
+    Wanted { key: &'a str },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Granted<'a> {
+    /// The client the token belongs to, as text.
+    pub(crate) client: &'a str,
+    pub(crate) token: Token,
+    pub(crate) mode: Mode,
+    pub(crate) fence: u64,
+    pub(crate) block: u64,
+    /// The server's time of the grant in µs.
+    pub(crate) server: u64,
+    pub(crate) ttl: Duration,
+    pub(crate) waiting: u64,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Message<'a> {
+    /// Reads a payload; none if it is not one of ours.
+    pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
+        let text = core::str::from_utf8(payload).ok()?;
+        if let Some(key) = text.strip_prefix("wanted ") {
+            return Some(Self::Wanted { key });
+        }
+        // The key comes last and may hold spaces.
+        let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');
+        let (client, counter) = words.next()?.rsplit_once(':')?;
+        let token = Token(counter.parse().ok()?);
+        let mode = Mode::read(words.next()?)?;
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (fence, block, server) = (number()?, number()?, number()?);
+        let (ttl, waiting) = (Duration::from_millis(number()?), number()?);
+        let key = words.next()?;
+        Some(Self::Grant(Granted { client, token, mode, fence, block, server, ttl, waiting, key }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_read_even_if_the_name_has_spaces() {
+        let payload = b"grant 0-1:7 shared 99 33 1700000000000000 3000 2 my lock";
+        let Some(Message::Grant(grant)) = Message::read(payload) else { panic!("no grant") };
+        assert_eq!((grant.client, grant.token, grant.mode), ("0-1", Token(7), Mode::Shared));
+        assert_eq!((grant.fence, grant.block, grant.ttl, grant.waiting), (99, 33, Duration::from_secs(3), 2));
+        assert_eq!(grant.key, "my lock");
+    }
+
+    #[test]
+    fn foreign_payloads_are_ignored() {
+        for payload in
+            [&b"grant"[..], b"grant x exclusive 1 1 1 1 1 n", b"wante n", b"\xff\xfe", b"", b"grant a:1 exclusive 1"]
+        {
+            assert_eq!(Message::read(payload), None);
+        }
+    }
+}

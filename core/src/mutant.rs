@@ -1,0 +1,70 @@
+//! Deliberate faults, one per hazard, for `cargo xtask mutants`: the simulation has to find each of them.
+
+/// A fault that can be switched on at run time where the feature `mutants` is built in.
+#[allow(dead_code, unreachable_pub)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mutant {
+    /// Validity is reckoned from the reply instead of the sending.
+    ValidFromReply,
+    /// Nothing is taken off for clocks that run apart.
+    NoDrift,
+    /// The local deadline tells nothing: a lease lives until the server says otherwise.
+    DeadlineIgnored,
+    /// A loss is not told.
+    LossUntold,
+    /// A late wake-up runs other timers and the input before it tells a loss.
+    LossToldLate,
+    /// A failed renewal gives the lease back.
+    FailedRenewalReleases,
+    /// A renewal that finds nothing acquires again with the same token.
+    FailedRenewalRecreates,
+    /// Local hand-over goes on when the fences of the block are used up.
+    HandOverPastBlock,
+    /// Local hand-over goes on when the budget is used up.
+    HandOverPastBudget,
+    /// A lease whose holder was told that it lost is handed on.
+    HandOverAfterLoss,
+    /// `waiting` in answers and grants tells the holder nothing.
+    WaitingIgnored,
+    /// Nobody asks for the next token when the present one can't serve a local caller.
+    StrandedCaller,
+    /// A host without messages never asks whether others wait.
+    NoRefillWhileUntold,
+    /// A waiter joins the queue before its subscription is acknowledged.
+    JoinBeforeSubscribed,
+    /// No heartbeats: a lost grant is never found, and a live waiter looks dead.
+    NoHeartbeats,
+    /// The head does not ask when the holder's lease should be over.
+    HolderDeathIgnored,
+    /// A grant's validity starts at its receipt.
+    GrantFromReceipt,
+    /// A grant that is older than the last answered heartbeat is taken.
+    StaleGrantTaken,
+    /// The grant's own milliseconds are ignored: the whole TTL is assumed.
+    GrantAssumesTtl,
+    /// A lease that is entered anew by a late heartbeat is taken for the one that is held.
+    EnteredIsAgain,
+    /// A release never buries, even if an acquire of its token is unanswered.
+    NeverBury,
+    /// A downgraded lease counts as exclusive until the answer.
+    DowngradeFromAnswer,
+    /// An upgraded lease counts as exclusive from the sending.
+    UpgradeFromSending,
+    /// Renewals go on while a convert is unanswered, and their answers count.
+    RenewWhileConverting,
+    /// A convert keeps its token.
+    ConvertKeepsToken,
+    /// A late refill sets the next fence, even to a lower one.
+    RefillLowersFence,
+    /// A waiting caller's cancel leaves its token in the server's queue.
+    CancelKeepsPlace,
+    /// A renewal goes on past `max_hold`.
+    MaxHoldIgnored,
+    /// A lost reply is never followed by a resend.
+    NoResend,
+    /// `a` and `{a}` share their side keys.
+    SideKeysShared,
+    /// Local callers are served last come, first served.
+    LastComeFirstServed,
+}

@@ -1,0 +1,90 @@
+//! A lock's name and the keys that follow from it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+
+use crate::error::Error;
+
+/// The longest name with its prefix, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// A valid name, prefix included, and where its side keys are. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Name {
+    /// The lock's own key.
+    pub(crate) key: Arc<str>,
+    /// What the side keys begin with. The name's hash tag, or the name as one, keeps all in one slot.
+    side: Arc<str>,
+}
+
+/// The side keys in the order in which the scripts take them, after the lock's own.
+pub(crate) const SIDES: [&str; 5] = ["fence", "queue", "waiters", "readers", "buried"];
+
+impl Name {
+    /// A name by its whole key, which [`Name::check`] has passed.
+    pub(crate) fn new(key: String) -> Self {
+        let side = if has_hash_tag(&key) { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
+        Self { key: key.into(), side: side.into() }
+    }
+
+    /// As a faulty engine would have it: `a` and `{a}` share their side keys.
+    pub(crate) fn with_shared_sides(key: String) -> Self {
+        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key.as_str(), |(tag, _)| tag);
+        let side = format!("leasehold:{{{tag}}}:");
+        Self { key: key.into(), side: side.into() }
+    }
+
+    /// Refuses a name that can't be a lock's, with the prefix put before it.
+    pub(crate) fn check(prefix: &str, name: &str) -> Result<String, Error> {
+        let refuse = |problem: &str| Err(Error::InvalidOption { field: "name", problem: problem.to_string() });
+        if name.is_empty() {
+            return refuse("is empty: give the lock a name");
+        }
+        if prefix.len().saturating_add(name.len()) > MAX_BYTES {
+            return refuse("is longer than 64 KiB with its prefix: hash it first");
+        }
+        let key = if prefix.is_empty() { name.to_string() } else { format!("{prefix}{name}") };
+        if key.starts_with("leasehold:") {
+            return refuse("begins with `leasehold:`, which is kept for side keys: choose another beginning");
+        }
+        if key.contains(['{', '}']) && !has_hash_tag(&key) {
+            return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
+        }
+        Ok(key)
+    }
+
+    pub(crate) fn side(&self) -> &str {
+        &self.side
+    }
+}
+
+/// Redis's rule: what stands between the first `{` and the next `}`, if that is not empty.
+fn has_hash_tag(key: &str) -> bool {
+    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
+        assert_eq!(Name::new("a".into()).side(), "leasehold:{a}:");
+        assert_eq!(Name::new("{a}".into()).side(), "leasehold::{a}:");
+        assert_eq!(Name::new("x{a}y".into()).side(), "leasehold::x{a}y:");
+    }
+
+    #[test]
+    fn names_that_could_not_keep_their_keys_together_are_refused() {
+        for name in ["", "a}b", "}a", "x{y", "{}x", "{}{a}", "leasehold:{a}:fence"] {
+            assert!(Name::check("", name).is_err(), "{name}");
+        }
+        for name in ["a", "{a}", "x{a}y", "{a}}", "{{a}", "a:b", "ключ"] {
+            assert!(Name::check("", name).is_ok(), "{name}");
+        }
+        assert!(Name::check("lease", "hold:x").is_err());
+        assert!(Name::check("", &"n".repeat(64 * 1024 + 1)).is_err());
+        assert!(Name::check("", &"n".repeat(64 * 1024)).is_ok());
+    }
+}

@@ -1,0 +1,30 @@
+//! A user's call that has not ended.
+
+use core::time::Duration;
+
+use crate::context::ResourceId;
+use crate::event::LeaseId;
+use crate::name::Name;
+use crate::options::AcquireOptions;
+use crate::time::Instant;
+use crate::timers::Slot;
+
+pub(crate) struct Op {
+    pub(crate) since: Instant,
+    /// When it ends at the latest.
+    pub(crate) ends: Slot,
+    /// When its command goes out again.
+    pub(crate) again: Slot,
+    pub(crate) failures: u32,
+    pub(crate) kind: OpKind,
+}
+
+pub(crate) enum OpKind {
+    Acquire { resource: ResourceId, options: AcquireOptions },
+    Extend { lease: LeaseId, ttl: Duration },
+    Verify { lease: LeaseId },
+    Convert { lease: LeaseId },
+    Release,
+    Inspect { name: Name },
+    Close,
+}

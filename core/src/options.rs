@@ -1,0 +1,148 @@
+//! What a client and a caller can choose, with the defaults, and the bounds that are checked early.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::error::Error;
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// One holder, nobody beside it.
+    Exclusive,
+    /// Any number of readers, no exclusive holder beside them.
+    Shared,
+}
+
+/// How long an acquire may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: only if it is free.
+    No,
+    /// At most this long, at least 1 ms and at most 30 days.
+    For(Duration),
+    /// Until it is granted or cancelled.
+    Forever,
+}
+
+/// The options of one acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcquireOptions {
+    /// Exclusive or shared.
+    pub mode: Mode,
+    /// What the server keeps if nobody renews: 10 ms to 24 h. Default 30 s.
+    pub ttl: Duration,
+    /// Renewed at a third of `ttl` while held. Default true; false makes a fixed lease.
+    pub renew: bool,
+    /// A renewed lease is lost after this. At least 10 ms. Default none.
+    pub max_hold: Option<Duration>,
+    /// How long to wait. Default 60 s.
+    pub wait: Wait,
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Exclusive,
+            ttl: Duration::from_secs(30),
+            renew: true,
+            max_hold: None,
+            wait: Wait::For(Duration::from_secs(60)),
+        }
+    }
+}
+
+/// The options of a client. One fleet should agree on all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Put before every name. Default empty.
+    pub prefix: String,
+    /// Hand-overs inside this client once another client waits (and for 1 s at most): 0 to 1023. Default 32.
+    pub local_handoffs: u32,
+    /// How long a grant is kept for a waiter; heartbeats go at a third of it: 100 ms to 60 s. Default 3 s.
+    pub claim_window: Duration,
+    /// One command's answer; past it the command is "maybe applied": 10 ms to 60 s. Default 2 s.
+    pub response_timeout: Duration,
+    /// No grants and no local hand-over: everybody polls, on equal terms with clients of other libraries. Default false.
+    pub mixed_fleet: bool,
+    /// How long an unused name remembers its last fence: 1 min to 30 days. Default 1 h.
+    pub fence_retention: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            local_handoffs: 32,
+            claim_window: Duration::from_secs(3),
+            response_timeout: Duration::from_secs(2),
+            mixed_fleet: false,
+            fence_retention: Duration::from_secs(3600),
+        }
+    }
+}
+
+impl Mode {
+    /// The mode's word on the wire.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        match word {
+            "exclusive" => Some(Self::Exclusive),
+            "shared" => Some(Self::Shared),
+            _ => None,
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+
+fn within(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {
+    if value < least || value > most {
+        let problem = format!("is {value:?}: choose between {least:?} and {most:?}");
+        return Err(Error::InvalidOption { field, problem });
+    }
+    Ok(())
+}
+
+/// The bounds of a lease's time, 10 ms to 24 h.
+pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
+    within("ttl", ttl, Duration::from_millis(10), DAY)
+}
+
+impl AcquireOptions {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_ttl(self.ttl)?;
+        if let Some(most) = self.max_hold {
+            within("max_hold", most, Duration::from_millis(10), MONTH)?;
+            if !self.renew {
+                let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
+                return Err(Error::InvalidOption { field: "max_hold", problem });
+            }
+        }
+        match self.wait {
+            Wait::For(wait) => within("wait", wait, Duration::from_millis(1), MONTH),
+            Wait::No | Wait::Forever => Ok(()),
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        within("claim_window", self.claim_window, Duration::from_millis(100), Duration::from_secs(60))?;
+        within("response_timeout", self.response_timeout, Duration::from_millis(10), Duration::from_secs(60))?;
+        within("fence_retention", self.fence_retention, Duration::from_secs(60), MONTH)?;
+        if self.local_handoffs > 1023 {
+            let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);
+            return Err(Error::InvalidOption { field: "local_handoffs", problem });
+        }
+        Ok(())
+    }
+}

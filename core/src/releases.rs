@@ -1,0 +1,174 @@
+//! Giving tokens back: sent at once, sent again until answered or until it no longer matters.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::answer::Status;
+use crate::calls::Purpose;
+use crate::context::Context;
+use crate::error::Error;
+use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::mutant::Mutant;
+use crate::name::Name;
+use crate::script::Form;
+use crate::tenure::Strays;
+use crate::time::Instant;
+use crate::timers::{Slot, Timer};
+use crate::token::Token;
+use crate::trouble::{Failed, Trouble};
+
+/// A token on its way back. It no longer belongs to any name in use here.
+pub(crate) struct Release {
+    name: Name,
+    bury: bool,
+    /// Who waits for the outcome.
+    op: Option<OpId>,
+    heirs: Vec<LeaseId>,
+    /// Until when the lease was valid; a token that only waited has no such time.
+    valid_until: Option<Instant>,
+    first_sent: Instant,
+    /// When the server will have forgotten the token by itself.
+    give_up: Instant,
+    /// Sends that may have been applied, or may still be.
+    strays: Strays,
+    failures: u32,
+    timer: Slot,
+}
+
+/// The longest wait before a refused release goes out again.
+const SLOW_RETRY: Duration = Duration::from_secs(20);
+
+/// What is known of a token that is given back.
+pub(crate) struct Parting {
+    pub(crate) token: Token,
+    pub(crate) bury: bool,
+    pub(crate) valid_until: Option<Instant>,
+    pub(crate) op: Option<OpId>,
+    /// Readers that go on under another token, if this one held until now.
+    pub(crate) heirs: Vec<LeaseId>,
+    /// Whether an unanswered convert may have moved the lease to another token, which is given back as well.
+    pub(crate) moved: bool,
+}
+
+impl Parting {
+    pub(crate) const fn of(token: Token, bury: bool) -> Self {
+        Self { token, bury, valid_until: None, op: None, heirs: Vec::new(), moved: false }
+    }
+}
+
+impl Context {
+    pub(crate) fn give_back(&mut self, name: &Name, parting: Parting) {
+        let Parting { token, bury, valid_until, op, heirs, moved } = parting;
+        let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
+        let give_up = (self.now + window).max(valid_until.unwrap_or_default());
+        let release = Release {
+            name: name.clone(),
+            bury: bury && !self.has(Mutant::NeverBury),
+            op,
+            heirs,
+            valid_until,
+            first_sent: self.now,
+            give_up,
+            strays: Strays { lost: moved, ..Strays::default() },
+            failures: 0,
+            timer: None,
+        };
+        self.releases.insert(token, release);
+        self.send_release(token, Form::Digest);
+    }
+
+    pub(crate) fn send_release(&mut self, token: Token, form: Form) {
+        let Some(release) = self.releases.get(&token) else { return };
+        let command = self.release_command(form, &release.name, token, release.bury);
+        self.send(Purpose::Release { token }, command);
+        if let Some(release) = self.releases.get_mut(&token) {
+            release.strays.sent();
+        }
+        // Not after a whole response timeout: others wait for the lock.
+        let again = self.now + self.config.claim_window / 3;
+        self.release_again(token, again);
+    }
+
+    fn release_again(&mut self, token: Token, at: Instant) {
+        if self.has(Mutant::NoResend) {
+            return;
+        }
+        if let Some(release) = self.releases.get_mut(&token) {
+            self.timers.set(Timer::Release(token), &mut release.timer, Some(at));
+        }
+    }
+
+    /// The timer of an unanswered release.
+    pub(crate) fn release_due(&mut self, token: Token) {
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        release.timer = None;
+        if release.give_up <= self.now {
+            // The server has forgotten the token by now. Who still waits for word ends at its own time.
+            self.forget_release(token);
+            return;
+        }
+        self.send_release(token, Form::Digest);
+    }
+
+    pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        release.strays.ended(failed.maybe_applied);
+        match failed.trouble {
+            Trouble::NoScript => self.send_release(token, Form::Source),
+            Trouble::Retry(_) => {
+                let failures = release.failures;
+                release.failures = failures.saturating_add(1);
+                let wait = self.backoff(failures, self.config.response_timeout);
+                let at = self.now + wait;
+                self.release_again(token, at);
+            }
+            // The key was overwritten with another type: it is somebody else's.
+            Trouble::Fatal(Error::WrongKind(_)) => {
+                self.end_release(token, Ok(Outcome::Released(ReleaseOutcome::NotOwner)));
+            }
+            // The caller is told, but others wait for the lock: a server that can't write now may be able to soon.
+            Trouble::Fatal(error @ Error::Server(_)) => {
+                let failures = release.failures;
+                release.failures = failures.saturating_add(1);
+                if let Some(op) = release.op.take() {
+                    self.complete(op, Err(error));
+                }
+                let at = self.now + self.backoff(failures, SLOW_RETRY);
+                self.release_again(token, at);
+            }
+            Trouble::Fatal(error) => self.end_release(token, Err(error)),
+        }
+    }
+
+    /// Answers the readers that went on under another token, if this one turns out to have been lost before.
+    pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
+        let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
+        release.strays.ended(false);
+        let was_valid = release.valid_until.is_some_and(|until| release.first_sent < until);
+        let outcome = match status {
+            Status::Released if was_valid => ReleaseOutcome::Released,
+            // Another send did it, and only its reply was lost or is late; or the release of the token it moved to does.
+            Status::Gone | Status::Taken | Status::Left if was_valid && release.strays.any() => {
+                ReleaseOutcome::Released
+            }
+            Status::Taken => ReleaseOutcome::NotOwner,
+            _ => ReleaseOutcome::AlreadyExpired,
+        };
+        let heirs = core::mem::take(&mut release.heirs);
+        self.end_release(token, Ok(Outcome::Released(outcome)));
+        if outcome == ReleaseOutcome::Released { Vec::new() } else { heirs }
+    }
+
+    fn end_release(&mut self, token: Token, result: Result<Outcome, Error>) {
+        if let Some(op) = self.forget_release(token) {
+            self.complete(op, result);
+        }
+    }
+
+    fn forget_release(&mut self, token: Token) -> Option<OpId> {
+        let mut release = self.releases.remove(&token)?;
+        self.timers.set(Timer::Release(token), &mut release.timer, None);
+        self.end_close();
+        release.op
+    }
+}

@@ -1,0 +1,306 @@
+//! Keeping what is held: renewals, fence refills, and the users' own extend and verify.
+
+use core::time::Duration;
+
+use crate::answer::{Answer, Status};
+use crate::calls::{Call, Purpose};
+use crate::context::Context;
+use crate::error::{Error, LossReason};
+use crate::event::{OpId, Outcome};
+use crate::lease::covering;
+use crate::mutant::Mutant;
+use crate::op::OpKind;
+use crate::resource::Resource;
+use crate::script::{Acquire, Form, How};
+use crate::tenure::Validity;
+use crate::timers::Timer;
+use crate::token::Token;
+use crate::trouble::{Failed, Trouble};
+
+/// The least wait before a renewal's next try.
+const RETRY: Duration = Duration::from_millis(10);
+/// The most fences asked for at once; the server keeps them from running ahead of its clock.
+const MOST_FENCES: u64 = 1024;
+
+impl Resource {
+    /// The timer of the renewal: due, or due for another try.
+    pub(crate) fn renewal_due(&mut self, cx: &mut Context) {
+        let Some(tenure) = &mut self.tenure else { return };
+        tenure.timers.renewal = None;
+        if let Some(ttl) = tenure.wants(cx).max(tenure.passing) {
+            self.send_renewal(cx, ttl);
+        }
+    }
+
+    fn send_renewal(&mut self, cx: &mut Context, ttl: Duration) {
+        let id = self.id;
+        let Some(tenure) = &mut self.tenure else { return };
+        // The answer to a convert brings the new token; until then there is nothing to renew by.
+        if tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting) {
+            let command = cx.renew_command(Form::Digest, &self.name, tenure.token, tenure.mode, ttl);
+            cx.send(Purpose::Renew { resource: id, token: tenure.token, op: None }, command);
+        }
+        if cx.has(Mutant::NoResend) {
+            return;
+        }
+        let left = tenure.validity.until.since(cx.now);
+        let again = cx.now + (left / 4).max(RETRY);
+        cx.timers.set(Timer::Renewal(id), &mut tenure.timers.renewal, Some(again));
+    }
+
+    /// The next local caller needs more time than is left.
+    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
+        let Some(tenure) = &mut self.tenure else { return };
+        if tenure.passing.is_none_or(|sent| sent < ttl) {
+            tenure.passing = Some(ttl);
+            self.send_renewal(cx, ttl);
+        }
+    }
+
+    pub(crate) fn renew_answered(
+        &mut self,
+        cx: &mut Context,
+        call: &Call,
+        (token, op): (Token, Option<OpId>),
+        answer: &Answer,
+    ) {
+        let id = self.id;
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else {
+            return ask_by_new_token(cx, op);
+        };
+        match answer.status {
+            Status::Renewed => {
+                let left = answer.left.unwrap_or_default();
+                let counts = tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting);
+                if counts {
+                    let told = Validity::new(cx, call.sent, left);
+                    // What was only asked for does not put off the renewal.
+                    let until = told.until.max(tenure.validity.until);
+                    let validity = if sets(cx, op, left) { told } else { Validity { until, ..tenure.validity } };
+                    tenure.extend(cx, id, validity);
+                }
+                match op {
+                    Some(op) if tenure.converting.is_none() => self.lease_call_answered(cx, op),
+                    op => ask_by_new_token(cx, op),
+                }
+                self.settle(cx, None);
+            }
+            // While a convert is unanswered the old token may rightly be gone.
+            _ if tenure.converting.is_some() => ask_by_new_token(cx, op),
+            _ if cx.has(Mutant::FailedRenewalRecreates) => {
+                let what = Acquire {
+                    token: tenure.token,
+                    mode: tenure.mode,
+                    ttl: tenure.validity.granted,
+                    how: How::Try,
+                    block: 1,
+                };
+                tenure.server = u64::MAX;
+                let command = cx.acquire_command(Form::Digest, &self.name, &what);
+                cx.send(Purpose::Acquire { resource: id, token }, command);
+            }
+            Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
+            _ => self.renew_found_nothing(cx, op, LossReason::Gone),
+        }
+    }
+
+    /// The lease is not ours on the server. Who asked just that has its answer.
+    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<OpId>, reason: LossReason) {
+        if let Some(op) = op
+            && matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Verify { .. }))
+        {
+            cx.complete(op, Ok(Outcome::Verified(false)));
+        }
+        self.lose_tenure(cx, reason, false);
+    }
+
+    /// A user's extend or verify has its answer.
+    fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
+        let Some(tenure) = &self.tenure else { return };
+        let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Verify { lease }) => (*lease, Outcome::Verified(true)),
+            Some(OpKind::Extend { lease, .. }) => {
+                let id = *lease;
+                let Some(lease) = cx.leases.get_mut(&id) else { return };
+                lease.told = lease.ends.map_or(tenure.validity.until, |ends| ends.min(tenure.validity.until));
+                (id, Outcome::Extended { valid_until: lease.told })
+            }
+            _ => return,
+        };
+        if let Some(lease) = cx.leases.get_mut(&id) {
+            lease.pending.retain(|pending| *pending != op);
+        }
+        cx.complete(op, Ok(outcome));
+    }
+
+    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<OpId>), failed: Failed) {
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else {
+            return ask_by_new_token(cx, op);
+        };
+        if cx.has(Mutant::FailedRenewalReleases) {
+            return self.give_back_tenure(cx, None);
+        }
+        match (failed.trouble, op) {
+            (Trouble::NoScript, None) => {
+                let granted = tenure.validity.granted;
+                let ttl = tenure.wants(cx);
+                let command = cx.renew_command(Form::Source, &self.name, token, tenure.mode, ttl.unwrap_or(granted));
+                cx.send(Purpose::Renew { resource: self.id, token, op: None }, command);
+            }
+            (Trouble::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
+            // The key was overwritten with another type.
+            (Trouble::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
+            (Trouble::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
+            (Trouble::Retry(_), Some(op)) => cx.send_op_again(op),
+            // The renewal's own timer tries again while validity lasts.
+            (Trouble::Retry(_) | Trouble::Fatal(_), None) => {}
+        }
+    }
+
+    /// Sends a user's extend or verify. Both are renewals; a verify sets nothing.
+    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
+        let Some(tenure) = &mut self.tenure else { return };
+        let (id, wanted) = match cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl)),
+            Some(OpKind::Verify { lease }) => (*lease, None),
+            _ => return,
+        };
+        let Some(lease) = cx.leases.get_mut(&id) else { return };
+        if tenure.converting.is_some() {
+            return cx.send_op_again(op);
+        }
+        // At least as long as wanted, drift taken off.
+        let mut ttl = wanted.map(covering).unwrap_or_default();
+        if let Some(wanted) = wanted {
+            if lease.renew {
+                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.since(cx.now))));
+            } else {
+                let ends = lease.ends.map(|ends| ends.max(cx.now + wanted));
+                cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
+            }
+        }
+        let command = cx.renew_command(form, &self.name, tenure.token, tenure.mode, ttl);
+        cx.send(Purpose::Renew { resource: self.id, token: tenure.token, op: Some(op) }, command);
+    }
+
+    /// Asks for more fences, to go on handing over inside.
+    pub(crate) fn refill(&mut self, cx: &mut Context) {
+        self.send_refill(cx, Form::Digest);
+    }
+
+    /// Asks early enough that the local callers need not wait for it.
+    pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
+        let Some(tenure) = &self.tenure else { return };
+        let untold = tenure.budget.is_none() && !tenure.tainted && !cx.config.mixed_fleet;
+        if untold && tenure.fences.left() <= tenure.refill.size / 2 {
+            self.send_refill(cx, Form::Digest);
+        }
+    }
+
+    /// A client that hands over without a word from outside asks now and then whether others wait.
+    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
+        let Some(tenure) = &self.tenure else { return };
+        let long_ago = cx.now.since(tenure.heard) >= cx.config.claim_window / 3;
+        if local && tenure.budget.is_none() && long_ago && !cx.has(Mutant::NoRefillWhileUntold) {
+            self.send_refill(cx, Form::Digest);
+        }
+    }
+
+    fn send_refill(&mut self, cx: &mut Context, form: Form) {
+        let id = self.id;
+        let callers = u64::try_from(self.queue.len()).unwrap_or(MOST_FENCES);
+        let Some(tenure) = &mut self.tenure else { return };
+        if (tenure.refill.unanswered && form == Form::Digest) || tenure.converting.is_some() {
+            return;
+        }
+        // As many as the callers could use, more if the last block went quickly.
+        let least = u64::from(cx.config.local_handoffs).saturating_add(1);
+        let last = tenure.refill.size;
+        let grown = if tenure.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
+        let size = callers.saturating_add(1).max(grown).clamp(least, MOST_FENCES);
+        let what = Acquire {
+            token: tenure.token,
+            mode: tenure.mode,
+            ttl: tenure.wants(cx).unwrap_or(tenure.validity.granted),
+            how: How::Refill,
+            block: size,
+        };
+        tenure.refill.unanswered = true;
+        tenure.refill.asked = size;
+        let again = cx.now + cx.config.claim_window / 3;
+        cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, Some(again));
+        let command = cx.acquire_command(form, &self.name, &what);
+        cx.send(Purpose::Refill { resource: id, token: tenure.token }, command);
+    }
+
+    /// The timer of an unanswered refill: another one may be sent if it is still needed.
+    pub(crate) fn refill_due(&mut self, cx: &mut Context) {
+        let Some(tenure) = &mut self.tenure else { return };
+        tenure.refill.timer = None;
+        tenure.refill.unanswered = false;
+        self.settle(cx, None);
+    }
+
+    pub(crate) fn refill_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+        let id = self.id;
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else { return };
+        tenure.refill.unanswered = false;
+        cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, None);
+        match answer.status {
+            Status::Again => {
+                tenure.refill.failures = 0;
+                tenure.refill.size = tenure.refill.asked;
+                tenure.server = tenure.server.max(answer.server);
+                if cx.has(Mutant::RefillLowersFence) {
+                    tenure.fences = crate::fences::Fences::new(answer.value, answer.block);
+                } else {
+                    tenure.fences.add(answer.value, answer.block);
+                }
+                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                if tenure.converting.is_none() {
+                    tenure.extend(cx, id, validity);
+                }
+                tenure.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
+            }
+            _ if tenure.converting.is_some() => {}
+            status => {
+                let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
+                self.lose_tenure(cx, reason, false);
+            }
+        }
+    }
+
+    pub(crate) fn refill_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
+        let id = self.id;
+        let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else { return };
+        match failed.trouble {
+            Trouble::NoScript => self.send_refill(cx, Form::Source),
+            Trouble::Retry(_) => {
+                let wait = cx.backoff(tenure.refill.failures, cx.config.claim_window / 3);
+                tenure.refill.failures = tenure.refill.failures.saturating_add(1);
+                cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, Some(cx.now + wait));
+            }
+            Trouble::Fatal(Error::WrongKind(_)) => self.lose_tenure(cx, LossReason::Taken, false),
+            // The next holder has to ask for itself, and is told why it can't.
+            Trouble::Fatal(_) => {
+                tenure.tainted = true;
+                self.settle(cx, None);
+            }
+        }
+    }
+}
+
+/// Whether the answer tells what the command set. A verify sets nothing, nor does an extend to less than there is: if what
+/// is left counted as granted anew, somebody who asks often would put off the renewal to the very end.
+fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
+    let Some(op) = op else { return true };
+    matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Extend { ttl, .. }) if left <= covering(*ttl))
+}
+
+/// A user's extend or verify whose token was, or is being, exchanged goes out again by the new one.
+fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
+    if let Some(op) = op {
+        cx.send_op_again(op);
+    }
+}

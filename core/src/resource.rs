@@ -1,0 +1,241 @@
+//! One name in use: its local callers, the token it holds (tenure) and the token it waits with (request).
+//!
+//! ```text
+//!           ask                 granted                last holder gone, or lost
+//! (nothing) ---> request ------------------> tenure ------------------------------> (nothing)
+//!                   ^                          |  hand-overs inside, joins, renewals
+//!                   '--------------------------'
+//!                     a caller the tenure can't serve
+//! ```
+//!
+//! [`Resource::settle`] is called after everything that happens and puts things right: it serves the local callers in
+//! their order as far as the tenure allows, gives back what nobody needs, and asks for what is missing.
+
+use core::time::Duration;
+
+use crate::context::{Context, ResourceId};
+use crate::error::Error;
+use crate::event::{Grant, LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::lease::Lease;
+use crate::mutant::Mutant;
+use crate::name::Name;
+use crate::op::OpKind;
+use crate::options::{AcquireOptions, Mode, Wait};
+use crate::queue::LocalQueue;
+use crate::releases::Parting;
+use crate::request::Request;
+use crate::tenure::{Admission, Tenure};
+use crate::timers::Timer;
+
+pub(crate) struct Resource {
+    pub(crate) id: ResourceId,
+    pub(crate) name: Name,
+    pub(crate) queue: LocalQueue,
+    pub(crate) tenure: Option<Tenure>,
+    pub(crate) request: Option<Request>,
+}
+
+impl Resource {
+    pub(crate) fn new(id: ResourceId, name: Name) -> Self {
+        Self { id, name, queue: LocalQueue::default(), tenure: None, request: None }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tenure.is_none() && self.request.is_none() && self.queue.is_empty()
+    }
+
+    /// Puts things right after anything has happened. `leaver` is the call that gave back the last hold of a lease.
+    pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<OpId>) {
+        let mut leaver = leaver;
+        self.finish_upgrade(cx);
+        while let Some((op, options)) = self.head(cx) {
+            let Some(tenure) = &mut self.tenure else {
+                self.ask(cx);
+                break;
+            };
+            let admission = tenure.admits(cx, &options);
+            if admission != Admission::AfterRenewal {
+                tenure.passing = None;
+            }
+            match admission {
+                Admission::Now => {
+                    self.hand_over(cx, op, options);
+                    continue;
+                }
+                Admission::AfterRenewal => self.renew_to_pass(cx, options.ttl),
+                Admission::AfterRefill => self.refill(cx),
+                Admission::Later => self.refill_if_low(cx),
+                Admission::Never if tenure.in_use() => self.ask_beside(cx),
+                Admission::Never => {
+                    self.give_back_tenure(cx, leaver.take());
+                    self.ask_anew(cx);
+                }
+            }
+            break;
+        }
+        if self.queue.is_empty() {
+            if self.tenure.as_ref().is_some_and(|tenure| !tenure.in_use()) {
+                self.give_back_tenure(cx, leaver.take());
+            }
+            self.give_up_request(cx);
+        }
+        self.end_tries(cx);
+        if let Some(op) = leaver {
+            cx.complete(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
+        }
+    }
+
+    /// The first local caller.
+    pub(crate) fn head(&mut self, cx: &Context) -> Option<(OpId, AcquireOptions)> {
+        let is_open = |op| cx.ops.contains_key(&op);
+        let op = match cx.has(Mutant::LastComeFirstServed) {
+            true => self.queue.iter().filter(|op| is_open(*op)).last()?,
+            false => self.queue.head(is_open)?,
+        };
+        match cx.ops.get(&op)?.kind {
+            OpKind::Acquire { options, .. } => Some((op, options)),
+            _ => None,
+        }
+    }
+
+    /// Makes the first local caller a holder, without a round trip.
+    fn hand_over(&mut self, cx: &mut Context, op: OpId, options: AcquireOptions) {
+        let Some(tenure) = &mut self.tenure else { return };
+        let local = tenure.used;
+        let fence = match tenure.fences.take() {
+            Some(fence) => fence,
+            None if cx.has(Mutant::HandOverPastBlock) => tenure.fences.past(),
+            None => return,
+        };
+        if local && let Some(budget) = &mut tenure.budget {
+            budget.left = budget.left.saturating_sub(1);
+        }
+        let id = cx.new_lease();
+        let end = if options.renew { options.max_hold } else { Some(options.ttl) };
+        let mut lease = Lease {
+            resource: self.id,
+            mode: options.mode,
+            fence,
+            ttl: options.ttl,
+            renew: options.renew,
+            ends: None,
+            told: tenure.validity.until,
+            holds: 1,
+            pending: alloc::vec::Vec::new(),
+        };
+        if let Some(end) = end.filter(|_| !(options.renew && cx.has(Mutant::MaxHoldIgnored))) {
+            cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
+        }
+        let valid_until = lease.ends.map_or(lease.told, |ends| ends.min(lease.told));
+        lease.told = valid_until;
+        cx.leases.insert(id, lease);
+        tenure.holders.push(id);
+        tenure.used = true;
+        if options.renew && tenure.timers.renewal.is_none() {
+            tenure.schedule_renewal(cx, self.id);
+        }
+        let grant = Grant { lease: id, mode: options.mode, fence, valid_until, local };
+        cx.complete(op, Ok(Outcome::Acquired(grant)));
+        self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.ask_whether_wanted(cx, local);
+    }
+
+    /// Takes a lease off its tenure. True if it was there.
+    pub(crate) fn leave(&mut self, id: LeaseId) -> bool {
+        let Some(tenure) = &mut self.tenure else { return false };
+        let Some(at) = tenure.holders.iter().position(|holder| *holder == id) else { return false };
+        tenure.holders.swap_remove(at);
+        if tenure.upgrading.is_some_and(|(_, lease)| lease == id) {
+            tenure.upgrading = None;
+        }
+        // A convert that is still out there: neither token may be handed on.
+        tenure.tainted |= tenure.converting.is_some();
+        true
+    }
+
+    /// Gives the held token back to the server. An unanswered convert's token goes with it.
+    pub(crate) fn give_back_tenure(&mut self, cx: &mut Context, op: Option<OpId>) {
+        let Some(mut tenure) = self.tenure.take() else { return };
+        tenure.clear_timers(cx, self.id);
+        let valid_until = Some(tenure.validity.until);
+        let moved = tenure.converting.is_some();
+        let bury = tenure.strays.any() || moved;
+        if let Some(converting) = tenure.converting.take() {
+            cx.complete(converting.op, Err(Error::NotHeld));
+            let new = Parting { valid_until, ..Parting::of(converting.new, bury) };
+            cx.give_back(&self.name, new);
+        }
+        cx.give_back(&self.name, Parting { valid_until, op, moved, ..Parting::of(tenure.token, bury) });
+    }
+
+    /// Takes the waiting token out of the server's queue.
+    pub(crate) fn give_up_request(&mut self, cx: &mut Context) {
+        let Some(mut request) = self.request.take() else { return };
+        request.clear_timer(cx, self.id);
+        let bury = request.strays.any();
+        if (bury || request.joined) && !cx.has(Mutant::CancelKeepsPlace) {
+            cx.give_back(&self.name, Parting::of(request.token, bury));
+        }
+    }
+
+    /// Ends the local callers that don't wait, once it is known that the lock is busy.
+    fn end_tries(&mut self, cx: &mut Context) {
+        if self.queue.tries() == 0 {
+            return;
+        }
+        let head = self.head(cx);
+        if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
+            return;
+        }
+        let tries: alloc::vec::Vec<OpId> = self.queue.iter().filter(|op| is_try(cx, *op)).collect();
+        for op in tries {
+            let error = self.busy(cx, op);
+            self.end_caller(cx, op, error);
+        }
+        if self.queue.is_empty() {
+            self.give_up_request(cx);
+        }
+    }
+
+    /// Ends a local caller that has not been granted.
+    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
+        let tries = is_try(cx, op);
+        cx.complete(op, Err(error));
+        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+    }
+
+    /// Why a caller whose time is over ends empty-handed: somebody else has it, or nobody answered.
+    pub(crate) fn empty_handed(&self, cx: &Context, op: OpId) -> Error {
+        let trouble = self.request.as_ref().and_then(|request| request.trouble.clone());
+        let told = trouble.is_none() && self.request.as_ref().is_some_and(Request::is_known_busy);
+        if told || self.tenure.as_ref().is_some_and(Tenure::in_use) {
+            return self.busy(cx, op);
+        }
+        Error::Unreachable { waited: waited(cx, op), cause: trouble }
+    }
+
+    /// Somebody else has it, or is to have it first.
+    pub(crate) fn busy(&self, cx: &Context, op: OpId) -> Error {
+        let here = self.tenure.as_ref().filter(|tenure| tenure.in_use()).map(|tenure| tenure.validity.until);
+        let ends = here.or_else(|| self.request.as_ref()?.holder_ends);
+        Error::Busy { waited: waited(cx, op), holder_remaining: ends.map(|ends| ends.since(cx.now)) }
+    }
+
+    /// Whether a caller with these options finds the lock busy by what is known here, without asking the server.
+    pub(crate) fn is_busy_for(&mut self, cx: &Context, options: &AcquireOptions) -> bool {
+        let told = self.request.as_ref().is_some_and(Request::is_known_busy);
+        let head = self.head(cx).map_or(*options, |(_, head)| head);
+        let shares = options.mode == Mode::Shared && head.mode == Mode::Shared;
+        let behind = self.queue.len() > self.queue.tries() && !shares;
+        let excludes = |tenure: &Tenure| tenure.excludes(cx, options) || tenure.excludes(cx, &head);
+        told || behind || self.tenure.as_ref().is_some_and(excludes)
+    }
+}
+
+fn waited(cx: &Context, op: OpId) -> Duration {
+    cx.ops.get(&op).map(|op| cx.now.since(op.since)).unwrap_or_default()
+}
+
+fn is_try(cx: &Context, op: OpId) -> bool {
+    matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Acquire { options, .. }) if options.wait == Wait::No)
+}

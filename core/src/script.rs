@@ -1,0 +1,150 @@
+//! How each script's command is put together. Keys and arguments stand in `lua/README.md`.
+
+use core::time::Duration;
+
+use leasehold_lua::Script;
+
+use crate::command::Command;
+use crate::context::Context;
+use crate::name::{Name, SIDES};
+use crate::options::Mode;
+use crate::time::millis;
+use crate::token::Token;
+
+/// By digest, or with the source after the server answered NOSCRIPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Digest,
+    Source,
+}
+
+/// What an acquire may do beside entering a free lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nothing.
+    Try,
+    /// Join the queue.
+    Wait,
+    /// Only raise what is held.
+    Refill,
+}
+
+/// How long a given-up token is remembered.
+const BURIED: Duration = Duration::from_secs(60);
+
+pub(crate) struct Acquire {
+    pub(crate) token: Token,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Duration,
+    pub(crate) how: How,
+    pub(crate) block: u64,
+}
+
+pub(crate) struct Convert {
+    pub(crate) old: Token,
+    pub(crate) new: Token,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Duration,
+    pub(crate) block: u64,
+    pub(crate) bury: bool,
+}
+
+impl Context {
+    pub(crate) fn acquire_command(&self, form: Form, name: &Name, what: &Acquire) -> Command {
+        let mut command = all_keys(&leasehold_lua::ACQUIRE, form, name);
+        self.push_token(&mut command, what.token);
+        command.push(what.mode.word().as_bytes());
+        command.push_display(millis(what.ttl));
+        command.push(match what.how {
+            How::Try => b"try",
+            How::Wait => b"wait",
+            How::Refill => b"refill",
+        });
+        command.push_display(millis(self.config.claim_window));
+        command.push_display(what.block);
+        self.push_fleet(&mut command);
+        command
+    }
+
+    pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
+        let mut command = all_keys(&leasehold_lua::RELEASE, form, name);
+        self.push_token(&mut command, token);
+        push_bury(&mut command, bury);
+        self.push_fleet(&mut command);
+        command
+    }
+
+    /// An exclusive lease declares its own key alone, so that it goes on while its slot moves.
+    pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
+        let mut command = match mode {
+            Mode::Exclusive => begin(&leasehold_lua::RENEW, form, 1, 96),
+            Mode::Shared => begin(&leasehold_lua::RENEW, form, 2, 128),
+        };
+        command.push(name.key.as_bytes());
+        if mode == Mode::Shared {
+            command.push_display(format_args!("{}readers", name.side()));
+        }
+        self.push_token(&mut command, token);
+        command.push_display(millis(ttl));
+        command
+    }
+
+    pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
+        let mut command = all_keys(&leasehold_lua::CONVERT, form, name);
+        self.push_token(&mut command, what.old);
+        self.push_token(&mut command, what.new);
+        command.push(what.mode.word().as_bytes());
+        command.push_display(millis(what.ttl));
+        command.push_display(what.block);
+        push_bury(&mut command, what.bury);
+        self.push_fleet(&mut command);
+        command
+    }
+
+    #[allow(clippy::unused_self)]
+    pub(crate) fn inspect_command(&self, form: Form, name: &Name) -> Command {
+        all_keys(&leasehold_lua::INSPECT, form, name)
+    }
+
+    fn push_token(&self, command: &mut Command, token: Token) {
+        command.push_display(format_args!("{}:{}", self.client, token.0));
+    }
+
+    fn push_fleet(&self, command: &mut Command) {
+        command.push_display(millis(self.config.fence_retention));
+        command.push(if self.config.mixed_fleet { b"mixed" } else { b"native" });
+    }
+}
+
+fn push_bury(command: &mut Command, bury: bool) {
+    command.push_display(if bury { millis(BURIED) } else { 0 });
+}
+
+fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
+    let mut command = match form {
+        Form::Digest => Command::with_capacity(bytes.saturating_add(64), keys.saturating_add(12)),
+        Form::Source => Command::with_capacity(bytes.saturating_add(script.source.len()), keys.saturating_add(12)),
+    };
+    match form {
+        Form::Digest => {
+            command.push(b"EVALSHA");
+            command.push(script.sha1.as_bytes());
+        }
+        Form::Source => {
+            command.push(b"EVAL");
+            command.push(script.source.as_bytes());
+        }
+    }
+    command.push_display(keys);
+    command
+}
+
+fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
+    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(5)).saturating_add(192);
+    let mut command = begin(script, form, 6, bytes);
+    command.push(name.key.as_bytes());
+    for side in SIDES {
+        command.push_display(format_args!("{}{side}", name.side()));
+    }
+    command
+}

@@ -1,0 +1,103 @@
+//! What a failure means: try again, say it in full, or give up.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::error::Error;
+use crate::reply::Failure;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The server does not have the script: send its source.
+    NoScript,
+    /// Worth another try while time lasts.
+    Retry(Failure),
+    /// Trying again would bring the same.
+    Fatal(Error),
+}
+
+/// Error codes of a server that can't run the command now, and may soon.
+const PASSING: [&str; 6] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY"];
+
+impl Trouble {
+    pub(crate) fn of(failure: Failure) -> Self {
+        let text = match failure {
+            Failure::Refused(text) => text,
+            Failure::Unsupported(text) => return Self::Fatal(Error::Unsupported(text)),
+            Failure::Unavailable(_) | Failure::Interrupted(_) | Failure::TimedOut => return Self::Retry(failure),
+        };
+        // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".
+        match first_code(&text) {
+            "NOSCRIPT" => Self::NoScript,
+            code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
+            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
+            _ if text.contains("WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
+            _ if text.contains("NOPERM") || text.contains("can't run this command or subcommand") => {
+                Self::Fatal(Error::Auth(text))
+            }
+            _ if PASSING
+                .iter()
+                .any(|code| text.contains(&format!(": {code} ")) || text.contains(&format!(": -{code} "))) =>
+            {
+                Self::Retry(Failure::Unavailable(text))
+            }
+            _ => Self::Fatal(Error::Server(text)),
+        }
+    }
+}
+
+/// A command that brought no answer.
+pub(crate) struct Failed {
+    pub(crate) trouble: Trouble,
+    /// Whether the server may have run it, or may still.
+    pub(crate) maybe_applied: bool,
+}
+
+impl Failed {
+    pub(crate) fn by(failure: Failure, by_source: bool) -> Self {
+        let maybe_applied = failure.maybe_applied();
+        let trouble = match Trouble::of(failure) {
+            Trouble::NoScript if by_source => Trouble::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into())),
+            trouble => trouble,
+        };
+        Self { trouble, maybe_applied }
+    }
+
+    /// The server ran it, and answered something else than a script of ours does.
+    pub(crate) fn unreadable(text: String) -> Self {
+        Self { trouble: Trouble::Fatal(Error::Protocol(text)), maybe_applied: true }
+    }
+}
+
+fn first_code(text: &str) -> &str {
+    text.trim_start_matches('-').split_whitespace().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Trouble {
+        Trouble::of(Failure::Refused(text.into()))
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_is_asked_again() {
+        for text in
+            ["LOADING Redis is loading", "READONLY You can't write", "BUSY Redis is busy", "TRYAGAIN Multiple keys"]
+        {
+            assert!(matches!(of(text), Trouble::Retry(Failure::Unavailable(_))), "{text}");
+        }
+        assert!(matches!(Trouble::of(Failure::TimedOut), Trouble::Retry(Failure::TimedOut)));
+    }
+
+    #[test]
+    fn what_a_retry_does_not_mend_ends_with_its_own_code() {
+        assert!(matches!(of("NOPERM no rights"), Trouble::Fatal(Error::Auth(_))));
+        assert!(matches!(of("WRONGTYPE Operation against"), Trouble::Fatal(Error::WrongKind(_))));
+        let wrapped = "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";
+        assert!(matches!(of(wrapped), Trouble::Fatal(Error::WrongKind(_))));
+        assert!(matches!(of("OOM command not allowed"), Trouble::Fatal(Error::Server(_))));
+        assert_eq!(of("NOSCRIPT No matching script."), Trouble::NoScript);
+    }
+}

@@ -1,0 +1,199 @@
+//! What users ask for, checked and taken to the name it concerns.
+
+use core::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::{Error, LossReason};
+use crate::event::{LeaseId, OpId, Outcome, Output, ReleaseOutcome};
+use crate::name::Name;
+use crate::op::OpKind;
+use crate::options::{AcquireOptions, Mode, Wait, check_ttl};
+use crate::script::Form;
+use crate::timers::Timer;
+
+impl Engine {
+    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+        if self.cx.closed {
+            return self.cx.refuse(op, Error::Closed);
+        }
+        let key = match options.check().and_then(|()| Name::check(&self.cx.config.prefix, name)) {
+            Ok(key) => key,
+            Err(error) => return self.cx.refuse(op, error),
+        };
+        let resource = self.resources.of(&self.cx, key);
+        let patience = match options.wait {
+            Wait::No => Some(self.patience()),
+            Wait::For(wait) => Some(wait),
+            Wait::Forever => None,
+        };
+        self.open(op, OpKind::Acquire { resource, options }, patience);
+        self.with(resource, |resource, cx| {
+            let tries = options.wait == Wait::No;
+            if tries && resource.is_busy_for(cx, &options) {
+                let error = resource.busy(cx, op);
+                return cx.complete(op, Err(error));
+            }
+            resource.queue.push(op, tries);
+            resource.settle(cx, None);
+        });
+    }
+
+    /// Ends a wait.
+    pub(crate) fn cancel(&mut self, op: OpId, error: Error) {
+        let Some(OpKind::Acquire { resource, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        self.with(*resource, |resource, cx| {
+            resource.end_caller(cx, op, error);
+            resource.settle(cx, None);
+        });
+    }
+
+    pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else {
+            let outcome = Outcome::Released(ReleaseOutcome::AlreadyExpired);
+            return self.cx.outputs.push_back(Output::Completed { op, result: Ok(outcome) });
+        };
+        if lease.holds > 1 {
+            lease.holds = lease.holds.saturating_sub(1);
+            let outcome = Outcome::Released(ReleaseOutcome::StillHeld);
+            return self.cx.outputs.push_back(Output::Completed { op, result: Ok(outcome) });
+        }
+        let resource = lease.resource;
+        let patience = Some(self.patience());
+        self.open(op, OpKind::Release, patience);
+        self.cx.end_lease(id, &Error::NotHeld);
+        self.with(resource, |resource, cx| {
+            resource.leave(id);
+            resource.settle(cx, Some(op));
+        });
+    }
+
+    pub(crate) fn extend(&mut self, op: OpId, lease: LeaseId, ttl: Duration) {
+        if let Err(error) = check_ttl(ttl) {
+            return self.cx.refuse(op, error);
+        }
+        self.lease_call(op, lease, OpKind::Extend { lease, ttl });
+    }
+
+    pub(crate) fn verify(&mut self, op: OpId, lease: LeaseId) {
+        self.lease_call(op, lease, OpKind::Verify { lease });
+    }
+
+    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        lease.pending.push(op);
+        let resource = lease.resource;
+        self.open(op, kind, Some(self.patience()));
+        self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
+    }
+
+    pub(crate) fn convert(&mut self, op: OpId, id: LeaseId, mode: Mode) {
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let resource = lease.resource;
+        self.open(op, OpKind::Convert { lease: id }, None);
+        self.with(resource, |resource, cx| resource.convert(cx, op, id, mode));
+    }
+
+    pub(crate) fn hold(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        lease.holds = lease.holds.saturating_add(1);
+        let held = Outcome::Held(lease.holds);
+        self.cx.outputs.push_back(Output::Completed { op, result: Ok(held) });
+    }
+
+    /// Ends the client: waits end, leases go back.
+    pub(crate) fn close(&mut self, op: OpId) {
+        self.open(op, OpKind::Close, Some(self.patience()));
+        self.cx.closed = true;
+        for id in self.resources.ids() {
+            self.with(id, |resource, cx| {
+                while let Some((op, _)) = resource.head(cx) {
+                    resource.end_caller(cx, op, Error::Closed);
+                }
+                let holders = resource.tenure.as_mut().map(|tenure| core::mem::take(&mut tenure.holders));
+                for lease in holders.unwrap_or_default() {
+                    cx.end_lease(lease, &Error::Closed);
+                }
+                resource.settle(cx, None);
+            });
+        }
+        self.cx.unsubscribe();
+        self.cx.end_close();
+    }
+
+    /// A lease's own end: a fixed one's, or `max_hold`. Its token is not handed on.
+    pub(crate) fn lease_ends(&mut self, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return };
+        lease.ends = None;
+        let reason = if lease.renew { LossReason::MaxHold } else { LossReason::Expired };
+        self.lose_one(id, reason);
+    }
+
+    /// One lease is over, others of its name may go on.
+    pub(crate) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
+        let Some(resource) = self.cx.leases.get(&id).map(|lease| lease.resource) else { return };
+        self.cx.lose_lease(id, reason);
+        self.with(resource, |resource, cx| {
+            resource.leave(id);
+            if let Some(tenure) = &mut resource.tenure {
+                tenure.tainted = !cx.has(crate::mutant::Mutant::HandOverAfterLoss);
+            }
+            resource.settle(cx, None);
+        });
+    }
+
+    /// A user's call has run out of time.
+    pub(crate) fn op_ends(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.ends = None;
+        let waited = self.cx.now.since(open.since);
+        match open.kind {
+            OpKind::Acquire { resource, .. } => {
+                let error = self.resources.get(resource).map(|resource| resource.empty_handed(&self.cx, op));
+                self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
+            }
+            OpKind::Close => self.complete(op, Ok(Outcome::Closed)),
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease } | OpKind::Convert { lease } => {
+                self.complete(op, Err(Error::Unreachable { waited, cause: None }));
+                let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
+                lease.pending.retain(|pending| *pending != op);
+                let resource = lease.resource;
+                self.with(resource, |resource, cx| resource.settle(cx, None));
+            }
+            OpKind::Release | OpKind::Inspect { .. } => {
+                self.complete(op, Err(Error::Unreachable { waited, cause: None }));
+            }
+        }
+    }
+
+    /// A user's call is due to be sent again.
+    pub(crate) fn op_again(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.again = None;
+        match open.kind {
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease } => {
+                let Some(resource) = self.cx.leases.get(&lease).map(|lease| lease.resource) else { return };
+                self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
+            }
+            OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
+            OpKind::Acquire { .. } | OpKind::Convert { .. } | OpKind::Release | OpKind::Close => {}
+        }
+    }
+
+    /// How long a call that is no wait goes on trying.
+    pub(crate) fn patience(&self) -> Duration {
+        self.cx.config.response_timeout.saturating_mul(2)
+    }
+}
+
+impl crate::context::Context {
+    /// Sends a user's call again after a while.
+    pub(crate) fn send_op_again(&mut self, op: OpId) {
+        let most = self.config.response_timeout / 2;
+        let Some(failures) = self.ops.get(&op).map(|op| op.failures) else { return };
+        let at = self.now + self.backoff(failures, most);
+        if let Some(open) = self.ops.get_mut(&op) {
+            open.failures = failures.saturating_add(1);
+            self.timers.set(Timer::OpAgain(op), &mut open.again, Some(at));
+        }
+    }
+}

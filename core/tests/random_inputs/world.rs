@@ -1,0 +1,279 @@
+//! What is around the engine: users, a server, a clock, all at random.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Failure, Input, LeaseId, Mode, NodeId, OpId, Reply,
+    Scalar, Wait,
+};
+
+use crate::random::Random;
+use crate::rules::{answer, sane_answer};
+
+const NAMES: [&str; 3] = ["a", "b", "{c}d"];
+const NODE: NodeId = NodeId(0);
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    random: Random,
+    pub(crate) seed: u64,
+    pub(crate) now: u64,
+    /// Calls of users that have not ended, with the name or the lease that they are about.
+    pub(crate) ops: BTreeMap<u64, About>,
+    /// Commands without an answer.
+    pub(crate) calls: BTreeMap<u64, Command>,
+    /// Leases that are held.
+    pub(crate) leases: BTreeMap<u64, Held>,
+    last_op: u64,
+    pub(crate) last_call: u64,
+    pub(crate) last_lease: u64,
+    pub(crate) closed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum About {
+    Name(&'static str),
+    Lease(u64),
+    Client,
+}
+
+pub(crate) struct Held {
+    pub(crate) name: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) holds: u32,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let config =
+            Config { local_handoffs: random.pick(&[0, 1, 32]), mixed_fleet: random.once_in(8), ..Config::default() };
+        let id = ClientId::from_random([u8::try_from(seed % 256).expect("a byte"); 16]);
+        let engine = Engine::new(id, config).expect("a valid configuration");
+        let (ops, calls, leases) = Default::default();
+        let (now, last_op, last_call, last_lease) = (1_000_000, 0, 0, 0);
+        Self { engine, random, seed, now, ops, calls, leases, last_op, last_call, last_lease, closed: false }
+    }
+
+    /// One random input.
+    pub(crate) fn anything_happens(&mut self) {
+        self.time_passes();
+        match self.random.below(20) {
+            0..=2 => self.a_user_acquires(),
+            3..=6 => self.a_user_does_something_to_a_lease(),
+            7 => {
+                let open: Vec<u64> = self.ops.keys().copied().collect();
+                let op = self.pick_or_any(&open, self.last_op);
+                self.input(Input::Cancel { op: OpId(op) });
+            }
+            8..=15 => self.some_call_ends(),
+            16 | 17 => self.a_message_comes(),
+            18 => self.the_subscription_changes(),
+            _ => self.input(Input::Wake),
+        }
+    }
+
+    /// Users give up what they wait for and what they have.
+    pub(crate) fn everything_is_given_up(&mut self) {
+        let waits = self.ops.iter().filter(|(_, about)| matches!(about, About::Name(_))).map(|(op, _)| *op);
+        for op in waits.collect::<Vec<_>>() {
+            self.input(Input::Cancel { op: OpId(op) });
+        }
+        while let Some(lease) = self.leases.first_key_value().map(|(lease, _)| *lease) {
+            let op = self.new_op(About::Lease(lease));
+            self.release(op, lease);
+        }
+    }
+
+    pub(crate) fn closes(&mut self) {
+        let op = self.new_op(About::Client);
+        self.leases.clear();
+        self.closed = true;
+        self.input(Input::Close { op });
+    }
+
+    pub(crate) fn the_server_answers_until_idle(&mut self) {
+        self.until_idle(|world| {
+            while let Some((call, command)) = world.calls.pop_first() {
+                world.now += 100;
+                world.input(Input::Reply { call: CallId(call), result: Ok(sane_answer(&command, world.now)) });
+            }
+        });
+    }
+
+    pub(crate) fn nobody_answers_until_idle(&mut self) {
+        self.until_idle(|world| world.calls.clear());
+    }
+
+    fn until_idle(&mut self, mut answer: impl FnMut(&mut Self)) {
+        for _ in 0..1_000_000 {
+            answer(self);
+            self.input(Input::Subscribed { node: NODE });
+            answer(self);
+            let Some((at, _)) = self.engine.poll_timeout() else { break };
+            self.now = self.now.max(at.as_micros());
+            self.input(Input::Wake);
+        }
+        assert!(self.ops.is_empty(), "seed {}: these calls never ended: {:?}", self.seed, self.ops);
+        assert!(self.engine.is_idle(), "seed {}: something is left", self.seed);
+    }
+}
+
+/// What happens.
+impl World {
+    fn time_passes(&mut self) {
+        self.now += match self.random.below(400) {
+            0 => self.random.below(20_000_000),
+            1..=5 => self.random.below(700_000),
+            6..=200 => self.random.below(5_000),
+            _ => 0,
+        };
+        if let (Some((at, _)), true) = (self.engine.poll_timeout(), self.random.once_in(8)) {
+            self.now = self.now.max(at.as_micros());
+        }
+        // Answers that never come make room for others.
+        while self.calls.len() > 12 {
+            self.calls.pop_first();
+        }
+    }
+
+    fn a_user_acquires(&mut self) {
+        let name = self.random.pick(&NAMES);
+        let renew = !self.random.once_in(4);
+        let options = AcquireOptions {
+            mode: self.random.pick(&[Mode::Exclusive, Mode::Shared]),
+            ttl: Duration::from_millis(self.random.pick(&[9, 10, 900, 900, 5_000, 5_000, 30_000, 30_000, 30_000])),
+            renew,
+            max_hold: (renew && self.random.once_in(4)).then(|| Duration::from_millis(5 + self.random.below(8_000))),
+            wait: match self.random.below(4) {
+                0 => Wait::No,
+                1 => Wait::Forever,
+                _ => Wait::For(Duration::from_millis(self.random.below(9_000))),
+            },
+        };
+        let op = self.new_op(About::Name(name));
+        self.input(Input::Acquire { op, name, options });
+    }
+
+    fn a_user_does_something_to_a_lease(&mut self) {
+        let held: Vec<u64> = self.leases.keys().copied().collect();
+        let lease = self.pick_or_any(&held, self.last_lease);
+        let op = self.new_op(About::Lease(lease));
+        let id = LeaseId(lease);
+        match self.random.below(12) {
+            0..=4 => self.release(op, lease),
+            5 => {
+                let ttl = Duration::from_millis(self.random.pick(&[1, 1_000, 40_000, u64::MAX]));
+                self.input(Input::Extend { op, lease: id, ttl });
+            }
+            6 | 7 => {
+                let mode = self.random.pick(&[Mode::Exclusive, Mode::Shared]);
+                self.input(Input::Convert { op, lease: id, mode });
+            }
+            8 => self.input(Input::Hold { op, lease: id }),
+            9 => self.input(Input::Verify { op, lease: id }),
+            _ => {
+                self.ops.insert(op.0, About::Client);
+                let name = self.random.pick(&["a", "b", "}"]);
+                self.input(Input::Inspect { op, name });
+            }
+        }
+    }
+
+    /// The last hold's release ends the lease for its holder, whatever the server says later.
+    fn release(&mut self, op: OpId, lease: u64) {
+        let deadline = self.engine.valid_until(LeaseId(lease));
+        if let Some(held) = self.leases.get_mut(&lease).filter(|_| deadline.is_some_and(|at| at.as_micros() > self.now))
+        {
+            held.holds -= 1;
+            if held.holds == 0 {
+                self.leases.remove(&lease);
+            }
+        }
+        self.input(Input::Release { op, lease: LeaseId(lease) });
+    }
+
+    fn some_call_ends(&mut self) {
+        let open: Vec<u64> = self.calls.keys().copied().collect();
+        let call = self.pick_or_any(&open, self.last_call);
+        let command = self.calls.remove(&call);
+        let text = || String::from("ERR of some kind");
+        let result = match (self.random.below(16), command) {
+            (0..=8, Some(command)) => Ok(sane_answer(&command, self.now)),
+            (0..=10, _) => Ok(self.any_answer()),
+            (11, _) => Ok(self.garbage()),
+            (12, _) => Err(Failure::Interrupted(text())),
+            (13, _) => Err(Failure::Unavailable(text())),
+            (14, _) => {
+                let error = ["NOSCRIPT none", "WRONGTYPE of key", "NOPERM no", "LOADING", "OOM full", "TRYAGAIN", ""];
+                Err(Failure::Refused(self.random.pick(&error).to_string()))
+            }
+            _ => Err(self.random.pick(&[Failure::TimedOut, Failure::Unsupported(String::new())].each_ref()).clone()),
+        };
+        self.input(Input::Reply { call: CallId(call), result });
+    }
+
+    /// Well formed, whether or not it fits the question.
+    fn any_answer(&mut self) -> Reply {
+        let statuses = "entered again converted waiting busy renewed released left gone taken conflict";
+        let statuses: Vec<&str> = statuses.split(' ').collect();
+        let status = self.random.pick(&statuses);
+        let value = self.random.pick(&[0, 1, 2, self.now]);
+        let block = self.random.pick(&[0, 1, 2, 33]);
+        let ms = self.random.pick(&[0, 1, 5, 400, 3_000, 30_000, 60_000]);
+        let server = self.now - self.random.below(1_000_000);
+        let waiting = self.random.pick(&[0, 0, 1, 500]);
+        answer(status, [value, block, server, ms, waiting, self.random.below(2)])
+    }
+
+    fn garbage(&mut self) -> Reply {
+        let scalars = [Scalar::Nil, Scalar::Int(-1), Scalar::Int(i64::MAX), Scalar::Text(b"\xff entered".to_vec())];
+        match self.random.below(3) {
+            0 => Reply::One(self.random.pick(&scalars.each_ref()).clone()),
+            1 => {
+                Reply::List((0..self.random.below(9)).map(|_| self.random.pick(&scalars.each_ref()).clone()).collect())
+            }
+            _ => Reply::List(vec![Scalar::Text(b"waiting".to_vec()); 7]),
+        }
+    }
+
+    fn a_message_comes(&mut self) {
+        let name = self.random.pick(&NAMES);
+        if self.random.once_in(3) {
+            return self.input(Input::Message { node: NODE, payload: format!("wanted {name}").as_bytes() });
+        }
+        let uuid = self.uuid();
+        let token = self.random.below(200);
+        let mode = self.random.pick(&["exclusive", "shared", "none"]);
+        let (fence, server) = (self.random.next() >> 11, self.now - self.random.below(1_000_000));
+        let ms = self.random.pick(&[0, 10, 3_000]);
+        let payload = format!("grant {uuid}:{token} {mode} {fence} 3 {server} {ms} {} {name}", self.random.below(2));
+        self.input(Input::Message { node: NODE, payload: payload.as_bytes() });
+    }
+
+    /// Mostly one of these; else any number that was given out, or none's.
+    fn pick_or_any(&mut self, from: &[u64], last: u64) -> u64 {
+        if from.is_empty() || self.random.once_in(10) { self.random.below(last + 1) } else { self.random.pick(from) }
+    }
+
+    fn uuid(&self) -> String {
+        let hex = format!("{:02x}", self.seed % 256);
+        [4, 2, 2, 2, 6].map(|bytes| hex.repeat(bytes)).join("-")
+    }
+
+    fn the_subscription_changes(&mut self) {
+        let cause = match self.random.below(40) {
+            0 => Failure::Unsupported(String::new()),
+            1..=9 => Failure::Interrupted(String::new()),
+            _ => return self.input(Input::Subscribed { node: NODE }),
+        };
+        self.input(Input::Unsubscribed { node: NODE, cause });
+    }
+
+    fn new_op(&mut self, about: About) -> OpId {
+        self.last_op += 1;
+        self.ops.insert(self.last_op, about);
+        OpId(self.last_op)
+    }
+}

@@ -1,0 +1,241 @@
+//! A step's input, as the files spell it.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, CallId, Failure, Input, LeaseId, Mode, NodeId, OpId, Reply, Scalar, Wait};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Event {
+    Acquire(Acquire),
+    Cancel {
+        op: u64,
+    },
+    Release {
+        op: u64,
+        lease: u64,
+    },
+    Extend {
+        op: u64,
+        lease: u64,
+        ttl: u64,
+    },
+    Convert {
+        op: u64,
+        lease: u64,
+        mode: ModeText,
+    },
+    Hold {
+        op: u64,
+        lease: u64,
+    },
+    Verify {
+        op: u64,
+        lease: u64,
+    },
+    Inspect {
+        op: u64,
+        name: String,
+    },
+    Close {
+        op: u64,
+    },
+    Reply {
+        call: u64,
+        result: Ending,
+    },
+    Message {
+        #[serde(default)]
+        node: u16,
+        payload: Bytes,
+    },
+    Subscribed {
+        #[serde(default)]
+        node: u16,
+    },
+    Unsubscribed {
+        #[serde(default)]
+        node: u16,
+        cause: FailureText,
+    },
+    Wake,
+}
+
+/// What is left out has the engine's default.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Acquire {
+    op: u64,
+    name: String,
+    mode: Option<ModeText>,
+    ttl: Option<u64>,
+    renew: Option<bool>,
+    max_hold: Option<u64>,
+    wait: Option<WaitText>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ModeText {
+    Exclusive,
+    Shared,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WaitText {
+    For(u64),
+    Word(WaitWord),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WaitWord {
+    No,
+    Forever,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Ending {
+    Reply(ReplyText),
+    Failure(FailureText),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReplyText {
+    One(ScalarText),
+    List(Vec<ScalarText>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FailureText {
+    Refused(String),
+    Unavailable(String),
+    Interrupted(String),
+    TimedOut,
+    Unsupported(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum ScalarText {
+    Nil,
+    Int(i64),
+    Text(Bytes),
+}
+
+/// Text, or `{ "hex": ".." }` for what is not text.
+#[derive(Deserialize)]
+#[serde(from = "BytesText")]
+pub(crate) struct Bytes(Vec<u8>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum BytesText {
+    Text(String),
+    Hex { hex: String },
+}
+
+impl Event {
+    pub(crate) fn input(&self) -> Input<'_> {
+        match self {
+            Self::Acquire(acquire) => {
+                Input::Acquire { op: OpId(acquire.op), name: &acquire.name, options: acquire.options() }
+            }
+            Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
+            Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Extend { op, lease, ttl } => {
+                Input::Extend { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
+            }
+            Self::Convert { op, lease, mode } => {
+                Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }
+            }
+            Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
+            Self::Close { op } => Input::Close { op: OpId(*op) },
+            Self::Reply { call, result } => Input::Reply { call: CallId(*call), result: result.result() },
+            Self::Message { node, payload } => Input::Message { node: NodeId(*node), payload: &payload.0 },
+            Self::Subscribed { node } => Input::Subscribed { node: NodeId(*node) },
+            Self::Unsubscribed { node, cause } => Input::Unsubscribed { node: NodeId(*node), cause: cause.failure() },
+            Self::Wake => Input::Wake,
+        }
+    }
+}
+
+impl Acquire {
+    fn options(&self) -> AcquireOptions {
+        let default = AcquireOptions::default();
+        AcquireOptions {
+            mode: self.mode.map_or(default.mode, ModeText::mode),
+            ttl: self.ttl.map_or(default.ttl, Duration::from_millis),
+            renew: self.renew.unwrap_or(default.renew),
+            max_hold: self.max_hold.map(Duration::from_millis),
+            wait: match self.wait {
+                None => default.wait,
+                Some(WaitText::For(wait)) => Wait::For(Duration::from_millis(wait)),
+                Some(WaitText::Word(WaitWord::No)) => Wait::No,
+                Some(WaitText::Word(WaitWord::Forever)) => Wait::Forever,
+            },
+        }
+    }
+}
+
+impl ModeText {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Exclusive => Mode::Exclusive,
+            Self::Shared => Mode::Shared,
+        }
+    }
+}
+
+impl Ending {
+    fn result(&self) -> Result<Reply, Failure> {
+        match self {
+            Self::Reply(ReplyText::One(scalar)) => Ok(Reply::One(scalar.scalar())),
+            Self::Reply(ReplyText::List(list)) => Ok(Reply::List(list.iter().map(ScalarText::scalar).collect())),
+            Self::Failure(failure) => Err(failure.failure()),
+        }
+    }
+}
+
+impl FailureText {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Refused(text) => Failure::Refused(text.clone()),
+            Self::Unavailable(text) => Failure::Unavailable(text.clone()),
+            Self::Interrupted(text) => Failure::Interrupted(text.clone()),
+            Self::TimedOut => Failure::TimedOut,
+            Self::Unsupported(text) => Failure::Unsupported(text.clone()),
+        }
+    }
+}
+
+impl ScalarText {
+    fn scalar(&self) -> Scalar {
+        match self {
+            Self::Nil => Scalar::Nil,
+            Self::Int(number) => Scalar::Int(*number),
+            Self::Text(bytes) => Scalar::Text(bytes.0.clone()),
+        }
+    }
+}
+
+impl From<BytesText> for Bytes {
+    fn from(text: BytesText) -> Self {
+        match text {
+            BytesText::Text(text) => Self(text.into_bytes()),
+            BytesText::Hex { hex } => Self(bytes_of_hex(&hex)),
+        }
+    }
+}
+
+pub(crate) fn bytes_of_hex(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("hex is ASCII"));
+    digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hexadecimal digits")).collect()
+}

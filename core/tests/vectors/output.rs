@@ -1,0 +1,130 @@
+//! What the engine puts out, as the files spell it.
+
+use std::time::Duration;
+
+use leasehold_core::{Command, Error, Failure, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome};
+use serde_json::{Value, json};
+
+pub(crate) fn output(output: &Output) -> Value {
+    match output {
+        Output::Send { call, node, command } => {
+            on(*node, "send", json!({ "call": call.0, "command": command_words(command) }))
+        }
+        Output::Subscribe { node, channel } => on(*node, "subscribe", json!({ "channel": channel })),
+        Output::Unsubscribe { node, channel } => on(*node, "unsubscribe", json!({ "channel": channel })),
+        Output::Completed { op, result } => {
+            let result = match result {
+                Ok(outcome) => self::outcome(outcome),
+                Err(error) => json!({ "error": self::error(error) }),
+            };
+            json!({ "completed": { "op": op.0, "result": result } })
+        }
+        Output::Lost { lease, reason } => json!({ "lost": { "lease": lease.0, "reason": reason.code() } }),
+    }
+}
+
+/// An error's code and fields. Texts that the engine composes are for people, and no part of a vector.
+pub(crate) fn error(error: &Error) -> Value {
+    let code = error.code();
+    match error {
+        Error::InvalidOption { field, .. } => json!({ "code": code, "field": field }),
+        Error::Busy { waited, holder_remaining } => {
+            json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining.map(ms) })
+        }
+        Error::Unreachable { waited, cause } => {
+            json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) })
+        }
+        Error::Lost(reason) => json!({ "code": code, "reason": reason.code() }),
+        Error::Auth(text) | Error::Server(text) | Error::WrongKind(text) | Error::Unsupported(text) => {
+            json!({ "code": code, "text": text })
+        }
+        _ => json!({ "code": code }),
+    }
+}
+
+fn outcome(outcome: &Outcome) -> Value {
+    match outcome {
+        Outcome::Acquired(grant) => json!({ "acquired": self::grant(grant) }),
+        Outcome::Released(outcome) => json!({ "released": match outcome {
+            ReleaseOutcome::Released => "released",
+            ReleaseOutcome::StillHeld => "still-held",
+            ReleaseOutcome::AlreadyExpired => "already-expired",
+            ReleaseOutcome::NotOwner => "not-owner",
+        } }),
+        Outcome::Extended { valid_until } => json!({ "extended": { "valid_until": valid_until.as_micros() } }),
+        Outcome::Converted(grant) => json!({ "converted": self::grant(grant) }),
+        Outcome::Held(holds) => json!({ "held": holds }),
+        Outcome::Verified(holds) => json!({ "verified": holds }),
+        Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),
+        Outcome::Closed => json!("closed"),
+    }
+}
+
+fn grant(grant: &Grant) -> Value {
+    json!({
+        "lease": grant.lease.0,
+        "mode": mode(grant.mode),
+        "fence": grant.fence,
+        "valid_until": grant.valid_until.as_micros(),
+        "local": grant.local,
+    })
+}
+
+fn inspection(inspection: &Inspection) -> Value {
+    let holders = inspection.holders.iter().map(|holder| {
+        json!({
+            "token": holder.token,
+            "mode": mode(holder.mode),
+            "remaining": holder.remaining.map(ms),
+            "foreign": holder.foreign,
+        })
+    });
+    let waiters = inspection.waiters.iter().map(|waiter| json!({ "token": waiter.token, "mode": mode(waiter.mode) }));
+    json!({
+        "holders": holders.collect::<Vec<_>>(),
+        "waiters": waiters.collect::<Vec<_>>(),
+        "last_fence": inspection.last_fence,
+    })
+}
+
+fn failure(failure: &Failure) -> Value {
+    match failure {
+        Failure::Refused(text) => json!({ "refused": text }),
+        Failure::Unavailable(text) => json!({ "unavailable": text }),
+        Failure::Interrupted(text) => json!({ "interrupted": text }),
+        Failure::TimedOut => json!("timed-out"),
+        Failure::Unsupported(text) => json!({ "unsupported": text }),
+    }
+}
+
+/// The words, with the script's name in place of its digest or source: a comment in a script changes no vector.
+fn command_words(command: &Command) -> Vec<String> {
+    let text = |word: &[u8]| String::from_utf8(word.to_vec()).expect("a command's words are text");
+    let mut words: Vec<String> = command.words().map(text).collect();
+    for script in leasehold_lua::ALL {
+        if words[1] == script.sha1 || words[1] == script.source {
+            words[1] = script.name.to_string();
+        }
+    }
+    words
+}
+
+/// A node is named if it is not the first.
+fn on(node: NodeId, kind: &str, mut fields: Value) -> Value {
+    if node != NodeId::default() {
+        fields["node"] = json!(node.0);
+    }
+    json!({ kind: fields })
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+    }
+}
+
+/// Whole milliseconds, rounded down.
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).expect("a duration in milliseconds fits in 64 bits")
+}

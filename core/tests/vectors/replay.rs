@@ -1,0 +1,109 @@
+//! One file: an engine is made and driven step by step.
+
+use std::time::Duration;
+
+use leasehold_core::{ClientId, Config, Engine, Instant};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::input::{Event, bytes_of_hex};
+use crate::layout;
+use crate::output;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[allow(dead_code, reason = "for people")]
+    about: String,
+    client: String,
+    #[serde(default)]
+    config: ConfigText,
+    /// Why no engine can be made of this configuration.
+    refused: Option<Value>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    at: u64,
+    #[serde(default)]
+    why: String,
+    input: Event,
+    #[serde(default)]
+    outputs: Value,
+    #[serde(default)]
+    wake: Value,
+}
+
+/// What is left out has the engine's default.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct ConfigText {
+    prefix: Option<String>,
+    local_handoffs: Option<u32>,
+    claim_window: Option<u64>,
+    response_timeout: Option<u64>,
+    mixed_fleet: Option<bool>,
+    fence_retention: Option<u64>,
+}
+
+/// Replays a file and sets in it what the engine puts out. Answers how that differs from what stood there.
+pub(crate) fn replay(value: &mut Value) -> Vec<String> {
+    let file: File = match serde_json::from_value(value.clone()) {
+        Ok(file) => file,
+        Err(error) => return vec![format!("not a vector: {error}")],
+    };
+    let mut engine = match Engine::new(client(&file.client), file.config.config()) {
+        Ok(engine) => engine,
+        Err(error) => {
+            let refused = output::error(&error);
+            let before = value["refused"].take();
+            value["refused"] = refused.clone();
+            return differs("the configuration", "", &before, &refused).into_iter().collect();
+        }
+    };
+    let mut differences = Vec::new();
+    if let Some(refused) = file.refused {
+        differences.extend(differs("the configuration", "", &refused, &Value::Null));
+    }
+    for (index, step) in file.steps.iter().enumerate() {
+        let at = format!("step {} at {} µs", index + 1, step.at);
+        engine.handle(Instant::from_micros(step.at), step.input.input());
+        let outputs: Vec<Value> = std::iter::from_fn(|| engine.poll_output()).map(|out| output::output(&out)).collect();
+        let wake = json!(engine.poll_timeout().map(|(at, _)| at.as_micros()));
+        let outputs = Value::Array(outputs);
+        differences.extend(differs(&format!("{at}, outputs"), &step.why, &step.outputs, &outputs));
+        differences.extend(differs(&format!("{at}, wake"), &step.why, &step.wake, &wake));
+        value["steps"][index]["outputs"] = outputs;
+        value["steps"][index]["wake"] = wake;
+    }
+    differences
+}
+
+fn differs(place: &str, why: &str, vector: &Value, engine: &Value) -> Option<String> {
+    (vector != engine).then(|| {
+        let why = if why.is_empty() { String::new() } else { format!("\n  ({why})") };
+        format!("{place}:{why}\n  vector: {}\n  engine: {}", layout::lines(vector), layout::lines(engine))
+    })
+}
+
+fn client(uuid: &str) -> ClientId {
+    let bytes = bytes_of_hex(&uuid.replace('-', ""));
+    ClientId::from_random(bytes.try_into().expect("a client id has 16 bytes"))
+}
+
+impl ConfigText {
+    fn config(&self) -> Config {
+        let default = Config::default();
+        let millis = |field: Option<u64>, default: Duration| field.map_or(default, Duration::from_millis);
+        Config {
+            prefix: self.prefix.clone().unwrap_or(default.prefix),
+            local_handoffs: self.local_handoffs.unwrap_or(default.local_handoffs),
+            claim_window: millis(self.claim_window, default.claim_window),
+            response_timeout: millis(self.response_timeout, default.response_timeout),
+            mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
+            fence_retention: millis(self.fence_retention, default.fence_retention),
+        }
+    }
+}

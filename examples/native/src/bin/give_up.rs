@@ -1,0 +1,32 @@
+//! Three ways to wait no longer: a bounded wait, a try, and dropping the future.
+//!
+//! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+
+use std::time::Duration;
+
+use leasehold::{Error, LockManager, Wait};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
+    let locks = LockManager::connect(&url).await?;
+    let door = locks.mutex("example:door");
+    let held = door.acquire().await?;
+
+    match door.clone().wait(Wait::For(Duration::from_millis(300))).acquire().await {
+        Err(error @ Error::Busy { .. }) => println!("{error}"),
+        other => println!("{other:?}"),
+    }
+
+    println!("a try: {:?}", door.try_acquire().await?);
+
+    // Dropping the future takes the waiter out of the queue, here and on the server.
+    tokio::select! {
+        lease = door.acquire() => println!("{lease:?}"),
+        () = tokio::time::sleep(Duration::from_millis(300)) => println!("something else came up"),
+    }
+
+    held.release().await?;
+    println!("free again: {:?}", door.try_acquire().await?);
+    Ok(())
+}

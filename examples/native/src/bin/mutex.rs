@@ -1,0 +1,23 @@
+//! One lock, one lease, one fenced write.
+//!
+//! `cargo run -p leasehold-examples --bin mutex`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+
+use leasehold::{Error, Fence, LockManager};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
+    let locks = LockManager::connect(&url).await?;
+
+    let lease = locks.mutex("example:invoice:42").acquire().await?;
+    println!("held for {:?} more, and renewed until it is released", lease.remaining());
+    save("invoice 42 is paid", lease.fence());
+    println!("{:?}", lease.release().await?);
+    Ok(())
+}
+
+/// A store keeps the greatest fence that it has seen and refuses a smaller one: so a holder that was paused too long
+/// can't overwrite its successor.
+fn save(what: &str, fence: Fence) {
+    println!("saved with fence {fence}: {what}");
+}

@@ -1,0 +1,111 @@
+-- Takes the lock, waits for it, shows that a waiter lives, or refills a lease. Idempotent per token.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
+-- Answer  entered, again, waiting, busy, gone, taken or conflict
+
+-- The common path: the lock is free, nobody waits, nothing is buried.
+if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
+    and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5], KEYS[6]) == 0 then
+  local clock = redis.call('TIME')
+  local us = clock[1] * 1000000 + clock[2]
+  local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
+  local wanted, ttl = tonumber(ARGV[6]), tonumber(ARGV[3])
+  local fence = math.max(last + 1, us)
+  local block = math.max(1, math.min(wanted, us + 1024 - fence))
+  local keep = math.max(tonumber(ARGV[7]), 10 * ttl, redis.call('PTTL', KEYS[2]))
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+  redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', string.format('%.0f', keep))
+  return { 'entered', fence, block, us, ttl, 0, 0 }
+end
+
+--@prelude
+local token, mode, how, claim = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
+local ttl, wanted = tonumber(ARGV[3]), tonumber(ARGV[6])
+
+-- Refreshed by every call of a waiter, with its arguments as they are now.
+local function write_record()
+  local record = table.concat({ mode, ARGV[3], ARGV[5], ARGV[6], text(now + claim) }, ' ')
+  redis.call('HSET', KEYS[4], token, record)
+  if redis.call('PTTL', KEYS[3]) < claim then
+    redis.call('PEXPIRE', KEYS[3], ARGV[5])
+  end
+  if redis.call('PTTL', KEYS[4]) < claim then
+    redis.call('PEXPIRE', KEYS[4], ARGV[5])
+  end
+end
+
+local function join()
+  local tail = waiting > 0 and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2] or 0
+  redis.call('ZADD', KEYS[3], text(math.max(tail + 1, us)), token)
+  waiting = waiting + 1
+  write_record()
+end
+
+local function publish_wanted()
+  if holder ~= 'shared' then
+    return publish(holder, 'wanted ' .. KEYS[1])
+  end
+  for _, reader in ipairs(redis.call('ZRANGE', KEYS[5], '0', '63')) do
+    publish(reader, 'wanted ' .. KEYS[1])
+  end
+end
+
+purge_readers()
+
+local holds = held(token)
+if how == 'refill' then
+  if holds ~= mode then
+    return answer(holder and 'taken' or 'gone')
+  end
+  local ms = raise(token, mode, ttl)
+  local fence, block = draw(wanted, ttl)
+  return answer('again', fence, block, ms)
+end
+
+if buried(token) then
+  grant()
+  return answer('gone')
+end
+if holds == mode then
+  local ms = raise(token, mode, ttl)
+  local fence, block = draw(wanted, ttl)
+  grant()
+  return answer('again', fence, block, ms)
+end
+if holds then
+  grant()
+  return answer('conflict')
+end
+
+-- Before any purge of waiters, else a late head would purge itself.
+local queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)
+if queued then
+  write_record()
+end
+
+-- First whoever is ahead, which may be all readers up to the caller.
+grant(token)
+if mine then
+  return answer('entered', mine.fence, mine.block, mine.ms)
+end
+if compatible(mode) and (mixed or not head()) then
+  if queued then
+    leave(token)
+  end
+  hold(token, mode, ttl)
+  local fence, block = draw(wanted, ttl)
+  return answer('entered', fence, block, ttl)
+end
+
+if how == 'try' or mixed then
+  return answer('busy', 0, 0, redis.call('PTTL', KEYS[1]))
+end
+if not queued then
+  join()
+end
+local position = redis.call('ZRANK', KEYS[3], token) + 1
+local reply = answer('waiting', position, 0, redis.call('PTTL', KEYS[1]))
+if position == 1 and reply[7] == 0 then
+  publish_wanted()
+end
+return reply

@@ -1,0 +1,49 @@
+-- Gives a lease a new token in the other mode. A new token, because a delayed copy would undo a later one of the same.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 retention  8 fleet
+-- Answer  converted, again, conflict, gone or taken
+
+--@prelude
+local old, new, mode = ARGV[1], ARGV[2], ARGV[3]
+local ttl, wanted, bury_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+
+purge_readers()
+
+local holds, held_before = held(new), held(old)
+if buried(new) then
+  -- The lease was given up, or a copy of this call has answered conflict.
+  grant()
+  return answer(held_before and 'conflict' or 'gone')
+end
+
+if holds == mode then
+  bury(old, bury_ms)
+  local ms = raise(new, mode, ttl)
+  local fence, block = draw(wanted, ttl)
+  grant()
+  return answer('again', fence, block, ms)
+end
+
+if not holds and not held_before then
+  local status = holder and 'taken' or 'gone'
+  bury(old, bury_ms)
+  grant()
+  return answer(status)
+end
+if holds or held_before == mode or (mode == 'exclusive' and readers > 1) then
+  -- No copy on its way may convert it later, when the other readers are gone.
+  if not holds then
+    bury(new, 60000)
+  end
+  grant()
+  return answer('conflict')
+end
+
+local ms = math.max(redis.call('PTTL', KEYS[1]), ttl)
+redis.call('DEL', KEYS[1], KEYS[5])
+holder, readers = false, 0
+hold(new, mode, ms)
+local fence, block = draw(wanted, ttl)
+bury(old, bury_ms)
+grant()
+return answer('converted', fence, block, ms)

@@ -1,0 +1,40 @@
+//! The Lua scripts that decide on the server, each with its SHA-1 digest for `EVALSHA`.
+//!
+//! What a script expects and answers is said in its own head and in this crate's README. Each is one text
+//! that stands on its own: what several need, `prelude.lua`, is put in at compile time.
+//!
+//! ```
+//! let script = leasehold_lua::ACQUIRE;
+//! assert_eq!(script.name, "acquire");
+//! assert_eq!(script.sha1.len(), 40);
+//! ```
+
+#![no_std]
+
+mod embed;
+mod sha1;
+
+/// One script, ready for `EVALSHA` and `EVAL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// What it does, in one word.
+    pub name: &'static str,
+    /// The Lua text.
+    pub source: &'static str,
+    /// The SHA-1 of the text as 40 lower-case hexadecimal digits, as the server computes it.
+    pub sha1: &'static str,
+}
+
+/// Takes a lock, waits for it, shows that a waiter lives, or refills a lease.
+pub const ACQUIRE: Script = embed::script!("acquire");
+/// Gives up whatever a token has.
+pub const RELEASE: Script = embed::script!("release");
+/// Raises the TTL of a lease that is still the token's.
+pub const RENEW: Script = embed::script!("renew");
+/// Gives a lease a new token in the other mode.
+pub const CONVERT: Script = embed::script!("convert");
+/// Tells who holds a lock and who waits for it.
+pub const INSPECT: Script = embed::script!("inspect");
+
+/// Every script.
+pub const ALL: [Script; 5] = [ACQUIRE, RELEASE, RENEW, CONVERT, INSPECT];

@@ -1,0 +1,48 @@
+-- Raises the TTL of a lease that is still the token's, and never creates one. With a TTL of 0 it only asks.
+-- KEYS    1 N; a reader's lease also 2 readers. An exclusive one declares N alone: it goes on while its slot migrates.
+-- ARGV    1 token  2 ttl
+-- Answer  renewed, gone or taken
+
+local clock = redis.call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+local holder = redis.call('GET', KEYS[1])
+local ttl = tonumber(ARGV[2])
+
+if not KEYS[2] and holder == ARGV[1] then
+  local left = redis.call('PTTL', KEYS[1])
+  if ttl > 0 and left < ttl then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
+  return { 'renewed', 0, 0, us, math.max(left, ttl), -1, 0 }
+end
+
+local now = math.floor(us / 1000)
+if KEYS[2] then
+  local expiry = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
+  if holder ~= 'shared' then
+    -- They are left from before N was something else: readers count only while it is `shared`.
+    redis.call('DEL', KEYS[2])
+  elseif expiry > now then
+    local ms = math.max(expiry - now, ttl)
+    if ttl > 0 then
+      -- First N, always: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
+      local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
+      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
+      redis.call('ZADD', KEYS[2], string.format('%.0f', now + ms), ARGV[1])
+      if redis.call('PTTL', KEYS[2]) < ms then
+        redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ms))
+      end
+    end
+    return { 'renewed', 0, 0, us, ms, -1, 0 }
+  elseif redis.call('ZCOUNT', KEYS[2], string.format('(%.0f', now), '+inf') == 0 then
+    holder = false
+  end
+end
+
+if not holder then
+  return { 'gone', 0, 0, us, 0, -1, 0 }
+end
+local ours = holder == 'shared'
+    or string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
+    and redis.call('PTTL', KEYS[1]) >= 0
+return { 'taken', 0, 0, us, 0, -1, ours and 0 or 1 }

@@ -1,0 +1,106 @@
+//! One user's call: begun at its first poll, cancelled by dropping it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
+
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::state::CallResult;
+
+/// What a user asks of the engine.
+pub(crate) enum Request<'a> {
+    Acquire { name: &'a Arc<str>, options: AcquireOptions },
+    Release { lease: LeaseId },
+    Extend { lease: LeaseId, ttl: Duration },
+    Convert { lease: LeaseId, mode: Mode },
+    Hold { lease: LeaseId },
+    Verify { lease: LeaseId },
+    Inspect { name: &'a str },
+    Close,
+}
+
+impl Request<'_> {
+    /// The name of the lock that is to be acquired.
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Acquire { name, .. } => Some(Arc::clone(name)),
+            _ => None,
+        }
+    }
+
+    /// The answer when nobody drives the client any more.
+    pub(crate) fn after_the_end(&self) -> CallResult {
+        match self {
+            Self::Close => Ok(Outcome::Closed),
+            Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
+            _ => Err(EngineError::Closed),
+        }
+    }
+
+    pub(crate) fn input(&self, op: OpId) -> Input<'_> {
+        match *self {
+            Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::Release { lease } => Input::Release { op, lease },
+            Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
+            Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
+            Self::Hold { lease } => Input::Hold { op, lease },
+            Self::Verify { lease } => Input::Verify { op, lease },
+            Self::Inspect { name } => Input::Inspect { op, name },
+            Self::Close => Input::Close { op },
+        }
+    }
+}
+
+/// A call under way. Dropping it cancels an acquire; anything else goes on without its caller.
+pub(crate) struct Call<'a> {
+    shared: &'a Shared,
+    /// The lock that the call is about, for its error.
+    name: Option<&'a str>,
+    stage: Stage<'a>,
+}
+
+enum Stage<'a> {
+    New(Request<'a>),
+    Waiting(OpId),
+    Ended,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) const fn new(shared: &'a Shared, request: Request<'a>, name: Option<&'a str>) -> Self {
+        Self { shared, name, stage: Stage::New(request) }
+    }
+}
+
+impl Future for Call<'_> {
+    type Output = Result<Outcome, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outcome, Error>> {
+        let polled = match &self.stage {
+            Stage::New(request) => match self.shared.begin(request, Some(context.waker())) {
+                Ok(result) => Poll::Ready(result),
+                Err(op) => {
+                    self.stage = Stage::Waiting(op);
+                    Poll::Pending
+                }
+            },
+            Stage::Waiting(op) => self.shared.fetch(*op, context.waker()),
+            Stage::Ended => Poll::Pending,
+        };
+        polled.map(|result| {
+            self.stage = Stage::Ended;
+            result.map_err(|error| Error::from_engine(error, self.name))
+        })
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Stage::Waiting(op) = self.stage {
+            self.shared.abandon(op);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What every handle keeps alive: the last one dropped ends the client.
+
+use std::sync::Arc;
+
+use leasehold_core::{Error as EngineError, Outcome};
+
+use crate::call::{Call, Request};
+use crate::error::Error;
+use crate::shared::Shared;
+
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Client {
+    /// Asks the engine, about the lock `name` or about none.
+    pub(crate) fn ask<'a>(&'a self, request: Request<'a>, name: Option<&'a str>) -> Call<'a> {
+        Call::new(&self.shared, request, name)
+    }
+
+    /// Asks the engine for what it answers at once.
+    pub(crate) fn ask_now(&self, request: &Request<'_>, name: &str) -> Result<Outcome, Error> {
+        match self.shared.begin(request, None) {
+            Ok(result) => result.map_err(|error| Error::from_engine(error, Some(name))),
+            Err(op) => {
+                self.shared.abandon(op);
+                Err(Error::from_engine(EngineError::NotHeld, Some(name)))
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// An outcome of another kind than asked for: a fault of this crate, told instead of a panic.
+pub(crate) fn unexpected(outcome: &Outcome, name: &str) -> Error {
+    Error::Protocol { name: Some(name.to_owned()), problem: format!("unexpected outcome {outcome:?}") }
+}

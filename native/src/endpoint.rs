@@ -1,0 +1,45 @@
+//! Where the server is, and how to get there.
+
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, RedisResult};
+use tokio::time::timeout;
+
+/// A server that can be connected to again and again.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    client: Client,
+    response_timeout: Duration,
+}
+
+impl Endpoint {
+    pub(crate) fn new(client: &Client, response_timeout: Duration) -> RedisResult<Self> {
+        let info = client.get_connection_info().clone();
+        // Small commands one after the other: waiting to fill a packet would only delay them.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout })
+    }
+
+    /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
+    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// A connection that is subscribed to `channel`: the server has acknowledged it.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        let mut connection = within(self.response_timeout, self.client.get_async_pubsub()).await?;
+        within(self.response_timeout, connection.subscribe(channel)).await?;
+        Ok(connection)
+    }
+}
+
+/// The result, or the error that the `redis` crate gives for a timeout.
+pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    match timeout(limit, action).await {
+        Ok(result) => result,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}

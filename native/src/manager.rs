@@ -1,0 +1,105 @@
+//! The client: where every lock begins.
+
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_core::{AcquireOptions, Inspection, Outcome};
+use redis::aio::ConnectionLike;
+
+use crate::builder::Builder;
+use crate::call::Request;
+use crate::client::{Client, unexpected};
+use crate::error::Error;
+use crate::lock::{Lock, ReadWrite};
+
+/// One client of a server. Cheap to clone; a process needs one for each server.
+///
+/// The client ends when the last clone and the last [`Lease`](crate::Lease) of it are dropped, or by
+/// [`close`](Self::close): waits end, leases are released.
+#[derive(Clone)]
+pub struct LockManager {
+    pub(crate) client: Arc<Client>,
+    pub(crate) defaults: AcquireOptions,
+}
+
+impl LockManager {
+    /// Connects to the server at `url`, e.g. `redis://:password@host:6379/0`.
+    ///
+    /// It connects again by itself after a break, and subscribes over a connection of its own once somebody waits.
+    ///
+    /// A task on the present tokio runtime drives the client: keep that runtime running as long as you use the manager. When it
+    /// shuts down, leases are told lost and calls answer `closed`; when it is merely not run, nothing moves.
+    ///
+    /// # Errors
+    /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a server that is too old.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder().connect(url).await
+    }
+
+    /// Connects as `client` says. Everything works as with [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn from_client(client: redis::Client) -> Result<Self, Error> {
+        Self::builder().from_client(client).await
+    }
+
+    /// Uses a connection that the caller has, and never closes it.
+    ///
+    /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again and response timeouts are the
+    /// connection's own; let it **resend nothing by itself**: a command that it repeats behind our back may come after
+    /// the release of its lease.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn from_connection<C>(connection: C) -> Result<Self, Error>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        Self::builder().from_connection(connection).await
+    }
+
+    /// Sets options first.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// An exclusive lock.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.clone(), name.as_ref())
+    }
+
+    /// A lock with many readers or one writer, in one queue: neither starves the other.
+    pub fn read_write(&self, name: impl AsRef<str>) -> ReadWrite {
+        ReadWrite::new(self.clone(), name.as_ref())
+    }
+
+    /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
+    ///
+    /// # Errors
+    /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed`.
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
+        let name = name.as_ref();
+        match self.client.ask(Request::Inspect { name }, Some(name)).await? {
+            Outcome::Inspected(inspection) => Ok(inspection),
+            other => Err(unexpected(&other, name)),
+        }
+    }
+
+    /// Ends the client for all its clones: waits end with [`Error::Closed`], and the leases are released.
+    ///
+    /// It ends when the server has confirmed the releases, and after twice the response timeout at the latest: leases that it
+    /// could not be told of then end by their TTL.
+    ///
+    /// # Errors
+    /// `closed` if the client had ended before.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.client.ask(Request::Close, None).await.map(|_| ())
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager").field("defaults", &self.defaults).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! A client's lock, and the one way to take it.
+//!
+//! Whatever happens takes the lock once: the engine is told, its outputs are sorted, and only after the lock is given up
+//! are tasks woken. So a hand-over inside one client is one critical section, without the driver and without I/O.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+use tokio::sync::{Notify, watch};
+
+use crate::call::Request;
+use crate::clock;
+use crate::state::{After, CallResult, State, Waiting, Work};
+
+/// What a client's calls, leases and driver have in common.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Rung when there is work for the driver.
+    pub(crate) bell: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { state: Mutex::new(State::new(engine)), bell: Notify::new() }
+    }
+
+    /// Begins a user's call. If it does not end at once, `waker` is woken at its end and [`fetch`](Self::fetch) has it.
+    pub(crate) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
+        self.turn(|state, now, after| {
+            if let Request::Release { lease } = request {
+                state.drop_handle(*lease, after);
+            }
+            if state.ended {
+                return Ok(request.after_the_end());
+            }
+            let op = state.next_op();
+            state.calls.insert(op, Waiting { name: request.name(), waker: None, result: None });
+            state.engine.handle(now, request.input(op));
+            if matches!(request, Request::Close) {
+                state.close_leases(after);
+            }
+            state.sort_outputs(now, after);
+            match state.calls.get_mut(&op) {
+                Some(waiting) if waiting.result.is_none() => {
+                    waiting.waker = waker.cloned();
+                    Err(op)
+                }
+                _ => Ok(state.calls.remove(&op).and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed))),
+            }
+        })
+    }
+
+    /// The end of a user's call, if it has ended; else `waker` is woken at its end.
+    pub(crate) fn fetch(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
+        let mut state = self.lock();
+        let old = match state.calls.get_mut(&op) {
+            Some(waiting) if waiting.result.is_none() => match &waiting.waker {
+                Some(same) if same.will_wake(waker) => return Poll::Pending,
+                _ => waiting.waker.replace(waker.clone()),
+            },
+            _ => {
+                let ended = state.calls.remove(&op);
+                drop(state);
+                return Poll::Ready(ended.and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed)));
+            }
+        };
+        // A waker may run foreign code when it is dropped: not under the lock.
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Nobody waits for the call any more: an acquire is cancelled, or given back if it was granted.
+    pub(crate) fn abandon(&self, op: OpId) {
+        let abandoned = self.turn(|state, now, after| {
+            let abandoned = state.calls.remove(&op);
+            match &abandoned {
+                Some(Waiting { result: Some(Ok(Outcome::Acquired(grant))), .. }) => {
+                    state.give_back(now, grant.lease, after);
+                }
+                Some(Waiting { result: None, name: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
+                _ => {}
+            }
+            abandoned
+        });
+        drop(abandoned);
+    }
+
+    /// Gives one hold back, and nobody waits for the end of it.
+    pub(crate) fn give_back(&self, lease: LeaseId) {
+        self.turn(|state, now, after| state.give_back(now, lease, after));
+    }
+
+    /// Ends the client, and nobody waits for the end of it.
+    pub(crate) fn close(&self) {
+        self.turn(|state, now, after| {
+            let op = state.next_op();
+            state.engine.handle(now, Input::Close { op });
+            state.close_leases(after);
+        });
+    }
+
+    /// Counts one more handle to a lease.
+    pub(crate) fn add_handle(&self, lease: LeaseId) {
+        if let Some(held) = self.lock().held.get_mut(&lease) {
+            held.handles = held.handles.saturating_add(1);
+        }
+    }
+
+    /// How many handles there are to a lease.
+    pub(crate) fn handles(&self, lease: LeaseId) -> u32 {
+        self.lock().held.get(&lease).map_or(0, |held| held.handles)
+    }
+
+    /// A lease's fence and mode, which a conversion changes.
+    pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
+        self.lock().held.get(&lease).map(|held| (held.fence, held.mode))
+    }
+
+    /// How long a lease is still valid by the local clock: zero once it is over.
+    pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
+        let state = self.lock();
+        state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(clock::now()))
+    }
+
+    /// How a lease was lost, if it was.
+    pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        self.lock().held.get(&lease).and_then(|held| held.lost)
+    }
+
+    /// Tells when a lease is lost. Its sender is dropped when the lease is given back or its client is closed.
+    pub(crate) fn told(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
+        let mut state = self.lock();
+        let closing = state.closing;
+        let held = state.held.get_mut(&lease)?;
+        let lost = held.lost;
+        if closing && lost.is_none() {
+            return None;
+        }
+        Some(held.told.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
+    }
+
+    /// The driver's turn: `inputs` tells the engine what happened, `work` is filled with what there is to do.
+    pub(crate) fn drive(&self, work: &mut Work, inputs: impl FnOnce(&mut Engine, Instant)) {
+        self.turn(|state, now, after| {
+            inputs(&mut state.engine, now);
+            state.sort_outputs(now, after);
+            state.rung = false;
+            state.work.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+            work.sends.clear();
+            mem::swap(&mut work.sends, &mut state.work.sends);
+            work.subscription = state.work.subscription.take();
+            work.wake_at = state.work.wake_at;
+            work.closed = state.work.closed;
+        });
+    }
+
+    /// Tells the engine what happened, outside the driver's loop.
+    pub(crate) fn tell(&self, input: Input<'_>) {
+        self.turn(|state, now, _| state.engine.handle(now, input));
+    }
+
+    /// The driver is gone: whoever waits is told, and whoever comes as well.
+    pub(crate) fn end(&self) {
+        self.turn(|state, _, after| state.end(after));
+    }
+
+    /// Takes the lock for one turn, sorts what the engine put out, and does the rest after the lock.
+    fn turn<R>(&self, act: impl FnOnce(&mut State, Instant, &mut After) -> R) -> R {
+        let mut after = After::default();
+        let mut state = self.lock();
+        let now = clock::now();
+        let answer = act(&mut state, now, &mut after);
+        state.sort_outputs(now, &mut after);
+        state.ring_if_needed(&mut after);
+        drop(state);
+        if after.ring {
+            self.bell.notify_one();
+        }
+        for waker in after.wakers {
+            waker.wake();
+        }
+        for (name, told, reason) in after.lost {
+            tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            if let Some(told) = told {
+                told.send_replace(Some(reason));
+            }
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock panics; if it did, going on would still be better than a panic in every holder.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,192 @@
+//! What stands under a client's lock: the engine, the calls that wait, the leases that are held, the driver's work.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use hashbrown::HashMap;
+use leasehold_core::{
+    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome, Output,
+};
+use tokio::sync::watch;
+
+/// The result of a user's call, as the engine gives it.
+pub(crate) type CallResult = Result<Outcome, Error>;
+
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    pub(crate) calls: HashMap<OpId, Waiting>,
+    pub(crate) held: HashMap<LeaseId, Held>,
+    next_op: u64,
+    pub(crate) work: Work,
+    /// Whether the driver was already rung and has not come yet.
+    pub(crate) rung: bool,
+    /// Whether the client was closed: its leases are given back.
+    pub(crate) closing: bool,
+    /// Whether the driver is gone: nothing is sent any more.
+    pub(crate) ended: bool,
+}
+
+/// One user's call that the engine has not ended, or whose end was not fetched yet.
+pub(crate) struct Waiting {
+    /// The lock's name, of an acquire.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) waker: Option<Waker>,
+    pub(crate) result: Option<CallResult>,
+}
+
+/// One lease, as long as there is a handle to it.
+pub(crate) struct Held {
+    name: Option<Arc<str>>,
+    pub(crate) handles: u32,
+    pub(crate) fence: u64,
+    pub(crate) mode: Mode,
+    pub(crate) lost: Option<LossReason>,
+    /// Made when somebody first asks to be told; dropped with the last handle.
+    pub(crate) told: Option<Told>,
+}
+
+/// Tells the tasks that watch a lease how it was lost.
+pub(crate) type Told = watch::Sender<Option<LossReason>>;
+
+/// What there is for the driver to do.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) sends: Vec<(CallId, Command)>,
+    /// The latest wish: a channel to subscribe to, or none any more.
+    pub(crate) subscription: Option<(NodeId, Option<String>)>,
+    /// When to wake the engine at the latest.
+    pub(crate) wake_at: Option<Instant>,
+    /// The engine is closed and nothing is left to do.
+    pub(crate) closed: bool,
+}
+
+/// What follows from a turn once the lock is given up: wakers, watchers and logs run foreign code.
+#[derive(Default)]
+pub(crate) struct After {
+    pub(crate) ring: bool,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) lost: Vec<(Option<Arc<str>>, Option<Told>, LossReason)>,
+    released: Vec<Held>,
+    closed: Vec<Told>,
+}
+
+impl State {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            calls: HashMap::new(),
+            held: HashMap::new(),
+            next_op: 0,
+            work: Work::default(),
+            rung: false,
+            closing: false,
+            ended: false,
+        }
+    }
+
+    pub(crate) fn next_op(&mut self) -> OpId {
+        self.next_op += 1;
+        OpId(self.next_op)
+    }
+
+    pub(crate) fn sort_outputs(&mut self, now: Instant, after: &mut After) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { call, command, .. } => self.work.sends.push((call, command)),
+                Output::Subscribe { node, channel } => self.work.subscription = Some((node, Some(channel))),
+                Output::Unsubscribe { node, .. } => self.work.subscription = Some((node, None)),
+                Output::Completed { op, result } => self.complete(now, op, result, after),
+                Output::Lost { lease, reason } => self.lose(lease, reason, after),
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Instant, op: OpId, result: CallResult, after: &mut After) {
+        match &result {
+            Ok(Outcome::Closed) => self.work.closed = true,
+            Ok(Outcome::Converted(grant)) => {
+                if let Some(held) = self.held.get_mut(&grant.lease) {
+                    (held.fence, held.mode) = (grant.fence, grant.mode);
+                }
+            }
+            _ => {}
+        }
+        match self.calls.get_mut(&op) {
+            Some(waiting) => {
+                if let Ok(Outcome::Acquired(grant)) = &result {
+                    self.held.insert(grant.lease, Held::new(waiting.name.clone(), grant));
+                }
+                waiting.result = Some(result);
+                after.wakers.extend(waiting.waker.take());
+            }
+            None => {
+                if let Ok(Outcome::Acquired(grant)) = result {
+                    self.give_back(now, grant.lease, after);
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, lease: LeaseId, reason: LossReason, after: &mut After) {
+        let Some(held) = self.held.get_mut(&lease) else { return };
+        held.lost = Some(reason);
+        after.lost.push((held.name.clone(), held.told.clone(), reason));
+    }
+
+    /// The driver is gone: whoever waits is told, and the leases will not be renewed any more.
+    pub(crate) fn end(&mut self, after: &mut After) {
+        self.ended = true;
+        for waiting in self.calls.values_mut() {
+            waiting.result.get_or_insert(Err(Error::Closed));
+            after.wakers.extend(waiting.waker.take());
+        }
+        if self.closing {
+            return;
+        }
+        let held: Vec<_> = self.held.iter().filter(|(_, held)| held.lost.is_none()).map(|(lease, _)| *lease).collect();
+        for lease in held {
+            self.lose(lease, LossReason::Expired, after);
+        }
+    }
+
+    /// The engine gives every lease back: nobody is told of a loss any more.
+    pub(crate) fn close_leases(&mut self, after: &mut After) {
+        self.closing = true;
+        after.closed.extend(self.held.values_mut().filter_map(|held| held.told.take()));
+    }
+
+    pub(crate) fn give_back(&mut self, now: Instant, lease: LeaseId, after: &mut After) {
+        self.drop_handle(lease, after);
+        let op = self.next_op();
+        self.engine.handle(now, Input::Release { op, lease });
+    }
+
+    pub(crate) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) {
+        let Some(held) = self.held.get_mut(&lease) else { return };
+        held.handles = held.handles.saturating_sub(1);
+        if held.handles == 0 {
+            after.released.extend(self.held.remove(&lease));
+        }
+    }
+
+    /// The driver comes by itself at `work.wake_at`; it is rung for what can't wait until then.
+    pub(crate) fn ring_if_needed(&mut self, after: &mut After) {
+        if self.rung {
+            return;
+        }
+        let sooner = match (self.engine.poll_timeout(), self.work.wake_at) {
+            (Some((at, _)), Some(wake_at)) => at < wake_at,
+            (wanted, _) => wanted.is_some(),
+        };
+        if sooner || !self.work.sends.is_empty() || self.work.subscription.is_some() || self.work.closed {
+            self.rung = true;
+            after.ring = true;
+        }
+    }
+}
+
+impl Held {
+    fn new(name: Option<Arc<str>>, grant: &Grant) -> Self {
+        Self { name, handles: 1, fence: grant.fence, mode: grant.mode, lost: None, told: None }
+    }
+}

@@ -1,0 +1,147 @@
+//! Between the engine's words and those of the `redis` crate.
+
+use leasehold_core::{Command, Failure, Reply, Scalar};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerError, Value};
+
+/// The engine's command as the `redis` crate sends it.
+pub(crate) fn command(command: &Command) -> Cmd {
+    let words = command.words();
+    let mut cmd = Cmd::with_capacity(words.len(), words.clone().map(<[u8]>::len).sum());
+    for word in words {
+        cmd.arg(word);
+    }
+    cmd
+}
+
+/// What a call brought, as the engine reads it.
+pub(crate) fn result(result: RedisResult<Value>) -> Result<Reply, Failure> {
+    match result {
+        Ok(Value::ServerError(error)) => Err(Failure::Refused(server_text(&error))),
+        Ok(value) => Ok(reply(value)),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// A reply that is not flat becomes a text, which the engine reports as not understood.
+fn reply(value: Value) -> Reply {
+    match value {
+        Value::Array(items) if items.iter().all(is_scalar) => Reply::List(items.into_iter().map(scalar).collect()),
+        value => Reply::One(scalar(value)),
+    }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    matches!(value, Value::Nil | Value::Int(_) | Value::BulkString(_) | Value::SimpleString(_) | Value::Okay)
+}
+
+fn scalar(value: Value) -> Scalar {
+    match value {
+        Value::Nil => Scalar::Nil,
+        Value::Int(number) => Scalar::Int(number),
+        Value::BulkString(bytes) => Scalar::Text(bytes),
+        Value::SimpleString(text) => Scalar::Text(text.into_bytes()),
+        Value::Okay => Scalar::Text(b"OK".to_vec()),
+        other => Scalar::Text(format!("{other:?}").into_bytes()),
+    }
+}
+
+/// What a failed call tells the engine. When in doubt the command may have been applied.
+pub(crate) fn failure(error: &RedisError) -> Failure {
+    match error.kind() {
+        ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
+        ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {error}")),
+        ErrorKind::Client
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::ClusterConnectionNotFound
+        | ErrorKind::EmptySentinelList
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::NoValidReplicasFoundBySentinel => Failure::Unavailable(error.to_string()),
+        _ if error.is_timeout() => Failure::TimedOut,
+        _ if error.is_connection_refusal() => Failure::Unavailable(error.to_string()),
+        _ => Failure::Interrupted(error.to_string()),
+    }
+}
+
+/// What a failed attempt to connect tells the engine: nothing was sent.
+pub(crate) fn connect_failure(error: &RedisError) -> Failure {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => failure(error),
+        _ => Failure::Unavailable(error.to_string()),
+    }
+}
+
+/// The server's own words, code first.
+pub(crate) fn error_text(error: &RedisError) -> String {
+    text(error.code().unwrap_or("ERR"), error.detail())
+}
+
+fn server_text(error: &ServerError) -> String {
+    text(error.code(), error.details())
+}
+
+fn text(code: &str, detail: Option<&str>) -> String {
+    match detail {
+        Some(detail) => format!("{code} {detail}"),
+        None => code.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn parsed(wire: &[u8]) -> Result<Reply, Failure> {
+        result(redis::parse_redis_value(wire))
+    }
+
+    fn io_failure(kind: io::ErrorKind) -> Failure {
+        failure(&RedisError::from(io::Error::from(kind)))
+    }
+
+    #[test]
+    fn flat_replies_keep_their_types() {
+        assert_eq!(parsed(b":7\r\n"), Ok(Reply::One(Scalar::Int(7))));
+        assert_eq!(parsed(b"+OK\r\n"), Ok(Reply::One(Scalar::Text(b"OK".to_vec()))));
+        assert_eq!(parsed(b"$-1\r\n"), Ok(Reply::One(Scalar::Nil)));
+        assert_eq!(
+            parsed(b"*3\r\n$4\r\nbusy\r\n:-1\r\n$-1\r\n"),
+            Ok(Reply::List(vec![Scalar::Text(b"busy".to_vec()), Scalar::Int(-1), Scalar::Nil]))
+        );
+    }
+
+    #[test]
+    fn a_nested_reply_becomes_one_text_that_the_engine_cannot_take_for_an_answer() {
+        let Ok(Reply::One(Scalar::Text(text))) = parsed(b"*1\r\n*1\r\n:1\r\n") else { panic!("not a text") };
+        assert!(String::from_utf8_lossy(&text).contains("int(1)"));
+    }
+
+    #[test]
+    fn a_servers_refusal_keeps_its_code_word_first() {
+        for text in ["NOSCRIPT No matching script.", "ERR wrong", "LOADING not yet", "NOPERM no", "WRONGTYPE Operation"]
+        {
+            let wire = format!("-{text}\r\n");
+            assert_eq!(parsed(wire.as_bytes()), Err(Failure::Refused(text.to_owned())));
+            // Some connections give the server's error as an `Err`.
+            let error = redis::parse_redis_value(wire.as_bytes()).and_then(Value::extract_error).unwrap_err();
+            assert_eq!(result(Err(error)), Err(Failure::Refused(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_break_is_maybe_applied_and_a_refused_connection_is_not() {
+        assert!(matches!(io_failure(io::ErrorKind::BrokenPipe), Failure::Interrupted(_)));
+        assert!(matches!(io_failure(io::ErrorKind::ConnectionReset), Failure::Interrupted(_)));
+        assert!(matches!(io_failure(io::ErrorKind::ConnectionRefused), Failure::Unavailable(_)));
+        assert_eq!(io_failure(io::ErrorKind::TimedOut), Failure::TimedOut);
+    }
+
+    #[test]
+    fn a_wrong_password_is_refused_and_any_other_failure_to_connect_is_unavailable() {
+        let denied = RedisError::from((ErrorKind::AuthenticationFailed, "Password authentication failed"));
+        let Failure::Refused(text) = connect_failure(&denied) else { panic!("not refused") };
+        assert!(text.starts_with("WRONGPASS "), "{text}");
+        let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(matches!(connect_failure(&broken), Failure::Unavailable(_)));
+    }
+}

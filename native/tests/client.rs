@@ -1,0 +1,221 @@
+//! A client's life on a real server: beginning, breaks and end.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, LockManager, LossReason, Wait};
+use leasehold_servers::Server;
+
+type Tested = Result<(), Box<dyn std::error::Error>>;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Waits until `condition` holds; fails after ten seconds.
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+#[tokio::test]
+async fn close_ends_waits_and_releases_leases() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let kept = second.mutex("kept").acquire().await?;
+    let lease = first.mutex("door").acquire().await?;
+    let lock = first.mutex("kept");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || second.inspect("kept").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    first.close().await?;
+    assert!(matches!(waiting.await?, Err(Error::Closed)));
+    assert!(!lease.is_held());
+    assert!(second.mutex("door").try_acquire().await?.is_some(), "the lease was released");
+    assert!(matches!(first.mutex("door").acquire().await, Err(Error::Closed)));
+    first.close().await?;
+    let lost = tokio::time::timeout(Duration::from_millis(100), lease.lost()).await;
+    assert!(lost.is_err(), "it was given back, not lost");
+    kept.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn close_ends_the_work_of_run() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let closer = locks.clone();
+    let lock = locks.mutex("door");
+    let work = lock.run(async |_| {
+        closer.close().await?;
+        std::future::pending::<Result<(), Error>>().await
+    });
+    assert!(matches!(tokio::time::timeout(SOON, work).await?, Err(Error::Closed)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_keeps_its_client_alive_and_the_last_handle_ends_it() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let lease = locks.mutex("door").ttl(Duration::from_millis(200)).acquire().await?;
+    drop(locks);
+    let start = Instant::now();
+    until("several TTLs", async || start.elapsed() > Duration::from_millis(700)).await;
+    assert!(lease.is_held() && lease.verify().await?, "it was renewed");
+    drop(lease);
+    until("key and connections are gone", async || {
+        let free = server.cli(&["EXISTS", "door"]).is_ok_and(|reply| reply.integer() == Some(0));
+        let clients = server.cli(&["CLIENT", "LIST"]).ok().and_then(|reply| Some(reply.text()?.lines().count()));
+        free && clients == Some(1) // the one that asks
+    })
+    .await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiting_caller_survives_a_restart_of_the_server() -> Tested {
+    let mut server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let lease = first.mutex("door").ttl(Duration::from_secs(2)).acquire().await?;
+    let lock = second.mutex("door").wait(Wait::For(Duration::from_secs(30)));
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || first.inspect("door").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    server.restart()?;
+    let lost = tokio::time::timeout(SOON, lease.lost()).await?;
+    let granted = tokio::time::timeout(SOON, waiting).await???;
+    assert!(granted.fence() > lease.fence(), "{lost}");
+    until("subscribed again", async || {
+        server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).is_ok_and(|reply| !reply.list().is_empty())
+    })
+    .await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_made_again() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    for round in 0..5 {
+        let lease = locks.mutex("door").acquire().await?;
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
+        assert!(lease.verify().await?, "round {round}");
+        lease.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_ends_every_call_within_its_wait() -> Tested {
+    let mut server = Server::start()?;
+    let locks = LockManager::builder().response_timeout(Duration::from_millis(200)).connect(&server.url()).await?;
+    let held = locks.mutex("held").ttl(Duration::from_secs(1)).acquire().await?;
+    server.stop();
+    let start = Instant::now();
+    let error = locks.mutex("door").wait(Wait::For(Duration::from_millis(400))).acquire().await.unwrap_err();
+    assert_eq!((error.code(), error.name()), ("unreachable", Some("door")));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let error = tokio::time::timeout(SOON, locks.inspect("door")).await?.unwrap_err();
+    assert_eq!(error.code(), "unreachable");
+    tokio::time::timeout(SOON, held.lost()).await?;
+    let _ = tokio::time::timeout(SOON, held.release()).await?;
+    let _ = tokio::time::timeout(SOON, locks.close()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_left_in_time_and_found_again() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::builder().response_timeout(Duration::from_millis(100)).connect(&server.url()).await?;
+    server.pause()?;
+    let start = Instant::now();
+    let error = locks.mutex("door").wait(Wait::For(Duration::from_millis(300))).acquire().await.unwrap_err();
+    assert_eq!(error.code(), "unreachable");
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    server.resume()?;
+    assert!(locks.mutex("door").acquire().await?.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_never_answers_is_unreachable() -> Tested {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("redis://{}/", silent.local_addr()?);
+    let connecting = LockManager::builder().response_timeout(Duration::from_millis(100)).connect(&url);
+    let error = tokio::time::timeout(SOON, connecting).await?.unwrap_err();
+    assert_eq!(error.code(), "unreachable");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_that_the_caller_brings_polls_and_stays_open() -> Tested {
+    let server = Server::start()?;
+    let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    let window = Duration::from_millis(150);
+    let polling = LockManager::builder().claim_window(window).from_connection(connection.clone()).await?;
+    let holder = LockManager::builder().claim_window(window).connect(&server.url()).await?;
+    let lease = holder.mutex("door").acquire().await?;
+    let lock = polling.mutex("door");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || holder.inspect("door").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    lease.release().await?;
+    let lease = tokio::time::timeout(SOON, waiting).await???;
+    lease.release().await?;
+    polling.close().await?;
+    let mut connection = connection;
+    let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
+    assert_eq!(pong, "PONG");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_can_be_known_at_once_is_refused_at_once() -> Tested {
+    let server = Server::builder().password("secret").start()?;
+    let code = async |url: &str| LockManager::connect(url).await.err().map(|error| error.code());
+    assert_eq!(code("nonsense").await, Some("invalid-option"));
+    assert_eq!(code("redis://127.0.0.1:1/").await, Some("unreachable"));
+    let port = server.port();
+    assert_eq!(code(&format!("redis://:wrong@127.0.0.1:{port}/")).await, Some("auth"));
+    assert_eq!(code(&format!("redis://127.0.0.1:{port}/")).await, Some("auth"));
+    let builder = || LockManager::builder().prefix("test:");
+    let field = |error: Error| match error {
+        Error::InvalidOption { field, .. } => field,
+        other => panic!("{other:?}"),
+    };
+    let url = format!("redis://:secret@127.0.0.1:{port}/");
+    let error = builder().claim_window(Duration::ZERO).connect(&url).await.unwrap_err();
+    assert_eq!(field(error), "claim_window");
+    let locks = builder().connect(&url).await?;
+    assert_eq!(field(locks.mutex("").acquire().await.unwrap_err()), "name");
+    assert_eq!(field(locks.mutex("door").ttl(Duration::ZERO).acquire().await.unwrap_err()), "ttl");
+    assert_eq!(field(locks.mutex("door").wait(Wait::For(Duration::ZERO)).acquire().await.unwrap_err()), "wait");
+    Ok(())
+}
+
+#[test]
+fn a_runtime_that_ends_with_a_lease_held_harms_nobody() -> Tested {
+    let server = Server::start()?;
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let first = runtime()?;
+    let (locks, lease) = first.block_on(async {
+        let locks = LockManager::connect(&server.url()).await?;
+        let lease = locks.mutex("door").acquire().await?;
+        Ok::<_, Error>((locks, lease))
+    })?;
+    let lost = lease.lost();
+    drop(first);
+    let told = runtime()?.block_on(async { tokio::time::timeout(SOON, lost).await })?;
+    assert_eq!(told, LossReason::Expired, "nobody renews it any more");
+    assert!(matches!(runtime()?.block_on(locks.mutex("window").acquire()), Err(Error::Closed)));
+    drop(lease);
+    drop(locks);
+    Ok(())
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    let connecting = std::pin::pin!(LockManager::connect("redis://127.0.0.1:1/"));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Err(error)) = connecting.poll(&mut context) else { panic!("no error") };
+    assert_eq!(error.code(), "unsupported");
+}

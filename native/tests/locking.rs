@@ -1,0 +1,242 @@
+//! What a user relies on, on a real server.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, LockManager, LossReason, Mode, ReleaseOutcome, Wait};
+use leasehold_servers::Server;
+
+type Tested = Result<(), Box<dyn std::error::Error>>;
+
+/// Waits until `condition` holds; fails after ten seconds.
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+/// Polls a future once, which must not end it.
+async fn begin<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    let pending = poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await;
+    assert!(pending, "it ended at once");
+}
+
+async fn waiters(locks: &LockManager, name: &str) -> usize {
+    locks.inspect(name).await.map_or(usize::MAX, |seen| seen.waiters.len())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_several_clients_never_hold_a_mutex_together_and_fences_rise() -> Tested {
+    let server = Server::start()?;
+    let value = Arc::new(AtomicU64::new(0));
+    let fences = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let locks = LockManager::connect(&server.url()).await?;
+        for _ in 0..4 {
+            let (locks, value, fences) = (locks.clone(), Arc::clone(&value), Arc::clone(&fences));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..20 {
+                    let lease = locks.mutex("counter").acquire().await?;
+                    let seen = value.load(Ordering::Relaxed);
+                    fences.lock().unwrap().push(lease.fence());
+                    tokio::task::yield_now().await;
+                    value.store(seen + 1, Ordering::Relaxed);
+                    lease.release().await?;
+                }
+                Ok::<_, Error>(())
+            }));
+        }
+    }
+    for task in tasks {
+        task.await??;
+    }
+    assert_eq!(value.load(Ordering::Relaxed), 3 * 4 * 20);
+    let fences = fences.lock().unwrap();
+    assert!(fences.is_sorted(), "a later holder had a smaller fence");
+    assert_eq!(fences.iter().collect::<BTreeSet<_>>().len(), fences.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn try_acquire_answers_none_while_another_client_holds_the_lock() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let lease = first.mutex("door").acquire().await?;
+    assert!(second.mutex("door").try_acquire().await?.is_none());
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    let lease = second.mutex("door").try_acquire().await?.expect("it is free");
+    assert!(lease.is_held() && lease.remaining() > Duration::from_secs(20));
+    assert!(lease.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over_says_how_long_it_was_and_what_the_holder_has_left() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let _lease = first.mutex("door").acquire().await?;
+    let wait = Duration::from_millis(150);
+    let error = second.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
+    assert_eq!((error.code(), error.name()), ("busy", Some("door")));
+    assert!(error.is_retryable());
+    assert!(error.waited().is_some_and(|waited| waited >= wait && waited < wait * 10), "{error:?}");
+    assert!(error.holder_remaining().is_some_and(|left| left > Duration::from_secs(20)), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_behind_a_holder_of_the_same_client_ends_in_time_as_well() -> Tested {
+    let server = Server::start()?;
+    let slow = Duration::from_secs(30);
+    let locks = LockManager::builder().claim_window(slow).response_timeout(slow).connect(&server.url()).await?;
+    let _lease = locks.mutex("door").acquire().await?;
+    let (first, second) = (locks.mutex("door"), locks.mutex("door").wait(Wait::For(Duration::from_millis(150))));
+    let mut waiting = Box::pin(first.acquire());
+    begin(&mut waiting).await;
+    // Once everything is said, the second waiter brings nothing to send, only an earlier moment to wake up.
+    locks.inspect("door").await?;
+    let error = second.acquire().await.unwrap_err();
+    assert_eq!(error.code(), "busy");
+    assert!(error.waited().is_some_and(|waited| waited < Duration::from_secs(5)), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_leaves_the_queue() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let lease = first.mutex("door").acquire().await?;
+    let lock = second.mutex("door");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || waiters(&first, "door").await == 1).await;
+    waiting.abort();
+    until("it has left", async || waiters(&first, "door").await == 0).await;
+    lease.release().await?;
+    assert!(first.mutex("door").try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_granted_to_an_acquire_that_is_dropped_goes_to_the_next() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let lease = locks.mutex("door").acquire().await?;
+    let (lock, next) = (locks.mutex("door"), locks.mutex("door"));
+    let mut dropped = Box::pin(lock.acquire());
+    begin(&mut dropped).await;
+    let mut next = Box::pin(next.acquire());
+    begin(&mut next).await;
+    // The first waiter is granted here, and never looks.
+    lease.release().await?;
+    drop(dropped);
+    let lease = tokio::time::timeout(Duration::from_secs(5), next).await??;
+    assert!(lease.is_held());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_lease_is_released() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    drop(first.mutex("door").acquire().await?);
+    let wait = Wait::For(Duration::from_secs(5));
+    assert!(second.mutex("door").wait(wait).acquire().await?.is_held());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_nested_hold_keeps_the_lock_until_the_last_one_is_given_back() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let outer = first.mutex("door").acquire().await?;
+    let inner = outer.nested()?;
+    assert_eq!((outer.hold_count(), inner.fence()), (2, outer.fence()));
+    assert_eq!(outer.release().await?, ReleaseOutcome::StillHeld);
+    assert!(inner.is_held() && second.mutex("door").try_acquire().await?.is_none());
+    assert_eq!(inner.release().await?, ReleaseOutcome::Released);
+    assert!(second.mutex("door").try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn readers_share_and_a_sole_reader_may_upgrade() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
+    let writer = first.read_write("page").write().acquire().await?;
+    let before = writer.fence();
+    writer.downgrade().await?;
+    assert_eq!(writer.mode(), Mode::Shared);
+    assert!(writer.fence() > before, "a conversion gives a new fence");
+    let reader = second.read_write("page").read().acquire().await?;
+    let error = writer.upgrade().await.unwrap_err();
+    assert_eq!((error.code(), error.name()), ("conflict", Some("page")));
+    reader.release().await?;
+    writer.upgrade().await?;
+    assert_eq!(writer.mode(), Mode::Exclusive);
+    assert!(second.read_write("page").read().try_acquire().await?.is_none());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn run_gives_the_works_answer_and_frees_the_lock() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let lock = locks.mutex("door");
+    // Spawned, so that the future has to be `Send`.
+    let fence =
+        tokio::spawn(async move { lock.run(async |lease: &Lease| Ok::<_, Error>(lease.fence())).await }).await??;
+    assert!(fence.get() > 0);
+    let failed: Result<(), Box<dyn std::error::Error>> = locks.mutex("door").run(async |_| Err("no ink".into())).await;
+    assert_eq!(failed.unwrap_err().to_string(), "no ink");
+    until("it is free", async || matches!(locks.mutex("door").try_acquire().await, Ok(Some(_)))).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn run_ends_the_work_when_the_lease_is_lost() -> Tested {
+    struct OnDrop(Arc<AtomicU64>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let dropped = Arc::new(AtomicU64::new(0));
+    let lock = locks.mutex("door").ttl(Duration::from_millis(600));
+    let result: Result<(), Error> = lock
+        .run(async |_| {
+            let _work = OnDrop(Arc::clone(&dropped));
+            server.cli(&["DEL", "door"]).map_err(|error| panic!("{error}"))?;
+            std::future::pending().await
+        })
+        .await;
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Gone, .. }), "{error:?}");
+    assert_eq!(dropped.load(Ordering::Relaxed), 1, "the work was dropped");
+    Ok(())
+}
+
+#[tokio::test]
+async fn lost_tells_the_reason_to_spawned_tasks_and_afterwards() -> Tested {
+    let server = Server::start()?;
+    let locks = LockManager::connect(&server.url()).await?;
+    let lock = locks.mutex("door").ttl(Duration::from_millis(300)).max_hold(Duration::from_millis(500));
+    let lease = lock.acquire().await?;
+    let told = tokio::spawn(lease.lost());
+    assert_eq!(tokio::time::timeout(Duration::from_secs(5), told).await??, LossReason::MaxHold);
+    assert!(!lease.is_held());
+    assert_eq!(lease.lost().await, LossReason::MaxHold);
+    assert!(matches!(lease.nested(), Err(Error::NotHeld { .. } | Error::Lost { .. })));
+    assert_eq!(lease.release().await?, ReleaseOutcome::AlreadyExpired);
+    Ok(())
+}

@@ -1,0 +1,205 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Lock, LockManager};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Value};
+use tokio::sync::Mutex;
+
+use crate::Result;
+use crate::clock::now;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contender {
+    /// This project.
+    Leasehold,
+    /// The same scripts by bare calls of the `redis` crate, on the same connection: what the network alone costs.
+    Raw,
+    /// Another library for Rust, as it comes: it asks again after 0 to 200 ms.
+    Rslock,
+    /// A mutex in this process's memory: what tokio's own queue can do.
+    Memory,
+}
+
+impl Contender {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Leasehold => "leasehold",
+            Self::Raw => "raw",
+            Self::Rslock => "rslock",
+            Self::Memory => "tokio-mutex",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Leasehold, Self::Raw, Self::Rslock, Self::Memory].into_iter().find(|one| one.name() == name)
+    }
+
+    /// The commands that it sends itself; others run inside of scripts.
+    pub(crate) fn commands(self) -> &'static [&'static str] {
+        match self {
+            Self::Leasehold | Self::Raw => &["evalsha", "eval", "subscribe", "ping"],
+            Self::Rslock => &["evalsha", "eval", "script|load", "set"],
+            Self::Memory => &[],
+        }
+    }
+}
+
+/// Connections, made once a process.
+#[derive(Clone)]
+pub(crate) struct Clients {
+    connection: MultiplexedConnection,
+    /// On the very connection that the bare calls use.
+    beside_raw: LockManager,
+    locks: LockManager,
+    rslock: rslock::LockManager,
+    memory: Arc<Mutex<()>>,
+}
+
+impl Clients {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let info = url.into_connection_info()?;
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        let client = Client::open(info.set_tcp_settings(tcp))?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Self {
+            beside_raw: LockManager::from_connection(connection.clone()).await?,
+            connection,
+            locks: LockManager::from_client(client.clone()).await?,
+            rslock: rslock::LockManager::from_clients(vec![client]),
+            memory: Arc::default(),
+        })
+    }
+
+    /// One that shares the connection with the bare calls, for a lock that nobody else wants.
+    pub(crate) fn alone(&self, contender: Contender, name: &str) -> Handle {
+        match contender {
+            Contender::Leasehold => Handle::Leasehold(self.beside_raw.mutex(name).ttl(TTL)),
+            _ => self.handle(contender, name),
+        }
+    }
+
+    /// One lock as one task uses it.
+    pub(crate) fn handle(&self, contender: Contender, name: &str) -> Handle {
+        match contender {
+            Contender::Leasehold => Handle::Leasehold(self.locks.mutex(name).ttl(TTL)),
+            Contender::Raw => Handle::Raw(Raw::new(self.connection.clone(), name)),
+            Contender::Rslock => Handle::Rslock(self.rslock.clone(), name.to_owned()),
+            Contender::Memory => Handle::Memory(Arc::clone(&self.memory)),
+        }
+    }
+
+    pub(crate) fn locks(&self) -> &LockManager {
+        &self.locks
+    }
+}
+
+/// A contender's way to one lock.
+pub(crate) enum Handle {
+    Leasehold(Lock),
+    Raw(Raw),
+    Rslock(rslock::LockManager, String),
+    Memory(Arc<Mutex<()>>),
+}
+
+/// When a lock was asked for, had and given back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) asked: u64,
+    pub(crate) granted: u64,
+    pub(crate) released: u64,
+}
+
+impl Turn {
+    pub(crate) fn wait(&self) -> u64 {
+        self.granted.saturating_sub(self.asked)
+    }
+}
+
+impl Handle {
+    /// Takes the lock, holds it and gives it back.
+    pub(crate) async fn turn(&mut self, hold: Option<Duration>) -> Result<Turn> {
+        let asked = now();
+        match self {
+            Self::Leasehold(lock) => {
+                let lease = lock.acquire().await?;
+                let (granted, released) = held(hold).await;
+                lease.release().await?;
+                Ok(Turn { asked, granted, released })
+            }
+            Self::Raw(raw) => {
+                let token = raw.acquire().await?;
+                let (granted, released) = held(hold).await;
+                raw.release(&token).await?;
+                Ok(Turn { asked, granted, released })
+            }
+            Self::Rslock(locks, name) => {
+                let lock = locks.acquire_no_guard(name.as_str(), TTL).await?;
+                let (granted, released) = held(hold).await;
+                locks.unlock(&lock).await;
+                Ok(Turn { asked, granted, released })
+            }
+            Self::Memory(mutex) => {
+                let guard = mutex.lock().await;
+                let (granted, released) = held(hold).await;
+                drop(guard);
+                Ok(Turn { asked, granted, released })
+            }
+        }
+    }
+}
+
+/// When the lock was granted and, after the hold, is to be given back.
+async fn held(hold: Option<Duration>) -> (u64, u64) {
+    let granted = now();
+    let Some(hold) = hold else { return (granted, granted) };
+    tokio::time::sleep(hold).await;
+    (granted, now())
+}
+
+/// What the engine sends for an uncontended lock, sent by hand.
+pub(crate) struct Raw {
+    connection: MultiplexedConnection,
+    keys: [String; 6],
+    count: u64,
+}
+
+impl Raw {
+    fn new(connection: MultiplexedConnection, name: &str) -> Self {
+        let side = |part: &str| format!("leasehold:{{{name}}}:{part}");
+        let keys = [name.to_owned(), side("fence"), side("queue"), side("waiters"), side("readers"), side("buried")];
+        Self { connection, keys, count: 0 }
+    }
+
+    async fn acquire(&mut self) -> Result<String> {
+        self.count += 1;
+        let token = format!("01234567-89ab-cdef-0123-456789abcdef:{}", self.count);
+        let mut command = self.script(&leasehold_lua::ACQUIRE);
+        command.arg(&token).arg("exclusive").arg(30_000).arg("try").arg(3_000).arg(1).arg(3_600_000).arg("native");
+        self.send(command).await?;
+        Ok(token)
+    }
+
+    async fn release(&mut self, token: &str) -> Result {
+        let mut command = self.script(&leasehold_lua::RELEASE);
+        command.arg(token).arg(0).arg(3_600_000).arg("native");
+        self.send(command).await
+    }
+
+    fn script(&self, script: &leasehold_lua::Script) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(script.sha1).arg(6).arg(&self.keys);
+        command
+    }
+
+    async fn send(&mut self, command: Cmd) -> Result {
+        match command.query_async(&mut self.connection).await? {
+            Value::Array(answer) if answer.len() == 7 => Ok(()),
+            other => Err(format!("unexpected answer {other:?}").into()),
+        }
+    }
+}

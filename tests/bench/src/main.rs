@@ -1,0 +1,57 @@
+//! Measures what locks cost, always beside something to compare with, in the same run and by turns.
+//!
+//! `leasehold-bench [--json FILE] [sections]`; `cargo xtask bench` builds and starts it.
+
+mod clock;
+mod contender;
+mod fleet;
+mod hot_key;
+mod renewals;
+mod report;
+mod server;
+mod uncontended;
+
+use std::env;
+use std::error::Error;
+use std::fs;
+
+use report::Report;
+use server::Bench;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals]";
+
+#[tokio::main]
+async fn main() -> Result {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["worker", rest @ ..] => fleet::work(rest).await,
+        ["--json", path, sections @ ..] => run(Some(path), sections).await,
+        sections => run(None, sections).await,
+    }
+}
+
+/// Measures these sections, or all if none is named.
+async fn run(json: Option<&str>, sections: &[&str]) -> Result {
+    const ALL: [&str; 4] = ["uncontended", "hot-key", "fleet", "renewals"];
+    if sections.iter().any(|section| !ALL.contains(section)) {
+        return Err(USAGE.into());
+    }
+    let bench = Bench::start().await?;
+    let mut report = Report::new(&bench.name);
+    for section in ALL.iter().filter(|section| sections.is_empty() || sections.contains(section)) {
+        match *section {
+            "uncontended" => uncontended::measure(&bench, &mut report).await?,
+            "hot-key" => hot_key::measure(&bench, &mut report).await?,
+            "fleet" => fleet::measure(&bench, &mut report).await?,
+            _ => renewals::measure(&bench, &mut report).await?,
+        }
+    }
+    report.print_aims();
+    if let Some(path) = json {
+        fs::write(path, format!("{:#}\n", report.to_json()))?;
+    }
+    Ok(())
+}

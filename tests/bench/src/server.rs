@@ -1,0 +1,78 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use leasehold_servers::{Reply, Server};
+
+use crate::Result;
+use crate::contender::{Clients, Contender};
+
+/// A server of our own, so that what it spends is spent on what is measured.
+pub(crate) struct Bench {
+    server: Server,
+    pub(crate) clients: Clients,
+    /// Its kind and version.
+    pub(crate) name: String,
+}
+
+/// What the server has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Spent {
+    calls: HashMap<String, u64>,
+    cpu: Duration,
+}
+
+impl Bench {
+    pub(crate) async fn start() -> Result<Self> {
+        let server = Server::start()?;
+        for script in leasehold_lua::ALL {
+            server.cli(&["SCRIPT", "LOAD", script.source])?;
+        }
+        let clients = Clients::connect(&server.url()).await?;
+        let mut bench = Self { server, clients, name: String::new() };
+        let info = bench.info("server")?;
+        bench.name = match info.get("valkey_version") {
+            Some(version) => format!("Valkey {version}"),
+            None => format!("Redis {}", info.get("redis_version").map_or("?", String::as_str)),
+        };
+        Ok(bench)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    pub(crate) fn spent(&self) -> Result<Spent> {
+        let cpu = self.info("cpu")?;
+        let seconds = |field: &str| cpu.get(field).and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
+        let stats = self.info("commandstats")?;
+        let calls = stats.iter().filter_map(|(field, value)| {
+            let calls = value.split(',').find_map(|part| part.strip_prefix("calls="))?;
+            Some((field.strip_prefix("cmdstat_")?.to_owned(), calls.parse().ok()?))
+        });
+        Ok(Spent {
+            calls: calls.collect(),
+            cpu: Duration::from_secs_f64(seconds("used_cpu_user") + seconds("used_cpu_sys")),
+        })
+    }
+
+    fn info(&self, section: &str) -> Result<HashMap<String, String>> {
+        let Reply::Text(text) = self.server.cli(&["INFO", section])? else { return Err("INFO is no text".into()) };
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(pairs.map(|(field, value)| (field.to_owned(), value.trim().to_owned())).collect())
+    }
+}
+
+impl Spent {
+    /// The server's processor time since `before`.
+    pub(crate) fn cpu_since(&self, before: &Self) -> Duration {
+        self.cpu.saturating_sub(before.cpu)
+    }
+
+    /// The commands that a contender's clients sent since `before`.
+    pub(crate) fn commands_since(&self, before: &Self, contender: Contender) -> u64 {
+        let calls = |spent: &Self| -> u64 {
+            contender.commands().iter().map(|name| spent.calls.get(*name).copied().unwrap_or(0)).sum()
+        };
+        calls(self).saturating_sub(calls(before))
+    }
+}

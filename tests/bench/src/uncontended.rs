@@ -1,0 +1,93 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::Result;
+use crate::clock::{Window, own_cpu};
+use crate::contender::Contender;
+use crate::report::{Report, Spread};
+use crate::server::Bench;
+
+const ROUNDS: usize = 5;
+const WARM_UP: Duration = Duration::from_millis(100);
+const TIME: Duration = Duration::from_millis(700);
+const CONTENDERS: [Contender; 3] = [Contender::Leasehold, Contender::Raw, Contender::Rslock];
+
+/// Take a lock that nobody else wants and give it back: cycles a second, against bare calls of the same commands.
+pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
+    report.title("Uncontended: every task acquires and releases a lock of its own");
+    report.line(format_args!(
+        "{:>5}  {:<10}{:>28}  {:>20}  {:>14}  {:>14}",
+        "tasks", "", "cycles/s", "x raw", "client CPU µs", "server CPU µs"
+    ));
+    for tasks in [1, 64, 512] {
+        let mut samples = CONTENDERS.map(|_| Vec::new());
+        for _ in 0..ROUNDS {
+            for (contender, samples) in CONTENDERS.into_iter().zip(&mut samples) {
+                samples.push(sample(bench, contender, tasks).await?);
+            }
+        }
+        let [_, raw, _] = &samples;
+        for (contender, samples) in CONTENDERS.into_iter().zip(&samples) {
+            let rate = Spread::of(samples.iter().map(|sample| sample.rate));
+            let ratio = Spread::of(samples.iter().zip(raw).map(|(its, raw)| its.rate / raw.rate));
+            let client = Spread::of(samples.iter().map(|sample| sample.client_cpu_us));
+            let server = Spread::of(samples.iter().map(|sample| sample.server_cpu_us));
+            report.line(format_args!(
+                "{tasks:>5}  {:<10}{rate:>28.0}  {ratio:>20.2}  {:>14.1}  {:>14.1}",
+                contender.name(),
+                client.median,
+                server.median
+            ));
+            report.add(
+                "uncontended",
+                json!({ "tasks": tasks, "contender": contender.name(), "cycles_per_s": rate.to_json(),
+                        "to_raw": ratio.to_json(), "client_cpu_us_a_cycle": client.to_json(),
+                        "server_cpu_us_a_cycle": server.to_json() }),
+            );
+            if tasks == 64 && contender == Contender::Leasehold {
+                report.aim("uncontended at 64 tasks >= 0.8 of raw", ratio.median >= 0.8, format!("{ratio:.2}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Sample {
+    rate: f64,
+    client_cpu_us: f64,
+    server_cpu_us: f64,
+}
+
+async fn sample(bench: &Bench, contender: Contender, tasks: usize) -> Result<Sample> {
+    let window = Window::after(WARM_UP, TIME);
+    let workers: Vec<_> = (0..tasks)
+        .map(|task| {
+            let mut handle = bench.clients.alone(contender, &format!("{}-{task}", contender.name()));
+            tokio::spawn(async move {
+                let mut cycles = 0_u64;
+                let mut turn = handle.turn(None).await?;
+                while turn.released < window.until {
+                    cycles += u64::from(window.contains(turn.released));
+                    turn = handle.turn(None).await?;
+                }
+                Result::Ok(cycles)
+            })
+        })
+        .collect();
+    window.opened().await;
+    let (before, own_before) = (bench.spent()?, own_cpu());
+    window.closed().await;
+    let (after, own_after) = (bench.spent()?, own_cpu());
+
+    let mut cycles = 0;
+    for worker in workers {
+        cycles += worker.await??;
+    }
+    let a_cycle = |spent: Duration| spent.as_secs_f64() * 1e6 / cycles as f64;
+    Ok(Sample {
+        rate: cycles as f64 / TIME.as_secs_f64(),
+        client_cpu_us: a_cycle(own_after.saturating_sub(own_before)),
+        server_cpu_us: a_cycle(after.cpu_since(&before)),
+    })
+}

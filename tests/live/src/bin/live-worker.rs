@@ -1,0 +1,66 @@
+//! A holder in a process of its own, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`, where
+//! the mode is `write` or `read`.
+//!
+//! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`.
+
+use std::env;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use leasehold::{Lease, LockManager};
+use leasehold_live::{SOON, write_guarded};
+use leasehold_servers::Connection;
+use tokio::sync::mpsc;
+
+type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Done<()> {
+    let mut arguments = env::args().skip(1);
+    let mut next = || arguments.next().ok_or("usage: live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS");
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, next()?.parse()?));
+    let (mode, name) = (next()?, next()?);
+    let (ttl, window) = (Duration::from_millis(next()?.parse()?), Duration::from_millis(next()?.parse()?));
+
+    let locks = LockManager::builder().claim_window(window).connect(&format!("redis://{server}/")).await?;
+    let lock = locks.read_write(name);
+    let lock = if mode == "read" { lock.read() } else { lock.write() };
+    let lease = lock.ttl(ttl).acquire().await?;
+    println!("held {}", lease.fence());
+
+    let mut orders = orders();
+    let mut told = false;
+    loop {
+        tokio::select! {
+            biased;
+            reason = lease.lost(), if !told => {
+                told = true;
+                println!("lost {}", reason.code());
+            }
+            order = orders.recv() => match order {
+                Some(order) if order == "release" => break,
+                Some(order) => obey(&order, &lease, server)?,
+                None => return Ok(()),
+            },
+        }
+    }
+    println!("{:?}", lease.release().await?);
+    Ok(())
+}
+
+/// Writes with the fence it has, and does not look whether the lease still is valid.
+fn obey(order: &str, lease: &Lease, server: SocketAddr) -> Done<()> {
+    let Some(["write", key, value]) = order.split(' ').collect::<Vec<_>>().first_chunk().copied() else {
+        return Err(format!("what is {order:?}?").into());
+    };
+    let written = write_guarded(&mut Connection::open(server, SOON)?, key, lease.fence().get(), value)?;
+    println!("{}", if written { "written" } else { "refused" });
+    Ok(())
+}
+
+fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    receiver
+}

@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use leasehold_servers::{Connection, Error, Server};
+
+/// A client of another library: `SET key token NX PX`, and delete it if it is still mine.
+#[derive(Debug)]
+pub struct Foreign {
+    connection: Connection,
+    token: String,
+}
+
+impl Foreign {
+    /// Connects; the token stands for everything that it locks.
+    ///
+    /// # Errors
+    /// As [`Server::connect`].
+    pub fn connect(server: &Server, token: &str) -> Result<Self, Error> {
+        Ok(Self { connection: server.connect()?, token: token.to_owned() })
+    }
+
+    /// Takes the lock if the key is free.
+    ///
+    /// # Errors
+    /// If the server can't be asked.
+    pub fn lock(&mut self, name: &str, ttl: Duration) -> std::io::Result<bool> {
+        let ttl = ttl.as_millis().to_string();
+        let reply = self.connection.call(&["SET", name, &self.token, "NX", "PX", &ttl])?;
+        Ok(reply.text() == Some("OK"))
+    }
+
+    /// Gives the lock back, if it is still its own.
+    ///
+    /// # Errors
+    /// If the server can't be asked.
+    pub fn unlock(&mut self, name: &str) -> std::io::Result<bool> {
+        const SCRIPT: &str =
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+        let reply = self.connection.call(&["EVAL", SCRIPT, "1", name, &self.token])?;
+        Ok(reply.integer() == Some(1))
+    }
+}

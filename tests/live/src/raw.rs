@@ -1,0 +1,80 @@
+//! What the server itself says, past all of leasehold.
+
+use leasehold_servers::{Error, Reply, Server};
+
+/// An integer answer.
+///
+/// # Errors
+/// As [`Server::cli`], and if it is no integer.
+pub fn number(server: &Server, command: &[&str]) -> Result<i64, Error> {
+    let reply = server.cli(command)?;
+    reply.integer().ok_or_else(|| Error::Refused(format!("{command:?} answered {reply:?}")))
+}
+
+/// A text answer, `None` for no value.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn text(server: &Server, command: &[&str]) -> Result<Option<String>, Error> {
+    Ok(server.cli(command)?.text().map(str::to_owned))
+}
+
+/// Whether a lock's own key is there.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn is_there(server: &Server, name: &str) -> Result<bool, Error> {
+    Ok(number(server, &["EXISTS", name])? == 1)
+}
+
+/// A side key of a lock: `fence`, `queue`, `waiters`, `readers` or `buried`. A brace in the name is taken for a hash tag.
+pub fn side(name: &str, side: &str) -> String {
+    if name.contains('{') { format!("leasehold::{name}:{side}") } else { format!("leasehold:{{{name}}}:{side}") }
+}
+
+/// How many wait in the server's queue.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn waiters(server: &Server, name: &str) -> Result<i64, Error> {
+    number(server, &["ZCARD", &side(name, "queue")])
+}
+
+/// How many clients are subscribed to their channel.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn subscribed(server: &Server) -> Result<usize, Error> {
+    Ok(server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"])?.list().len())
+}
+
+/// How many connections the server has, without the one that asks.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn connections(server: &Server) -> Result<usize, Error> {
+    let list = server.cli(&["CLIENT", "LIST"])?;
+    Ok(list.text().unwrap_or_default().lines().count().saturating_sub(1))
+}
+
+/// All keys, sorted.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn keys(server: &Server) -> Result<Vec<String>, Error> {
+    let reply = server.cli(&["KEYS", "*"])?;
+    let mut keys: Vec<String> = reply.list().iter().filter_map(Reply::text).map(str::to_owned).collect();
+    keys.sort();
+    Ok(keys)
+}
+
+/// All keys that never end.
+///
+/// # Errors
+/// As [`Server::cli`].
+pub fn endless_keys(server: &Server) -> Result<Vec<String>, Error> {
+    let mut endless = keys(server)?;
+    let mut failure = None;
+    endless.retain(|key| number(server, &["PTTL", key]).map_err(|error| failure = Some(error)) == Ok(-1));
+    failure.map_or(Ok(endless), Err)
+}

@@ -1,0 +1,33 @@
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock};
+use tokio::task::JoinHandle;
+
+/// What has not happened by now will not happen.
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// Begins to acquire, in a task of its own.
+pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Waits for what has to come, at most [`SOON`].
+///
+/// # Panics
+/// If it does not come.
+pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+}
+
+/// Waits until `condition` holds, at most [`SOON`].
+///
+/// # Panics
+/// If it never holds.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(what, wait).await;
+}

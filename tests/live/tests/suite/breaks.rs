@@ -1,0 +1,138 @@
+//! Connections are cut, scripts are forgotten.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{LockManager, Mode};
+use leasehold_live::{Tested, begin, client, connections, quick, soon, subscribed, until, waiters};
+use leasehold_servers::Server;
+
+fn cut(server: &Server, kind: &str) -> Tested {
+    server.cli(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"])?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn holders_survive_the_cutting_of_their_command_connection() -> Tested {
+    let server = Server::start()?;
+    let locks = client(&server).await?;
+    let held = locks.mutex("held").ttl(Duration::from_millis(600)).acquire().await?;
+    let start = Instant::now();
+    // Two TTLs long, so that renewals had to pass.
+    while start.elapsed() < Duration::from_millis(1200) {
+        cut(&server, "normal")?;
+        let lease = locks.mutex("door").acquire().await?;
+        cut(&server, "normal")?;
+        lease.extend(Duration::from_secs(10)).await?;
+        cut(&server, "normal")?;
+        lease.downgrade().await?;
+        cut(&server, "normal")?;
+        assert!(lease.verify().await? && locks.inspect("door").await?.holders.len() == 1);
+        cut(&server, "normal")?;
+        lease.release().await?;
+    }
+    assert!(held.is_held() && held.verify().await?);
+    Ok(())
+}
+
+/// Waits a claim window of 30 s, so that only a message or a new subscription can bring the lock soon.
+async fn patient(server: &Server) -> Result<LockManager, leasehold::Error> {
+    quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await
+}
+
+#[tokio::test]
+async fn a_waiter_survives_the_cutting_of_its_command_connection() -> Tested {
+    let server = Server::start()?;
+    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let lease = holder.mutex("door").acquire().await?;
+    let waiting = begin(waiter.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    cut(&server, "normal")?;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cut_subscription_is_made_again_and_messages_come_through_it() -> Tested {
+    let server = Server::start()?;
+    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let lease = holder.mutex("door").acquire().await?;
+    let waiting = begin(waiter.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    for _ in 0..3 {
+        cut(&server, "pubsub")?;
+        until("it is cut", async || subscribed(&server).is_ok_and(|count| count < 2)).await;
+        until("both are subscribed again", async || subscribed(&server).is_ok_and(|count| count == 2)).await;
+    }
+    assert_eq!(waiters(&server, "door")?, 1);
+    lease.release().await?;
+    soon("the grant", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_grant_that_is_published_while_the_subscription_is_cut_is_not_lost() -> Tested {
+    let server = Server::start()?;
+    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let lease = holder.mutex("door").acquire().await?;
+    let waiting = begin(waiter.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    cut(&server, "pubsub")?;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_leave_none_behind() -> Tested {
+    let server = Server::start()?;
+    let (holder, waiter) = (client(&server).await?, client(&server).await?);
+    let lease = holder.mutex("door").acquire().await?;
+    let waiting = begin(waiter.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    for _ in 0..20 {
+        cut(&server, "normal")?;
+        cut(&server, "pubsub")?;
+        assert!(lease.verify().await?);
+    }
+    until("each has one for commands and one that is subscribed", async || {
+        connections(&server).is_ok_and(|count| count == 4) && subscribed(&server).is_ok_and(|count| count == 2)
+    })
+    .await;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (client(&server).await?, client(&server).await?);
+    let forget = || server.cli(&["SCRIPT", "FLUSH"]);
+    for _ in 0..3 {
+        forget()?;
+        let lease = first.mutex("door").ttl(Duration::from_millis(600)).acquire().await?;
+        let waiting = begin(second.read_write("door").read());
+        until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+        forget()?;
+        assert!(lease.verify().await?);
+        forget()?;
+        lease.extend(Duration::from_secs(1)).await?;
+        forget()?;
+        assert_eq!(first.inspect("door").await?.waiters.len(), 1);
+        forget()?;
+        lease.downgrade().await?;
+        let beside = soon("the other reader", waiting).await??;
+        assert_eq!((lease.mode(), beside.mode()), (Mode::Shared, Mode::Shared));
+        forget()?;
+        lease.release().await?;
+        forget()?;
+        beside.release().await?;
+    }
+    let held = first.mutex("held").ttl(Duration::from_millis(400)).acquire().await?;
+    forget()?;
+    let start = Instant::now();
+    until("two TTLs, renewed", async || start.elapsed() > Duration::from_millis(800)).await;
+    assert!(held.is_held() && held.verify().await?);
+    Ok(())
+}

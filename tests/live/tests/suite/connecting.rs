@@ -1,0 +1,145 @@
+//! Connecting, in every way there is, and why it may fail.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use leasehold::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
+use leasehold::{Error, LockManager};
+use leasehold_live::{OldServer, Tested, begin, client, quick, shared_server, soon, unique, until, waiters};
+use leasehold_servers::Server;
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+async fn refused(url: &str) -> Error {
+    let start = Instant::now();
+    let connecting = quick().response_timeout(TIMEOUT).connect(url);
+    let error = soon("an end of connecting", connecting).await.expect_err("it connected");
+    assert!(start.elapsed() < TIMEOUT * 3, "{:?}", start.elapsed());
+    error
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_password_is_told_at_once() -> Tested {
+    let server = Server::builder().password("secret").start()?;
+    let port = server.port();
+    for url in [
+        format!("redis://127.0.0.1:{port}/"),
+        format!("redis://:wrong@127.0.0.1:{port}/"),
+        format!("redis://nobody:secret@127.0.0.1:{port}/"),
+    ] {
+        let error = refused(&url).await;
+        assert_eq!(error.code(), "auth", "{url}: {error:?}");
+        assert!(!error.is_retryable());
+    }
+    client(&server).await?.mutex("door").acquire().await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_password_that_is_changed_while_we_are_connected_is_told_after_the_next_break() -> Tested {
+    let server = Server::builder().password("secret").start()?;
+    let locks = client(&server).await?;
+    let lease = locks.mutex("door").acquire().await?;
+    let mut operator = server.connect()?;
+    operator.call(&["CONFIG", "SET", "requirepass", "changed"])?;
+    operator.call(&["CLIENT", "KILL", "TYPE", "normal"])?;
+    let error = soon("an end", locks.mutex("window").acquire()).await.unwrap_err();
+    assert_eq!(error.code(), "auth", "{error:?}");
+    drop(lease);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_there_is_told_as_unreachable_with_the_cause() -> Tested {
+    // Bound to learn a port that is free, and closed again.
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    for address in [closed, silent.local_addr()?] {
+        let error = refused(&format!("redis://{address}/")).await;
+        assert_eq!(error.code(), "unreachable", "{error:?}");
+        assert!(error.is_retryable());
+        assert!(std::error::Error::source(&error).is_some(), "{error:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_told_with_its_version_and_the_one_needed() -> Tested {
+    let error = refused(&OldServer::start()?.url()).await;
+    assert_eq!(error.code(), "unsupported", "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("5.0.14") && text.contains("6.2"), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_told_as_such() -> Tested {
+    for url in ["", "127.0.0.1", "http://127.0.0.1/", "redis://127.0.0.1:port/"] {
+        let error = refused(url).await;
+        assert!(matches!(error, Error::InvalidOption { field: "url", .. }), "{url}: {error:?}");
+    }
+    Ok(())
+}
+
+/// Two clients pass the lock between them.
+async fn works(first: &LockManager, second: &LockManager, server: &Server, name: &str) -> Tested {
+    for _ in 0..3 {
+        let lease = first.mutex(name).acquire().await?;
+        let waiting = begin(second.mutex(name));
+        until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
+        lease.release().await?;
+        let lease = soon("the lock", waiting).await??;
+        assert!(lease.verify().await?);
+        lease.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_that_the_caller_brings_polls_and_is_never_closed() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    for protocol in [ProtocolVersion::RESP2, ProtocolVersion::RESP3] {
+        let info = server.url().into_connection_info()?;
+        let settings = info.redis_settings().clone().set_protocol(protocol);
+        let mut connection =
+            Client::open(info.set_redis_settings(settings))?.get_multiplexed_async_connection().await?;
+        let polling = quick().from_connection(connection.clone()).await?;
+        works(&client(server).await?, &polling, server, &name).await?;
+        works(&polling, &client(server).await?, server, &name).await?;
+        polling.close().await?;
+        let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
+        assert_eq!(pong, "PONG");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_the_caller_brings_has_everything_whatever_its_protocol() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    for protocol in [ProtocolVersion::RESP2, ProtocolVersion::RESP3] {
+        let info = server.url().into_connection_info()?;
+        let settings = info.redis_settings().clone().set_protocol(protocol);
+        let theirs = Client::open(info.set_redis_settings(settings))?;
+        // Nobody finds a grant by a heartbeat here.
+        let patient = || quick().claim_window(Duration::from_secs(30));
+        let (first, second) = (patient().from_client(theirs.clone()).await?, patient().from_client(theirs).await?);
+        works(&first, &second, server, &name).await?;
+        assert_eq!(first.inspect(&name).await?.holders, []);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn locks_are_where_the_urls_database_and_the_prefix_say() -> Tested {
+    let server = Server::start()?;
+    let locks = quick().prefix("billing:").connect(&format!("{}3", server.url())).await?;
+    let lease = locks.mutex("door").acquire().await?;
+    assert_eq!(lease.name(), "door");
+    assert_eq!(client(&server).await?.inspect("billing:door").await?.holders, []);
+    let mut third = server.connect()?;
+    third.call(&["SELECT", "3"])?;
+    assert!(third.call(&["GET", "billing:door"])?.text().is_some_and(|token| token.contains('-')));
+    lease.release().await?;
+    assert!(third.call(&["GET", "billing:door"])?.is_nil());
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Nothing grows.
+
+use std::time::Duration;
+
+use leasehold_live::{Tested, client, connections, keys, until};
+use leasehold_servers::{Error, Server};
+use tokio::task::JoinSet;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_twenty_thousand_cycles_there_are_no_more_keys_and_connections_than_after_a_few() -> Tested {
+    const NAMES: usize = 8;
+    let server = Server::start()?;
+    let clients = [client(&server).await?, client(&server).await?];
+    for cycles in [20, 20_000 / (NAMES * clients.len())] {
+        let mut tasks = JoinSet::new();
+        for locks in &clients {
+            for place in 0..NAMES {
+                let lock = locks.mutex(format!("door {place}"));
+                tasks.spawn(async move {
+                    for _ in 0..cycles {
+                        lock.acquire().await?.release().await?;
+                    }
+                    Tested::Ok(())
+                });
+            }
+        }
+        while let Some(task) = tasks.join_next().await {
+            task??;
+        }
+        assert_eq!(lasting_keys(&server)?, NAMES, "a fence a name");
+        until("two connections a client", async || connections(&server).is_ok_and(|count| count == 4)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn abandoned_waits_leave_nothing_behind() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (client(&server).await?, client(&server).await?);
+    let lease = first.mutex("door").acquire().await?;
+    for round in 0..300 {
+        let lock = second.mutex("door");
+        let _ = tokio::time::timeout(Duration::from_micros(round * 20), lock.acquire()).await;
+    }
+    lease.release().await?;
+    second.mutex("door").acquire().await?.release().await?;
+    assert_eq!(lasting_keys(&server)?, 1, "the fence");
+    until("two connections a client", async || connections(&server).is_ok_and(|count| count == 4)).await;
+    Ok(())
+}
+
+/// Without the tombstones, which a token leaves for a minute if it was given up while a command of it was unanswered.
+fn lasting_keys(server: &Server) -> Result<usize, Error> {
+    Ok(keys(server)?.iter().filter(|key| !key.ends_with(":buried")).count())
+}

@@ -1,0 +1,18 @@
+//! What users rely on, on real servers.
+
+mod acl;
+mod bad_input;
+mod breaks;
+mod connecting;
+mod contention;
+mod crashes;
+mod data_loss;
+mod foreign;
+mod keys;
+mod leaks;
+mod leases;
+mod memory;
+mod outages;
+mod pauses;
+mod readers;
+mod waiting;

@@ -1,0 +1,116 @@
+//! Readers and writers.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Mode;
+use leasehold_live::{Tested, begin, client, shared_server, soon, unique, until, waiters};
+use tokio::task::JoinSet;
+
+#[tokio::test]
+async fn readers_of_several_clients_hold_together_and_a_writer_waits_for_the_last() -> Tested {
+    let (server, name) = (shared_server(), unique("page"));
+    let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
+    let one = first.read_write(&name).read().acquire().await?;
+    let other = second.read_write(&name).read().acquire().await?;
+    let writing = begin(third.read_write(&name).write());
+    until("a writer waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    one.release().await?;
+    assert!(other.verify().await? && !writing.is_finished());
+    other.release().await?;
+    let writer = soon("the writer's lease", writing).await??;
+    assert_eq!(writer.mode(), Mode::Exclusive);
+    assert!(first.read_write(&name).read().try_acquire().await?.is_none());
+    writer.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_writer_that_waits_is_not_overtaken_by_new_readers() -> Tested {
+    let (server, name) = (shared_server(), unique("page"));
+    let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
+    let reader = first.read_write(&name).read().acquire().await?;
+    let writing = begin(second.read_write(&name).write());
+    until("a writer waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let reading = begin(third.read_write(&name).read());
+    until("a reader waits behind", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    assert!(third.read_write(&name).read().try_acquire().await?.is_none());
+    reader.release().await?;
+    let writer = soon("the writer's lease", writing).await??;
+    assert!(!reading.is_finished());
+    writer.release().await?;
+    soon("the reader's lease", reading).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_downgrade_lets_waiting_readers_in_and_no_writer_between() -> Tested {
+    let (server, name) = (shared_server(), unique("page"));
+    let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
+    let lease = first.read_write(&name).write().acquire().await?;
+    let before = lease.fence();
+    let reading = begin(second.read_write(&name).read());
+    until("a reader waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let writing = begin(third.read_write(&name).write());
+    until("a writer waits behind", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    lease.downgrade().await?;
+    assert_eq!(lease.mode(), Mode::Shared);
+    assert!(lease.fence() > before);
+    let beside = soon("the reader's lease", reading).await??;
+    assert!(lease.verify().await? && !writing.is_finished());
+    lease.release().await?;
+    beside.release().await?;
+    soon("the writer's lease", writing).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upgrade_beside_another_reader_is_a_conflict_at_once() -> Tested {
+    let (server, name) = (shared_server(), unique("page"));
+    let (first, second) = (client(server).await?, client(server).await?);
+    let lease = first.read_write(&name).read().acquire().await?;
+    for same_client in [true, false] {
+        let locks = if same_client { &first } else { &second };
+        let other = locks.read_write(&name).read().acquire().await?;
+        let start = Instant::now();
+        let error = lease.upgrade().await.unwrap_err();
+        assert_eq!((error.code(), error.name()), ("conflict", Some(name.as_str())));
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(lease.mode() == Mode::Shared && lease.verify().await? && other.verify().await?);
+        other.release().await?;
+    }
+    let before = lease.fence();
+    lease.upgrade().await?;
+    assert!(lease.mode() == Mode::Exclusive && lease.fence() > before);
+    assert!(second.read_write(&name).read().try_acquire().await?.is_none());
+    lease.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_of_readers_starves_no_writer() -> Tested {
+    let (server, name) = (shared_server(), unique("page"));
+    let writers = client(server).await?;
+    let mut readers = JoinSet::new();
+    // More than are needed for there to be a reader always.
+    for _ in 0..3 {
+        let locks = client(server).await?;
+        for _ in 0..3 {
+            let lock = locks.read_write(&name).read();
+            readers.spawn(async move {
+                let mut count = 0_u32;
+                while count < 10_000 {
+                    let lease = lock.acquire().await?;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    lease.release().await?;
+                    count += 1;
+                }
+                Ok::<(), leasehold::Error>(())
+            });
+        }
+    }
+    for _ in 0..10 {
+        soon("a writer's turn", writers.read_write(&name).write().acquire()).await?.release().await?;
+    }
+    assert!(readers.try_join_next().is_none(), "they go on");
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Lua 5.1 with the part of Redis's `redis` library that scripts use.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use leasehold_core::{Reply, Scalar};
+use mlua::{BString, Either, Function, Lua, StdLib, Table, Value, Variadic};
+
+use crate::answer::{Answer, Outcome, Refusal};
+use crate::server::Server;
+use crate::utf8;
+
+/// Compiles each text once and runs it against one server.
+pub(crate) struct Interpreter {
+    lua: Lua,
+    globals: Table,
+    server: Rc<RefCell<Server>>,
+    compiled: HashMap<String, Function>,
+}
+
+/// The words of one `redis.call`: taken as a tuple they come straight from Lua's stack.
+type Words = (BString, Word, Word, Word, Word, Word, Word, Variadic<BString>);
+type Word = Option<BString>;
+
+/// Redis refuses scripts that touch globals; a forgotten `local` must not go unseen here either.
+const FREEZE_GLOBALS: &str = r#"
+    dofile, loadfile, print, newproxy, getfenv, setfenv = nil
+    setmetatable(_G, {
+        __newindex = function(_, name) error('Attempt to modify a readonly table (global ' .. tostring(name) .. ')') end,
+        __index = function(_, name) error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'") end,
+    })
+"#;
+
+impl Interpreter {
+    pub(crate) fn new(server: Rc<RefCell<Server>>) -> mlua::Result<Self> {
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, mlua::LuaOptions::default())?;
+        let ok = lua.create_table()?;
+        ok.raw_set("ok", "OK")?;
+
+        let redis = lua.create_table()?;
+        let (shared, status) = (Rc::clone(&server), ok.clone());
+        let call = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
+            Ok(answer) => into_lua(lua, answer, &status),
+            Err(refusal) => Err(mlua::Error::external(refusal)),
+        })?;
+        redis.raw_set("call", call)?;
+        let shared = Rc::clone(&server);
+        let pcall = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
+            Ok(answer) => into_lua(lua, answer, &ok),
+            Err(refusal) => {
+                let error = lua.create_table()?;
+                error.raw_set("err", refusal.0.as_ref())?;
+                Ok(Either::Right(Value::Table(error)))
+            }
+        })?;
+        redis.raw_set("pcall", pcall)?;
+
+        let globals = lua.globals();
+        globals.raw_set("redis", redis)?;
+        lua.load(FREEZE_GLOBALS).exec()?;
+        Ok(Self { lua, globals, server, compiled: HashMap::new() })
+    }
+
+    /// The function of a script's text.
+    pub(crate) fn compile(&mut self, text: &str) -> Result<Function, String> {
+        if let Some(function) = self.compiled.get(text) {
+            return Ok(function.clone());
+        }
+        let function = self.lua.load(text).set_name("@user_script").into_function();
+        let function = function.map_err(|error| format!("ERR Error compiling script (new function): {error}"))?;
+        self.compiled.insert(text.to_owned(), function.clone());
+        Ok(function)
+    }
+
+    /// Runs a script to its end.
+    pub(crate) fn run(&self, function: &Function, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Reply, String> {
+        self.server.borrow_mut().begin_script(keys);
+        let result = self.set_arguments(keys, arguments).and_then(|()| function.call::<Value>(()));
+        self.server.borrow_mut().end_script();
+        result.map_err(|error| error_text(&error)).and_then(into_reply)
+    }
+
+    fn set_arguments(&self, keys: &[&[u8]], arguments: &[&[u8]]) -> mlua::Result<()> {
+        let strings = |words: &[&[u8]]| self.lua.create_sequence_from(words.iter().map(|word| utf8(word)));
+        self.globals.raw_set("KEYS", strings(keys)?)?;
+        self.globals.raw_set("ARGV", strings(arguments)?)
+    }
+}
+
+fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Outcome {
+    let mut words: [&[u8]; 7] = [name.as_slice(), b"", b"", b"", b"", b"", b""];
+    let mut length = 1;
+    for (index, word) in [a, b, c, d, e, f].into_iter().enumerate() {
+        let Some(word) = word else { continue };
+        if index + 1 != length {
+            return Err(Refusal::new("ERR Lua redis lib command arguments must be strings or integers"));
+        }
+        words[length] = word;
+        length += 1;
+    }
+    let mut server = server.borrow_mut();
+    if rest.is_empty() {
+        return server.run(&words[..length]);
+    }
+    let words: Vec<&[u8]> = words.into_iter().chain(rest.iter().map(|word| word.as_slice())).collect();
+    server.run(&words)
+}
+
+/// A string that Lua takes from Rust without a detour, or any other value.
+type FastValue = Either<String, Value>;
+
+fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
+    Ok(Either::Right(match answer {
+        Answer::Text(text) => return Ok(Either::Left(utf8(&text).to_owned())),
+        Answer::Nil => Value::Boolean(false),
+        Answer::Int(number) => Value::Number(number as f64),
+        Answer::Status("OK") => Value::Table(ok.clone()),
+        Answer::Status(text) => {
+            let status = lua.create_table()?;
+            status.raw_set("ok", text)?;
+            Value::Table(status)
+        }
+        Answer::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(|item| utf8(item)))?),
+    }))
+}
+
+/// As Redis turns what a script returns into a reply; a list ends at its first nil.
+fn into_reply(value: Value) -> Result<Reply, String> {
+    let Value::Table(table) = value else { return scalar(value).map(Reply::One) };
+    let field = |name: &str| table.raw_get::<Option<BString>>(name).ok().flatten();
+    let first = table.raw_get::<Value>(1).unwrap_or(Value::Nil);
+    if first.is_nil() {
+        if let Some(text) = field("err") {
+            return Err(text.to_string());
+        }
+        if let Some(text) = field("ok") {
+            return Ok(Reply::One(Scalar::Text(text.into())));
+        }
+    }
+    let mut list = Vec::with_capacity(table.raw_len());
+    let mut next = first;
+    while !next.is_nil() {
+        list.push(scalar(next)?);
+        next = table.raw_get(list.len() + 1).unwrap_or(Value::Nil);
+    }
+    Ok(Reply::List(list))
+}
+
+fn scalar(value: Value) -> Result<Scalar, String> {
+    Ok(match value {
+        Value::Nil | Value::Boolean(false) => Scalar::Nil,
+        Value::Boolean(true) => Scalar::Int(1),
+        Value::Integer(number) => Scalar::Int(number),
+        Value::Number(number) => Scalar::Int(number as i64),
+        Value::String(text) => Scalar::Text(text.as_bytes().to_vec()),
+        other => return Err(format!("ERR the model knows no nested reply: {}", other.type_name())),
+    })
+}
+
+/// The server's own words where a command was refused, else Lua's.
+fn error_text(error: &mlua::Error) -> String {
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => refusal.to_string(),
+        None => format!("ERR {error}"),
+    }
+}

@@ -1,0 +1,36 @@
+//! Numbers as the server reads and writes them.
+
+use std::str::FromStr;
+
+use crate::answer::Refusal;
+use crate::sorted_set::Bound;
+
+pub(crate) fn integer(word: &[u8]) -> Result<i64, Refusal> {
+    let plain = !word.starts_with(b"+") && (word == b"0" || !word.starts_with(b"0"));
+    parse(word).filter(|_| plain).ok_or(Refusal::NOT_AN_INTEGER)
+}
+
+pub(crate) fn float(word: &[u8]) -> Result<f64, Refusal> {
+    parse(word).filter(|number: &f64| !number.is_nan()).ok_or(Refusal::NOT_A_FLOAT)
+}
+
+/// A score with `(` before it if it is not itself meant.
+pub(crate) fn bound(word: &[u8]) -> Result<Bound, Refusal> {
+    let (exclusive, score) = match word.strip_prefix(b"(") {
+        Some(score) => (true, score),
+        None => (false, word),
+    };
+    let score = float(score).map_err(|_| Refusal::new("ERR min or max is not a float"))?;
+    Ok(Bound { score, exclusive })
+}
+
+pub(crate) fn score_text(score: f64) -> Vec<u8> {
+    if score.is_infinite() {
+        return if score > 0.0 { b"inf".to_vec() } else { b"-inf".to_vec() };
+    }
+    score.to_string().into_bytes()
+}
+
+fn parse<T: FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}

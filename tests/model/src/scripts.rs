@@ -1,0 +1,72 @@
+//! The server's script cache, and the faults that are put into scripts on purpose.
+
+use std::collections::HashMap;
+
+use leasehold_lua::Script;
+use mlua::Function;
+
+use crate::answer::Refusal;
+use crate::interpreter::Interpreter;
+
+type Digest = Vec<u8>;
+
+#[derive(Default)]
+pub(crate) struct Scripts {
+    /// Every text seen so far, with its digest and what it compiled to.
+    known: HashMap<String, (Digest, Function)>,
+    /// What EVALSHA runs.
+    loaded: HashMap<Digest, Function>,
+    /// What the server runs instead of a script's own text.
+    faulty: HashMap<Digest, (String, Function)>,
+}
+
+impl Scripts {
+    /// Forgets what was loaded and what was made faulty.
+    pub(crate) fn reset(&mut self) {
+        self.loaded.clear();
+        self.faulty.clear();
+    }
+
+    /// Forgets what was loaded.
+    pub(crate) fn flush(&mut self) {
+        self.loaded.clear();
+    }
+
+    /// What EVAL of this text runs; EVALSHA finds it from then on.
+    pub(crate) fn load(&mut self, interpreter: &mut Interpreter, text: &str) -> Result<&Function, String> {
+        if !self.known.contains_key(text) {
+            let digest = sha1_smol::Sha1::from(text).digest().to_string().into_bytes();
+            self.known.insert(text.to_owned(), (digest, interpreter.compile(text)?));
+        }
+        let (digest, function) = &self.known[text];
+        let function = self.faulty.get(digest).map_or(function, |(_, faulty)| faulty);
+        Ok(self.loaded.entry(digest.clone()).insert_entry(function.clone()).into_mut())
+    }
+
+    /// What EVALSHA of this digest runs.
+    pub(crate) fn loaded(&self, digest: &[u8]) -> Result<&Function, String> {
+        self.loaded.get(digest).ok_or_else(|| Refusal::NO_SCRIPT.to_string())
+    }
+
+    /// Puts a fault into a script, beside those that it may have already.
+    pub(crate) fn replace(
+        &mut self,
+        interpreter: &mut Interpreter,
+        script: &Script,
+        find: &str,
+        put: &str,
+    ) -> Result<(), String> {
+        let digest = script.sha1.as_bytes();
+        let text = self.faulty.get(digest).map_or(script.source, |(text, _)| text);
+        if !text.contains(find) {
+            return Err(format!("the script {} does not contain {find:?}", script.name));
+        }
+        let text = text.replace(find, put);
+        let function = interpreter.compile(&text)?;
+        if let Some(loaded) = self.loaded.get_mut(digest) {
+            *loaded = function.clone();
+        }
+        self.faulty.insert(digest.to_vec(), (text, function));
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What a server is besides Lua: keys, messages, and its refusals.
+
+use crate::answer::{Answer, Outcome, Refusal};
+use crate::commands::Command;
+use crate::keyspace::Keyspace;
+
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) keyspace: Keyspace,
+    /// Messages of the command that runs.
+    pub(crate) published: Vec<(String, Vec<u8>)>,
+    pub(crate) out_of_memory: bool,
+    pub(crate) refuse_publish: bool,
+    script: Option<RunningScript>,
+}
+
+struct RunningScript {
+    /// The declared keys, one after the other in one buffer, and where each ends.
+    keys: Vec<u8>,
+    ends: Vec<usize>,
+    wrote: bool,
+}
+
+impl RunningScript {
+    fn declares(&self, key: &[u8]) -> bool {
+        let mut start = 0;
+        self.ends.iter().any(|end| self.keys[std::mem::replace(&mut start, *end)..*end] == *key)
+    }
+}
+
+impl Server {
+    pub(crate) fn begin_script(&mut self, keys: &[&[u8]]) {
+        let mut end = 0;
+        let ends = keys.iter().map(|key| {
+            end += key.len();
+            end
+        });
+        let ends = ends.collect();
+        self.script = Some(RunningScript { keys: keys.concat(), ends, wrote: false });
+    }
+
+    pub(crate) fn end_script(&mut self) {
+        self.script = None;
+    }
+
+    /// One command of a client, or of the script that runs.
+    pub(crate) fn run(&mut self, words: &[&[u8]]) -> Outcome {
+        let Some(name) = words.first() else { return Err(Refusal::new("ERR empty command")) };
+        if name.eq_ignore_ascii_case(b"PUBLISH") {
+            return self.publish(words);
+        }
+        let Some(command) = Command::find(name) else {
+            return Err(Refusal(format!("ERR unknown command '{}'", String::from_utf8_lossy(name)).into()));
+        };
+        let mut wrote = false;
+        if let Some(script) = &mut self.script {
+            if command.keys(words).iter().any(|key| !script.declares(key)) {
+                return Err(Refusal::new("ERR Script attempted to access a key that is not declared in KEYS"));
+            }
+            wrote = script.wrote;
+            script.wrote |= command.writes && !(self.out_of_memory && command.grows);
+        }
+        // A script that has written is not stopped in the middle.
+        if self.out_of_memory && command.grows && !wrote {
+            return Err(Refusal::OUT_OF_MEMORY);
+        }
+        command.run(&mut self.keyspace, words)
+    }
+
+    fn publish(&mut self, words: &[&[u8]]) -> Outcome {
+        let [_, channel, payload] = words else {
+            return Err(Refusal::new("ERR wrong number of arguments for 'publish' command"));
+        };
+        if self.refuse_publish {
+            return Err(Refusal::new("NOPERM this user has no permissions to access one of the channels used"));
+        }
+        self.published.push((String::from_utf8_lossy(channel).into_owned(), payload.to_vec()));
+        Ok(Answer::Int(0))
+    }
+}

@@ -1,0 +1,179 @@
+//! One lock's scripts, called by hand, on the model or on a real server.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod model;
+pub(crate) mod random;
+pub(crate) mod real;
+pub(crate) mod state;
+
+use leasehold_core::{Reply, Scalar};
+use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RELEASE, RENEW, Script};
+
+pub(crate) const EXCLUSIVE: &str = "exclusive";
+pub(crate) const SHARED: &str = "shared";
+
+/// Something that runs commands.
+pub(crate) trait Host {
+    fn run(&mut self, words: &[&str]) -> Result<Reply, String>;
+}
+
+/// A token of the client with this number.
+pub(crate) fn token(client: u32, counter: u64) -> String {
+    format!("{client:08x}-0000-4000-8000-00000000000f:{counter}")
+}
+
+pub(crate) fn channel(token: &str) -> String {
+    format!("leasehold:{}", token.split(':').next().unwrap())
+}
+
+/// A lock by name with the options of the next calls.
+pub(crate) struct Lock<H> {
+    pub(crate) host: H,
+    pub(crate) keys: [String; 6],
+    pub(crate) ttl: u64,
+    pub(crate) claim: u64,
+    pub(crate) block: u64,
+    pub(crate) retention: u64,
+    pub(crate) fleet: &'static str,
+}
+
+/// The list of seven.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: String,
+    pub(crate) value: i64,
+    pub(crate) block: i64,
+    pub(crate) us: i64,
+    pub(crate) ms: i64,
+    pub(crate) waiting: i64,
+    pub(crate) foreign: i64,
+}
+
+impl<H: Host> Lock<H> {
+    pub(crate) fn new(host: H, name: &str) -> Self {
+        let side = |what: &str| format!("leasehold:{{{name}}}:{what}");
+        let keys = [name.to_owned(), side("fence"), side("queue"), side("waiters"), side("readers"), side("buried")];
+        Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, retention: 3_600_000, fleet: "native" }
+    }
+
+    pub(crate) fn try_acquire(&mut self, token: &str, mode: &str) -> Answer {
+        self.acquire(token, mode, "try").unwrap()
+    }
+
+    pub(crate) fn wait(&mut self, token: &str, mode: &str) -> Answer {
+        self.acquire(token, mode, "wait").unwrap()
+    }
+
+    pub(crate) fn refill(&mut self, token: &str, mode: &str) -> Answer {
+        self.acquire(token, mode, "refill").unwrap()
+    }
+
+    pub(crate) fn acquire(&mut self, token: &str, mode: &str, how: &str) -> Result<Answer, String> {
+        let [ttl, claim, block, retention] = [self.ttl, self.claim, self.block, self.retention].map(|n| n.to_string());
+        self.call(&ACQUIRE, &[0, 1, 2, 3, 4, 5], &[token, mode, &ttl, how, &claim, &block, &retention, self.fleet])
+            .map(answer)
+    }
+
+    pub(crate) fn release(&mut self, token: &str) -> Answer {
+        self.release_and_bury(token, 0).unwrap()
+    }
+
+    pub(crate) fn bury(&mut self, token: &str, ms: u64) -> Answer {
+        self.release_and_bury(token, ms).unwrap()
+    }
+
+    pub(crate) fn release_and_bury(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
+        let [bury, retention] = [ms, self.retention].map(|n| n.to_string());
+        self.call(&RELEASE, &[0, 1, 2, 3, 4, 5], &[token, &bury, &retention, self.fleet]).map(answer)
+    }
+
+    pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: u64) -> Answer {
+        self.try_renew(token, mode, ttl).unwrap()
+    }
+
+    pub(crate) fn try_renew(&mut self, token: &str, mode: &str, ttl: u64) -> Result<Answer, String> {
+        let keys: &[usize] = if mode == EXCLUSIVE { &[0] } else { &[0, 4] };
+        self.call(&RENEW, keys, &[token, &ttl.to_string()]).map(answer)
+    }
+
+    pub(crate) fn convert(&mut self, old: &str, new: &str, mode: &str) -> Answer {
+        self.convert_and_bury(old, new, mode, 0).unwrap()
+    }
+
+    pub(crate) fn convert_and_bury(&mut self, old: &str, new: &str, mode: &str, ms: u64) -> Result<Answer, String> {
+        let [ttl, block, bury, retention] = [self.ttl, self.block, ms, self.retention].map(|n| n.to_string());
+        self.call(&CONVERT, &[0, 1, 2, 3, 4, 5], &[old, new, mode, &ttl, &block, &bury, &retention, self.fleet])
+            .map(answer)
+    }
+
+    /// The answer's items as text.
+    pub(crate) fn inspect(&mut self) -> Result<Vec<String>, String> {
+        let reply = self.call(&INSPECT, &[0, 1, 2, 3, 4, 5], &[])?;
+        Ok(list(reply).into_iter().map(|item| scalar_text(&item)).collect())
+    }
+
+    /// EVALSHA, and EVAL where the server does not know the script.
+    pub(crate) fn call(&mut self, script: &Script, keys: &[usize], arguments: &[&str]) -> Result<Reply, String> {
+        let count = keys.len().to_string();
+        let mut words = vec!["EVALSHA", script.sha1, &count];
+        words.extend(keys.iter().map(|key| self.keys[*key].as_str()));
+        words.extend(arguments);
+        match self.host.run(&words) {
+            Err(text) if text.starts_with("NOSCRIPT") => {
+                words[0] = "EVAL";
+                words[1] = script.source;
+                self.host.run(&words)
+            }
+            reply => reply,
+        }
+    }
+
+    pub(crate) fn command(&mut self, words: &[&str]) -> Reply {
+        self.host.run(words).unwrap()
+    }
+
+    pub(crate) fn number(&mut self, words: &[&str]) -> i64 {
+        match scalar(self.command(words)) {
+            Scalar::Int(number) => number,
+            other => panic!("{words:?} answered {other:?}"),
+        }
+    }
+
+    pub(crate) fn pttl(&mut self, key: usize) -> i64 {
+        let key = self.keys[key].clone();
+        self.number(&["PTTL", &key])
+    }
+}
+
+pub(crate) fn list(reply: Reply) -> Vec<Scalar> {
+    match reply {
+        Reply::List(items) => items,
+        other => panic!("not a list: {other:?}"),
+    }
+}
+
+pub(crate) fn scalar(reply: Reply) -> Scalar {
+    match reply {
+        Reply::One(scalar) => scalar,
+        other => panic!("a list: {other:?}"),
+    }
+}
+
+pub(crate) fn scalar_text(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Nil => "nil".to_owned(),
+        Scalar::Int(number) => number.to_string(),
+        Scalar::Text(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}
+
+fn answer(reply: Reply) -> Answer {
+    let items = list(reply);
+    let int = |index: usize| match items[index] {
+        Scalar::Int(number) => number,
+        ref other => panic!("not a number: {other:?}"),
+    };
+    assert_eq!(items.len(), 7, "{items:?}");
+    let (value, block, us, ms, waiting, foreign) = (int(1), int(2), int(3), int(4), int(5), int(6));
+    Answer { status: scalar_text(&items[0]), value, block, us, ms, waiting, foreign }
+}

@@ -1,0 +1,233 @@
+//! The model answers as a real server does: the same random calls on both, then the same answers, messages and keys.
+
+mod common;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::model::{Model, model_lock};
+use common::random::Random;
+use common::real::{Real, receive_message};
+use common::state::alike;
+use common::{EXCLUSIVE, Host, Lock, SHARED, scalar_text, token};
+use leasehold_core::Reply;
+use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RELEASE, RENEW, Script};
+use leasehold_servers::{Connection, Server, Version};
+
+const CALLS: usize = 2_000;
+const CALLS_A_ROUND: usize = 60;
+/// A server's clock moves on within a script, and its TTLs with it: no comparison this near to any deadline.
+const TOLERANCE_MS: i64 = 5;
+
+#[test]
+fn the_model_answers_as_a_real_server() {
+    compare_with(&Server::start().unwrap());
+}
+
+#[test]
+#[ignore = "installs every supported server"]
+fn the_model_answers_as_every_supported_server() {
+    for version in Version::ALL {
+        println!("{}", version.name());
+        compare_with(&Server::builder().version(version).start().unwrap());
+    }
+}
+
+fn compare_with(server: &Server) {
+    let (mut seed, mut compared) = (0, 0);
+    while compared < CALLS {
+        compared += Round::new(server, seed).run();
+        seed += 1;
+    }
+}
+
+/// One seed's calls on one name.
+struct Round {
+    random: Random,
+    seed: u64,
+    real: Lock<Real>,
+    model: Lock<Model>,
+    messages: Connection,
+    log: Vec<String>,
+}
+
+/// What is run on both: words for the server, and where its time and its TTLs stand in the answer.
+enum Step {
+    Script { script: Script, keys: &'static [usize], arguments: Vec<String> },
+    Command(Vec<String>),
+    Sleep(u64),
+}
+
+impl Round {
+    fn new(server: &Server, seed: u64) -> Self {
+        let mut real = Lock::new(Real::connect(server), "invoice:42");
+        real.command(&["FLUSHALL"]);
+        let mut messages = server.connect().unwrap();
+        messages.call(&["PSUBSCRIBE", "leasehold:*"]).unwrap();
+        Self { random: Random(seed), seed, real, model: model_lock(), messages, log: Vec::new() }
+    }
+
+    /// How many calls were compared. A deadline that passes during a call ends the round, and so does a call that took
+    /// so long that the server may have set a deadline much later than it read the time.
+    fn run(mut self) -> usize {
+        for call in 0..CALLS_A_ROUND {
+            self.wait_until_no_deadline_is_near();
+            let (from, mut deadlines) = (wall_us(), self.model.deadlines_ms());
+            let step = self.next_step();
+            let (script, keys, words) = match step {
+                Step::Sleep(ms) => {
+                    std::thread::sleep(Duration::from_millis(ms));
+                    continue;
+                }
+                Step::Script { script, keys, arguments } => (Some(script), keys, arguments),
+                Step::Command(words) => (None, &[][..], words),
+            };
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let real = match &script {
+                Some(script) => self.real.call(script, keys, &words),
+                None => self.real.host.run(&words),
+            };
+            self.model.host.now_us = server_us(script.as_ref(), &real).unwrap_or(from);
+            let model = match &script {
+                Some(script) => self.model.call(script, keys, &words),
+                None => self.model.host.run(&words),
+            };
+            let answered = wall_us();
+            let real_state = self.real.state();
+            deadlines.extend(self.model.deadlines_ms());
+            self.model.host.now_us = wall_us();
+            let slow = answered - from >= TOLERANCE_MS as u64 * 1000;
+            if slow || any_between(&deadlines, from, self.model.host.now_us) {
+                return call;
+            }
+            let tolerance = TOLERANCE_MS + (self.model.host.now_us - answered) as i64 / 1000;
+            let name = script.map_or("", |script| script.name);
+            self.log.push(format!("{name} {}\n    -> {}", words.join(" "), shown(&real)));
+            let model_state = self.model.state();
+            assert!(
+                same_reply(script.as_ref(), &real, &model) && alike(&real_state, &model_state, tolerance),
+                "seed {}:\n{}\n\nthe model answers {}\nreal keys {real_state:#?}\nmodel keys {model_state:#?}",
+                self.seed,
+                self.log.join("\n"),
+                shown(&model),
+            );
+            self.compare_messages();
+        }
+        CALLS_A_ROUND
+    }
+
+    fn compare_messages(&mut self) {
+        for expected in self.model.messages() {
+            assert_eq!(receive_message(&mut self.messages), expected, "seed {}:\n{}", self.seed, self.log.join("\n"));
+        }
+        // Nothing else was published.
+        self.real.command(&["PUBLISH", "leasehold:end", "of call"]);
+        let end = ("leasehold:end".to_owned(), "of call".to_owned());
+        assert_eq!(receive_message(&mut self.messages), end, "seed {}:\n{}", self.seed, self.log.join("\n"));
+    }
+
+    fn wait_until_no_deadline_is_near(&self) {
+        let deadlines = self.model.deadlines_ms();
+        while any_between(&deadlines, wall_us(), wall_us()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn next_step(&mut self) -> Step {
+        let random = &mut self.random;
+        let name = self.real.keys[0].clone();
+        let tokens = [token(1, 1), token(1, 2), token(2, 1), token(3, 1), token(4, 1), token(5, 7), "odd".to_owned()];
+        let mut token = || tokens[random.below(tokens.len())].clone();
+        let (one, other) = (token(), token());
+        let mode = random.pick(&[EXCLUSIVE, SHARED]).to_owned();
+        let ttl = random.pick(&["30", "60", "30000", "40000"]).to_owned();
+        let claim = random.pick(&["25", "50", "3000"]).to_owned();
+        let block = random.pick(&["1", "33", "1024", "9000"]).to_owned();
+        let bury = random.pick(&["0", "0", "0", "40", "60000"]).to_owned();
+        let retention = random.pick(&["50", "3600000"]).to_owned();
+        let (any_key, side_key) = (random.below(6), 2 + random.below(4));
+        let fleet = if random.one_in(8) { "mixed" } else { "native" }.to_owned();
+        let script = |script, keys, arguments| Step::Script { script, keys, arguments };
+        let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
+        const ALL: &[usize] = &[0, 1, 2, 3, 4, 5];
+        match random.below(24) {
+            0..=9 => {
+                let how = random.pick(&["wait", "wait", "wait", "wait", "try", "refill"]).to_owned();
+                script(ACQUIRE, ALL, vec![one, mode, ttl, how, claim, block, retention, fleet])
+            }
+            10..=13 => script(RELEASE, ALL, vec![one, bury, retention, fleet]),
+            14..=15 => script(CONVERT, ALL, vec![one, other, mode, ttl, block, bury, retention, fleet]),
+            16 => script(RENEW, &[0], vec![one, ttl]),
+            17 => script(RENEW, &[0, 4], vec![one, random.pick(&["0", "30", "50000"]).to_owned()]),
+            18 => script(INSPECT, ALL, vec![]),
+            19 => Step::Sleep(random.pick(&[10, 30, 60])),
+            20 => command(random.pick(&[
+                &["SET", &name, "somebody", "NX", "PX", "40"][..],
+                &["SET", &name, "somebody", "PX", "30000"],
+                &["SET", &name, "somebody"],
+                &["SET", &name, &one, "XX"],
+                &["SET", &name, "shared", "PX", "40"],
+                &["SET", &name, "somebody", "XX", "GET", "EX", "1"],
+            ])),
+            21 => command(&["DEL", &self.real.keys[any_key]]),
+            22 if random.one_in(4) => command(random.pick(&[
+                &["HSET", &name, "field", "1"][..],
+                &["ZADD", &self.real.keys[1], "1.5", "member"],
+                &["SET", &self.real.keys[side_key], "text"],
+            ])),
+            _ => command(&["GET", &name]),
+        }
+    }
+}
+
+/// The server's own time of a script's answer.
+fn server_us(script: Option<&Script>, reply: &Result<Reply, String>) -> Option<u64> {
+    let Ok(Reply::List(items)) = reply else { return None };
+    let index = if script?.name == "inspect" { 0 } else { 3 };
+    scalar_text(&items[index]).parse().ok()
+}
+
+/// Equal, but for the milliseconds that are left of something.
+fn same_reply(script: Option<&Script>, real: &Result<Reply, String>, model: &Result<Reply, String>) -> bool {
+    match (real, model) {
+        (Ok(Reply::List(real)), Ok(Reply::List(model))) => {
+            let (real, model): (Vec<_>, Vec<_>) =
+                (real.iter().map(scalar_text).collect(), model.iter().map(scalar_text).collect());
+            let inspect = script.is_some_and(|script| script.name == "inspect");
+            real.len() == model.len()
+                && real.iter().zip(&model).enumerate().all(|(index, (real, model))| {
+                    let left = if inspect { index == 2 || index >= 5 } else { index == 4 };
+                    real == model || (left && near(real, model))
+                })
+        }
+        (Err(real), Err(model)) => error_code(real) == error_code(model),
+        (real, model) => real == model,
+    }
+}
+
+fn near(left: &str, right: &str) -> bool {
+    let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) else { return false };
+    (left - right).abs() <= TOLERANCE_MS && (left < 0) == (right < 0)
+}
+
+/// Redis 6.2 puts the error into a sentence about the script.
+fn error_code(text: &str) -> &str {
+    ["WRONGTYPE", "OOM"].into_iter().find(|code| text.contains(code)).unwrap_or(text)
+}
+
+fn any_between(deadlines_ms: &[u64], from_us: u64, to_us: u64) -> bool {
+    let margin = TOLERANCE_MS as u64 + 1;
+    let near = from_us / 1000 - margin..=to_us / 1000 + margin;
+    deadlines_ms.iter().any(|deadline| near.contains(deadline))
+}
+
+fn shown(reply: &Result<Reply, String>) -> String {
+    match reply {
+        Ok(Reply::List(items)) => items.iter().map(scalar_text).collect::<Vec<_>>().join(" "),
+        Ok(Reply::One(scalar)) => scalar_text(scalar),
+        Err(text) => text.clone(),
+    }
+}
+
+fn wall_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
+}

@@ -1,0 +1,139 @@
+//! The scripts' promises that only a real server can show: memory, rights, digests, cluster slots.
+
+mod common;
+
+use common::real::{Real, receive_message};
+use common::{EXCLUSIVE, Host, Lock, SHARED, scalar, scalar_text, token};
+use leasehold_lua::ALL;
+use leasehold_servers::{Server, Version};
+
+/// The rights that the README tells an operator to give, and no more.
+const RIGHTS: &str = "on >secret ~invoice:* ~leasehold:* resetchannels &leasehold:* +eval +evalsha +time +get +set +del +exists \
+    +pttl +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscore \
+    +hset +hget +hdel +hlen +hgetall +publish +subscribe +unsubscribe";
+
+#[test]
+fn the_scripts_keep_their_promises_on_this_server() {
+    check_all(None);
+}
+
+#[test]
+#[ignore = "installs every supported server"]
+fn the_scripts_keep_their_promises_on_every_supported_server() {
+    for version in Version::ALL {
+        println!("{}", version.name());
+        check_all(Some(version));
+    }
+}
+
+fn check_all(version: Option<Version>) {
+    let builder = || version.map_or_else(Server::builder, |version| Server::builder().version(version));
+    let server = builder().acl("app", RIGHTS).acl("mute", &RIGHTS.replace("&leasehold:* ", "")).start();
+    let server = server.unwrap();
+    digests_are_the_servers_own(&server);
+    at_maxmemory_leases_are_given_back_and_renewed(&server);
+    a_user_with_the_documented_rights_may_do_everything(&server);
+    a_user_without_the_channel_loses_only_messages(&server);
+    a_key_of_another_type_is_told_and_left_as_it_is(&server);
+    let cluster = builder().arg("--cluster-enabled", "yes").start().unwrap();
+    every_script_runs_in_one_slot_of_a_cluster(&cluster);
+}
+
+fn lock(server: &Server) -> Lock<Real> {
+    let mut lock = Lock::new(Real::connect(server), "invoice:42");
+    lock.command(&["FLUSHALL"]);
+    lock
+}
+
+/// A lock whose connection is logged in as a user.
+fn lock_as(server: &Server, user: &str) -> Lock<Real> {
+    let mut lock = lock(server);
+    lock.command(&["AUTH", user, "secret"]);
+    lock
+}
+
+fn digests_are_the_servers_own(server: &Server) {
+    let mut lock = lock(server);
+    for script in ALL {
+        let digest = scalar_text(&scalar(lock.command(&["SCRIPT", "LOAD", script.source])));
+        assert_eq!(digest, script.sha1, "{}", script.name);
+    }
+}
+
+fn at_maxmemory_leases_are_given_back_and_renewed(server: &Server) {
+    for (mode, other, bury) in [(EXCLUSIVE, SHARED, 0), (EXCLUSIVE, SHARED, 60_000), (SHARED, EXCLUSIVE, 60_000)] {
+        let mut lock = lock(server);
+        lock.wait(&token(1, 1), mode);
+        lock.wait(&token(2, 1), EXCLUSIVE);
+        lock.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let refused = Lock::new(Real::connect(server), "another").acquire(&token(3, 1), mode, "try").unwrap_err();
+        assert!(refused.contains("OOM command not allowed"), "{refused}");
+        assert_eq!(lock.renew(&token(1, 1), mode, 60_000).status, "renewed");
+        assert_eq!(lock.renew(&token(1, 1), mode, 1_000).status, "renewed", "a renewal that raises nothing");
+        assert_eq!(lock.convert(&token(1, 1), &token(1, 2), other).status, "converted");
+        assert_eq!(lock.bury(&token(9, 1), bury).status, "taken");
+        assert_eq!(lock.bury(&token(1, 2), bury).status, "released");
+        assert_eq!(lock.bury(&token(2, 1), bury).status, "released", "it was granted");
+        lock.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
+}
+
+fn a_user_with_the_documented_rights_may_do_everything(server: &Server) {
+    let mut messages = server.connect().unwrap();
+    messages.call(&["PSUBSCRIBE", "leasehold:*"]).unwrap();
+    let mut lock = lock_as(server, "app");
+    every_script(&mut lock);
+    assert!(receive_message(&mut messages).1.starts_with("wanted "));
+    assert!(receive_message(&mut messages).1.starts_with("grant "));
+}
+
+fn a_user_without_the_channel_loses_only_messages(server: &Server) {
+    let mut lock = lock_as(server, "mute");
+    let channel = common::channel(&token(1, 1));
+    let refused = lock.host.run(&["PUBLISH", &channel, "hello"]).unwrap_err();
+    assert!(refused.starts_with("NOPERM"), "{refused}");
+    every_script(&mut lock);
+}
+
+fn a_key_of_another_type_is_told_and_left_as_it_is(server: &Server) {
+    let mut lock = lock(server);
+    lock.command(&["HSET", "invoice:42", "a-reentrant-lock", "1"]);
+    for refused in [
+        lock.acquire(&token(1, 1), EXCLUSIVE, "wait").unwrap_err(),
+        lock.release_and_bury(&token(1, 1), 60_000).unwrap_err(),
+        lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap_err(),
+        lock.try_renew(&token(1, 1), EXCLUSIVE, 1_000).unwrap_err(),
+        lock.inspect().unwrap_err(),
+    ] {
+        assert!(refused.contains("WRONGTYPE"), "{refused}");
+    }
+    assert_eq!(lock.number(&["DBSIZE"]), 1);
+}
+
+fn every_script_runs_in_one_slot_of_a_cluster(server: &Server) {
+    let mut lock = Lock::new(Real::connect(server), "invoice:42");
+    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let words: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    lock.command(&words);
+    // The node notices a moment later that it serves every slot.
+    while lock.host.run(&["GET", "invoice:42"]).is_err_and(|error| error.starts_with("CLUSTERDOWN")) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    every_script(&mut lock);
+}
+
+fn every_script<H: Host>(lock: &mut Lock<H>) {
+    assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "entered");
+    assert_eq!(lock.wait(&token(2, 1), SHARED).status, "waiting");
+    assert_eq!(lock.wait(&token(3, 1), EXCLUSIVE).status, "waiting");
+    assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 60_000).status, "renewed");
+    assert_eq!(lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "converted");
+    assert_eq!(lock.renew(&token(2, 1), SHARED, 60_000).status, "renewed", "the downgrade let it in");
+    assert_eq!(lock.renew(&token(9, 1), SHARED, 60_000).status, "taken");
+    assert_eq!(lock.inspect().unwrap().len(), 5 + 4 + 1 + 2);
+    assert_eq!(lock.bury(&token(3, 1), 60_000).status, "left");
+    assert_eq!(lock.release(&token(1, 2)).status, "released");
+    assert_eq!(lock.refill(&token(2, 1), SHARED).status, "again");
+    assert_eq!(lock.convert(&token(2, 1), &token(2, 2), EXCLUSIVE).status, "converted");
+    assert_eq!(lock.release(&token(2, 2)).status, "released");
+}

@@ -1,0 +1,158 @@
+use crate::common::model::{Model, model_lock};
+use crate::common::random::Random;
+use crate::common::{EXCLUSIVE, Lock, SHARED, token};
+
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+#[test]
+fn at_maxmemory_a_new_lock_is_refused_and_nothing_is_written() {
+    for mode in [EXCLUSIVE, SHARED] {
+        let mut lock = model_lock();
+        lock.host.server.set_out_of_memory(true);
+        assert_eq!(lock.acquire(&token(1, 1), mode, "wait"), Err(OUT_OF_MEMORY.to_owned()), "{mode}");
+        assert_eq!(lock.host.server.keys(lock.host.now_us), [], "{mode}");
+    }
+}
+
+#[test]
+fn at_maxmemory_a_release_passes_and_grants_the_next() {
+    for (mode, bury) in [(EXCLUSIVE, 0), (EXCLUSIVE, 60_000), (SHARED, 0), (SHARED, 60_000)] {
+        let mut lock = model_lock();
+        lock.wait(&token(1, 1), mode);
+        lock.wait(&token(2, 1), EXCLUSIVE);
+        lock.host.server.set_out_of_memory(true);
+        assert_eq!(lock.release_and_bury(&token(1, 1), bury).map(|answer| answer.status), Ok("released".to_owned()));
+        assert_eq!(lock.holder(), Some(token(2, 1)), "{mode} {bury}");
+    }
+}
+
+#[test]
+fn at_maxmemory_a_release_of_nothing_buries_and_grants_too() {
+    for bury in [0, 60_000] {
+        let mut lock = model_lock();
+        lock.wait(&token(1, 1), EXCLUSIVE);
+        lock.wait(&token(2, 1), EXCLUSIVE);
+        lock.command(&["DEL", "invoice:42"]);
+        lock.host.server.set_out_of_memory(true);
+        assert_eq!(lock.release_and_bury(&token(1, 1), bury).map(|answer| answer.status), Ok("gone".to_owned()));
+        assert_eq!((lock.holder(), lock.buried().len()), (Some(token(2, 1)), usize::from(bury > 0)));
+    }
+}
+
+#[test]
+fn at_maxmemory_whoever_asks_still_moves_the_queue() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.command(&["DEL", "invoice:42"]);
+    lock.host.server.set_out_of_memory(true);
+    assert_eq!(lock.try_acquire(&token(3, 1), EXCLUSIVE).status, "busy");
+    assert_eq!(lock.holder(), Some(token(2, 1)));
+}
+
+#[test]
+fn at_maxmemory_a_waiter_leaves() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.host.server.set_out_of_memory(true);
+    assert_eq!(lock.bury(&token(2, 1), 60_000).status, "left");
+}
+
+#[test]
+fn at_maxmemory_leases_are_renewed_and_converted() {
+    for (mode, other) in [(EXCLUSIVE, SHARED), (SHARED, EXCLUSIVE)] {
+        let mut lock = model_lock();
+        lock.wait(&token(1, 1), mode);
+        lock.host.server.set_out_of_memory(true);
+        assert_eq!(lock.renew(&token(1, 1), mode, 1_000).status, "renewed", "{mode}");
+        assert_eq!(lock.renew(&token(1, 1), mode, 60_000).status, "renewed", "{mode}");
+        assert_eq!(lock.convert(&token(1, 1), &token(1, 2), other).status, "converted", "{mode}");
+    }
+}
+
+#[test]
+fn a_key_of_another_type_fails_every_script_before_it_writes() {
+    type Call = fn(&mut Lock<Model>) -> Result<(), String>;
+    let calls: [Call; 6] = [
+        |lock| lock.acquire(&token(1, 1), EXCLUSIVE, "wait").map(drop),
+        |lock| lock.acquire(&token(2, 1), SHARED, "wait").map(drop),
+        |lock| lock.acquire(&token(1, 1), EXCLUSIVE, "refill").map(drop),
+        |lock| lock.release_and_bury(&token(1, 1), 60_000).map(drop),
+        |lock| lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).map(drop),
+        |lock| lock.inspect().map(drop),
+    ];
+    for key in 0..6 {
+        for (index, call) in calls.into_iter().enumerate() {
+            let reads_buried = index != 5;
+            if key == 5 && !reads_buried {
+                continue;
+            }
+            let mut lock = model_lock();
+            lock.wait(&token(1, 1), EXCLUSIVE);
+            lock.wait(&token(2, 1), SHARED);
+            let name = lock.keys[key].clone();
+            lock.command(&["DEL", &name]);
+            match key {
+                0 | 1 => lock.command(&["HSET", &name, "field", "1"]),
+                _ => lock.command(&["SET", &name, "text"]),
+            };
+            let before = lock.state();
+            let error = call(&mut lock).unwrap_err();
+            assert!(error.starts_with("WRONGTYPE"), "key {key}, call {index}: {error}");
+            assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"), "key {key}, call {index}");
+        }
+    }
+}
+
+#[test]
+fn a_script_that_touches_a_key_it_did_not_declare_is_refused_by_the_model() {
+    let mut lock = model_lock();
+    let reply = crate::common::Host::run(&mut lock.host, &["EVAL", "return redis.call('GET', 'b')", "1", "a"]);
+    assert!(reply.unwrap_err().contains("not declared"));
+}
+
+#[test]
+fn no_key_is_ever_without_ttl_nor_outlives_its_longest_record() {
+    for seed in 0..100 {
+        let (mut random, mut lock) = (Random(seed), model_lock());
+        for _ in 0..60 {
+            random_call(&mut lock, &mut random);
+            let now_ms = lock.now_ms();
+            for (key, expires_us) in lock.host.server.keys(lock.host.now_us) {
+                let expires_us = expires_us.unwrap_or_else(|| panic!("seed {seed}: {key} has no TTL"));
+                assert!(expires_us / 1000 <= now_ms + longest_ms(&key), "seed {seed}: {key} lives too long");
+            }
+            let shared = lock.holder().as_deref() == Some("shared");
+            let latest = lock.host.server.zset(lock.host.now_us, &lock.keys[4]).last().map(|(_, score)| *score as u64);
+            if let Some(latest) = latest.filter(|latest| shared && *latest > now_ms) {
+                assert!(now_ms + lock.pttl(0) as u64 >= latest, "seed {seed}: N ends before a live reader");
+            }
+        }
+    }
+}
+
+fn random_call(lock: &mut Lock<Model>, random: &mut Random) {
+    let mode = random.pick(&[EXCLUSIVE, SHARED]);
+    let (one, other) = (token(random.below(4) as u32, 1), token(random.below(4) as u32, 2));
+    lock.ttl = random.pick(&[100, 2_000, 30_000]);
+    lock.claim = random.pick(&[100, 3_000]);
+    lock.retention = random.pick(&[60_000, 3_600_000]);
+    match random.below(8) {
+        0..=2 => drop(lock.wait(&one, mode)),
+        3 => drop(lock.refill(&one, mode)),
+        4 => drop(lock.bury(&one, random.pick(&[0, 60_000]))),
+        5 => drop(lock.convert(&one, &other, mode)),
+        6 => drop(lock.renew(&one, mode, random.pick(&[0, 100, 30_000]))),
+        _ => lock.pass_ms(random.pick(&[1, 99, 2_500])),
+    }
+}
+
+fn longest_ms(key: &str) -> u64 {
+    match key.rsplit(':').next() {
+        Some("fence") => 3_600_000,
+        Some("queue" | "waiters") => 3_000,
+        Some("buried") => 60_000,
+        _ => 30_000,
+    }
+}

@@ -1,0 +1,15 @@
+//! The scripts' promises, one sentence each, on the model: real Lua 5.1, a clock that the test moves.
+
+mod acquire;
+#[path = "../common/mod.rs"]
+mod common;
+mod convert;
+mod faults;
+mod fences;
+mod foreign;
+mod grants;
+mod queue;
+mod readers;
+mod release;
+mod renew;
+mod texts;

@@ -1,0 +1,85 @@
+use crate::common::model::model_lock;
+use crate::common::{EXCLUSIVE, SHARED, token};
+
+const BURIED: usize = 5;
+
+#[test]
+fn only_the_holder_frees_the_lock() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    assert_eq!(lock.release(&token(1, 2)).status, "taken");
+    assert_eq!(lock.release(&token(2, 1)).status, "taken");
+    assert_eq!(lock.holder(), Some(token(1, 1)));
+    assert_eq!(lock.release(&token(1, 1)).status, "released");
+    assert_eq!((lock.holder(), lock.release(&token(1, 1)).status.as_str()), (None, "gone"));
+}
+
+#[test]
+fn a_waiter_that_is_released_leaves_the_queue() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    let left = lock.release(&token(2, 1));
+    assert_eq!((left.status.as_str(), left.waiting), ("left", 0));
+    assert_eq!((lock.queue(), lock.waiters()), (vec![], vec![]));
+}
+
+#[test]
+fn a_head_that_leaves_makes_way_for_the_readers_behind_it() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.wait(&token(3, 1), SHARED);
+    assert_eq!(lock.release(&token(2, 1)).status, "left");
+    assert_eq!(lock.readers(), [token(3, 1), token(1, 1)]);
+}
+
+#[test]
+fn a_buried_token_never_comes_back_by_a_straggler() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    assert_eq!(lock.bury(&token(1, 1), 60_000).status, "released");
+    for how in ["try", "wait"] {
+        assert_eq!(lock.acquire(&token(1, 1), EXCLUSIVE, how).unwrap().status, "gone");
+    }
+    assert_eq!(lock.refill(&token(1, 1), EXCLUSIVE).status, "gone");
+    assert_eq!((lock.holder(), lock.queue()), (None, vec![]));
+    lock.pass_ms(59_999);
+    assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "gone");
+}
+
+#[test]
+fn a_release_buries_whatever_it_found() {
+    let mut lock = model_lock();
+    assert_eq!(lock.bury(&token(1, 1), 60_000).status, "gone");
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!(lock.bury(&token(3, 1), 60_000).status, "taken");
+    lock.wait(&token(4, 1), SHARED);
+    assert_eq!(lock.bury(&token(4, 1), 60_000).status, "left");
+    for client in [1, 3, 4] {
+        assert_eq!(lock.wait(&token(client, 1), SHARED).status, "gone");
+    }
+}
+
+#[test]
+fn each_bury_first_removes_what_is_over() {
+    let mut lock = model_lock();
+    lock.bury(&token(1, 1), 1_000);
+    lock.pass_ms(500);
+    lock.bury(&token(2, 1), 60_000);
+    lock.pass_ms(500);
+    lock.bury(&token(3, 1), 1_000);
+    assert_eq!(lock.buried(), [token(3, 1), token(2, 1)]);
+    assert_eq!(lock.pttl(BURIED), 59_500, "the key outlives its longest record and no more");
+}
+
+#[test]
+fn a_release_without_bury_leaves_no_trace_but_the_fence() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.wait(&token(2, 1), SHARED);
+    lock.release(&token(1, 1));
+    lock.release(&token(2, 1));
+    let keys: Vec<String> = lock.host.server.keys(lock.host.now_us).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["leasehold:{invoice:42}:fence"]);
+}

@@ -1,0 +1,138 @@
+use leasehold_lua::{ALL, INSPECT, RENEW, Script};
+use mlua::Lua;
+
+/// The commands whose every word after the name is a key, or whose words have no key.
+const MANY_KEYS: [&str; 2] = ["DEL", "EXISTS"];
+const NO_KEYS: [&str; 2] = ["TIME", "PUBLISH"];
+
+#[test]
+fn every_script_compiles() {
+    for script in ALL {
+        Lua::new().load(script.source).set_name(script.name).into_function().unwrap();
+    }
+}
+
+#[test]
+fn every_command_names_its_keys_as_literal_keys_n() {
+    for script in ALL {
+        for (command, words) in commands(script.source) {
+            let keys: &[&str] = match command {
+                _ if NO_KEYS.contains(&command) => &[],
+                _ if MANY_KEYS.contains(&command) => &words,
+                _ => &words[..1],
+            };
+            for key in keys {
+                let literal = (1..=6).any(|n| *key == format!("KEYS[{n}]"));
+                assert!(literal, "{}: {command} touches {key}", script.name);
+            }
+            assert!(keys.len() == words.len() || !words[keys.len()..].iter().any(|word| word.contains("KEYS[")));
+        }
+    }
+}
+
+#[test]
+fn no_number_reaches_the_server_unformatted() {
+    // Lua 5.1 loses digits of a bare number, and some servers write it as 1e+8.
+    let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format("];
+    let string_variables = ["token", "record", "payload", "live"];
+    for script in ALL {
+        for (command, words) in commands(script.source) {
+            for word in words {
+                let is_string = strings.iter().any(|begin| word.starts_with(begin)) || string_variables.contains(&word);
+                assert!(is_string, "{}: {command} is given {word}, which may be a number", script.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
+    let known = [
+        "DEL",
+        "EXISTS",
+        "GET",
+        "HDEL",
+        "HGET",
+        "HGETALL",
+        "HLEN",
+        "HSET",
+        "PEXPIRE",
+        "PTTL",
+        "PUBLISH",
+        "SET",
+        "TIME",
+        "ZADD",
+        "ZCARD",
+        "ZCOUNT",
+        "ZRANGE",
+        "ZRANGEBYSCORE",
+        "ZRANK",
+        "ZREM",
+        "ZREMRANGEBYSCORE",
+        "ZSCORE",
+    ];
+    for script in ALL {
+        assert!(!script.source.starts_with("#!"), "{}", script.name);
+        for (command, words) in commands(script.source) {
+            assert!(
+                known.contains(&command),
+                "{} uses {command}: is it in 6.2 and in the documented ACL?",
+                script.name
+            );
+            assert!(command != "PEXPIRE" || words.len() == 2, "{}", script.name);
+            assert!(command != "SET" || words[2..] == ["'PX'", words[3]], "{}: {words:?}", script.name);
+        }
+    }
+}
+
+#[test]
+fn time_is_read_before_anything_is_written() {
+    for script in ALL {
+        let first = |name: &str| commands(script.source).iter().position(|(command, _)| *command == name);
+        for write in ["SET", "DEL", "ZADD", "HSET", "PEXPIRE", "ZREM"] {
+            assert!(first(write).is_none_or(|at| first("TIME").unwrap() < at), "{}: {write}", script.name);
+        }
+    }
+}
+
+#[test]
+fn only_the_scripts_that_change_the_queue_declare_its_keys() {
+    let declares = |script: Script, n: usize| script.source.contains(&format!("KEYS[{n}]"));
+    assert!((3..=6).all(|n| !declares(RENEW, n)));
+    let writes = ["SET", "DEL", "ZADD", "HSET", "PEXPIRE", "ZREM", "HDEL", "ZREMRANGEBYSCORE", "PUBLISH"];
+    assert!(commands(INSPECT.source).iter().all(|(command, _)| !writes.contains(command)));
+}
+
+/// Every `redis.call` and `redis.pcall`: the command's name and its other words as they are written.
+fn commands(source: &str) -> Vec<(&str, Vec<&str>)> {
+    let calls = source.match_indices("call(").filter(|(at, _)| source[..*at].ends_with(['.', 'p']));
+    calls
+        .map(|(at, open)| {
+            let words = split_words(&source[at + open.len()..]);
+            (words[0].trim_matches('\''), words[1..].to_vec())
+        })
+        .collect()
+}
+
+/// The words up to the closing bracket, split at the commas that are in no inner bracket.
+fn split_words(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut start, mut words) = (0, false, 0, Vec::new());
+    for (at, character) in text.char_indices() {
+        match character {
+            '\'' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' => depth += 1,
+            ')' if depth == 0 => {
+                words.push(text[start..at].trim());
+                return words;
+            }
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                words.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    panic!("a call without end: {text}");
+}

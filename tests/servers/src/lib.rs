@@ -1,0 +1,27 @@
+//! Real servers for tests: found or installed, started on a free loopback port, stopped for sure.
+//!
+//! ```
+//! # fn main() -> Result<(), leasehold_servers::Error> {
+//! let mut server = leasehold_servers::Server::start()?;
+//! server.cli(&["SET", "greeting", "hello"])?;
+//! assert_eq!(server.cli(&["GET", "greeting"])?.text(), Some("hello"));
+//! server.restart()?; // the same port, and empty
+//! assert!(server.cli(&["GET", "greeting"])?.is_nil());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The server dies with its [`Server`], and also if the test process is killed.
+
+mod error;
+mod install;
+mod locate;
+mod process;
+mod resp;
+mod server;
+
+pub use error::Error;
+pub use locate::{Version, find, find_version};
+pub use process::Process;
+pub use resp::{Connection, Reply};
+pub use server::{Builder, Server};

@@ -1,0 +1,132 @@
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Error;
+
+/// A child process that can be killed and paused, and that never outlives this process.
+///
+/// It runs in a process group of its own, so that Ctrl-C reaches us and not it; dropping it kills it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    watchdog: Child,
+}
+
+impl Process {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// If it, or the `sh` that watches over it, can't be started.
+    pub fn spawn(command: &mut Command) -> Result<Self, Error> {
+        Self::spawn_in(command, Path::new(""))
+    }
+
+    /// As [`Process::spawn`]; if this process dies, the directory goes with the child.
+    pub(crate) fn spawn_in(command: &mut Command, directory: &Path) -> Result<Self, Error> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.process_group(0).spawn().map_err(Error::io(format!("starting {name}")))?;
+        match watchdog(child.id(), directory) {
+            Ok(watchdog) => Ok(Self { child, watchdog }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Error::io("starting sh")(error))
+            }
+        }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The pipe to its standard input, once, if it was asked for.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// The pipe from its standard output, once, if it was asked for.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// How it ended, or `None` while it runs.
+    ///
+    /// # Errors
+    /// If the system can't tell.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        let status = self.child.try_wait().map_err(Error::io("looking after a process"))?;
+        if status.is_some() {
+            self.call_off();
+        }
+        Ok(status)
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// If the system can't tell.
+    pub fn wait(&mut self) -> Result<ExitStatus, Error> {
+        let status = self.child.wait().map_err(Error::io("waiting for a process"))?;
+        self.call_off();
+        Ok(status)
+    }
+
+    /// Kills it at once (SIGKILL), and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.call_off();
+        let _ = self.child.wait();
+    }
+
+    /// Stops it from running (SIGSTOP): its connections stay open, and it does nothing.
+    ///
+    /// # Errors
+    /// If it does not run any more.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after a pause (SIGCONT).
+    ///
+    /// # Errors
+    /// If it does not run any more.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Ends the watchdog together with the child: the process id may soon be somebody else's.
+    fn call_off(&mut self) {
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|error| Error::io("signalling a process")(error.into()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A shell that waits on a pipe whose other end only this process holds: whatever way we end, the pipe closes,
+/// and the shell kills the child.
+fn watchdog(pid: u32, directory: &Path) -> io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", r#"read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf -- "$2""#, "watchdog"])
+        .arg(pid.to_string())
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+}

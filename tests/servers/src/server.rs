@@ -1,0 +1,272 @@
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::Error;
+use crate::locate::{self, Version};
+use crate::process::Process;
+use crate::resp::{Connection, Reply};
+
+const START_LIMIT: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+const START_ATTEMPTS: usize = 20;
+
+/// A running server on a loopback port of its own, without persistence; killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    password: Option<String>,
+    port: u16,
+    process: Option<Process>,
+    // Last: the directory goes after the process that writes to it.
+    directory: TempDir,
+}
+
+/// How a server is to be started.
+#[derive(Debug, Default)]
+pub struct Builder {
+    program: Option<PathBuf>,
+    version: Option<Version>,
+    arguments: Vec<OsString>,
+    password: Option<String>,
+}
+
+impl Builder {
+    /// Adds a directive and its value, as `("--maxmemory", "4mb")`; later ones win over earlier ones and the defaults.
+    #[must_use]
+    pub fn arg(mut self, directive: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(directive.as_ref().to_owned());
+        self.arguments.push(value.as_ref().to_owned());
+        self
+    }
+
+    /// The default user's password; [`Server::cli`] and [`Server::url`] use it.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        let password = password.into();
+        self = self.arg("--requirepass", &password);
+        self.password = Some(password);
+        self
+    }
+
+    /// Adds a user by its access rules, as `("app", "on >secret ~job:* +get")`.
+    #[must_use]
+    pub fn acl(mut self, user: &str, rules: &str) -> Self {
+        // One argument a rule: the server takes a quoted list of rules for a part of the name.
+        self.arguments.extend(["--user", user].into_iter().chain(rules.split_whitespace()).map(OsString::from));
+        self
+    }
+
+    /// Asks for a certain server version, installed if it is not here.
+    #[must_use]
+    pub fn version(mut self, version: Version) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Starts exactly this program.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Errors
+    /// If there is no such program, or it does not start; the error holds its log.
+    pub fn start(self) -> Result<Server, Error> {
+        let program = match (self.program, self.version) {
+            (Some(program), _) => program,
+            (None, Some(version)) => locate::find_version(version)?,
+            (None, None) => locate::find()?,
+        };
+        let directory =
+            tempfile::Builder::new().prefix("leasehold-server-").tempdir().map_err(Error::io("making a directory"))?;
+        let mut server =
+            Server { program, arguments: self.arguments, password: self.password, port: 0, process: None, directory };
+        // A port that was free may be somebody else's by the time the server binds it.
+        for _ in 1..START_ATTEMPTS {
+            server.port = free_port()?;
+            match server.launch() {
+                Err(Error::NotStarted(log)) if log.contains("in use") => {}
+                outcome => return outcome.map(|()| server),
+            }
+        }
+        Err(Error::NotStarted(format!("no free loopback port after {START_ATTEMPTS} tries")))
+    }
+}
+
+impl Server {
+    /// Starts the server that this machine has, with nothing special.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn start() -> Result<Self, Error> {
+        Self::builder().start()
+    }
+
+    /// Says how the server is to be started.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The loopback port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address, always on 127.0.0.1.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// `redis://127.0.0.1:port/`, with the password if there is one.
+    pub fn url(&self) -> String {
+        match &self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}/", self.port),
+            None => format!("redis://127.0.0.1:{}/", self.port),
+        }
+    }
+
+    /// The process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// The program that runs.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Kills the server at once (SIGKILL); its port stays its own for [`Server::restart`].
+    pub fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port, empty.
+    ///
+    /// # Errors
+    /// If it does not start again.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.stop();
+        self.launch()
+    }
+
+    /// Stops the server's process from running (SIGSTOP): connections stay open and nothing answers.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.running()?.pause()
+    }
+
+    /// Lets a paused server go on (SIGCONT).
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn resume(&self) -> Result<(), Error> {
+        self.running()?.resume()
+    }
+
+    /// What the server has logged since it was (re)started.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Opens a raw connection, logged in with the password if there is one.
+    ///
+    /// # Errors
+    /// If the server can't be reached or refuses the password.
+    pub fn connect(&self) -> Result<Connection, Error> {
+        let mut connection = Connection::open(self.address(), ANSWER_LIMIT).map_err(Error::io("connecting"))?;
+        if let Some(password) = &self.password {
+            accepted(connection.call(&["AUTH", password]).map_err(Error::io("AUTH"))?)?;
+        }
+        Ok(connection)
+    }
+
+    /// Runs one command on a connection of its own.
+    ///
+    /// # Errors
+    /// If the server can't be reached, or answers with an error ([`Error::Refused`]).
+    pub fn cli(&self, command: &[&str]) -> Result<Reply, Error> {
+        let reply = self.connect()?.call(command).map_err(Error::io(format!("running {command:?}")))?;
+        accepted(reply)
+    }
+
+    fn launch(&mut self) -> Result<(), Error> {
+        let log = File::create(self.log_path()).map_err(Error::io("making the server's log"))?;
+        let errors = log.try_clone().map_err(Error::io("making the server's log"))?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--port", &self.port.to_string()])
+            .arg("--dir")
+            .arg(self.directory.path())
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors);
+        let process = self.process.insert(Process::spawn_in(&mut command, self.directory.path())?);
+        let pid = process.pid();
+        let started = Instant::now();
+        while started.elapsed() < START_LIMIT {
+            if let Some(status) = self.process.as_mut().map(Process::ended).transpose()?.flatten() {
+                self.process = None;
+                return Err(Error::NotStarted(format!("the server ended ({status}):\n{}", self.log())));
+            }
+            if self.answers_as(pid) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.stop();
+        Err(Error::NotStarted(format!("the server did not answer within {START_LIMIT:?}:\n{}", self.log())))
+    }
+
+    /// Whether the one who answers on our port is our process, and not one that took the port before us.
+    fn answers_as(&self, pid: u32) -> bool {
+        let Ok(Reply::Text(info)) = self.cli(&["INFO", "server"]) else { return false };
+        info.lines().any(|line| line.strip_prefix("process_id:") == Some(&pid.to_string()))
+    }
+
+    fn running(&self) -> Result<&Process, Error> {
+        self.process.as_ref().ok_or_else(|| Error::NotStarted("the server does not run".to_owned()))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("server.log")
+    }
+}
+
+fn accepted(reply: Reply) -> Result<Reply, Error> {
+    match reply {
+        Reply::Error(text) => Err(Error::Refused(text)),
+        reply => Ok(reply),
+    }
+}
+
+/// A port that nobody listens on, below the range that systems give to outgoing connections:
+/// so a restarted server finds its port free.
+fn free_port() -> Result<u16, Error> {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id().wrapping_mul(7919) % u32::from(COUNT)).unwrap_or(0);
+    for _ in 0..COUNT {
+        let port = FIRST + (start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(Error::NotStarted("no free loopback port".to_owned()))
+}

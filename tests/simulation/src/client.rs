@@ -1,0 +1,229 @@
+//! One client: an engine with a clock of its own, what it has asked and been asked, and what lies before its door.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait};
+
+use crate::clock::{Clock, Micros};
+use crate::coverage::State;
+use crate::mix::Mix;
+use crate::rng::Rng;
+use crate::tampering::Tampering;
+use crate::users::User;
+use crate::wire::{Call, How, Life};
+
+/// One client. A crash ends its life; another client takes its place in the list.
+pub struct Client {
+    /// Its number through the whole run.
+    pub life: Life,
+    /// Its id as text, as tokens and its channel begin.
+    pub uuid: String,
+    /// None after a crash or a close, until another one takes its place.
+    pub engine: Option<Engine>,
+    /// Its own clock.
+    pub clock: Clock,
+    /// What it was set up with.
+    pub config: Config,
+    /// Whether its host can't subscribe.
+    pub mute: bool,
+    /// Until when its process stands still.
+    pub asleep_until: Option<Micros>,
+    /// What came while it stood still.
+    pub inbox: Vec<Delivery>,
+    /// The wake-up that is set: for when, and its number.
+    pub wake: (Option<Instant>, u32),
+    /// Every call its users made; an op's id is its place.
+    pub ops: Vec<Op>,
+    /// The calls that have not ended.
+    pub open: Vec<u32>,
+    /// Its users.
+    pub users: Vec<User>,
+    /// Commands that it waits for.
+    pub calls: Vec<Sent>,
+    /// Whether the server sends it messages.
+    pub subscribed: bool,
+    /// Since when it hears messages, or knows that it will not; none before its first subscription was answered.
+    pub hears_since: Option<Instant>,
+    /// Until when the server has granted it something that it does not know of, by lock.
+    pub granted: Vec<Micros>,
+    /// When the last of its commands arrives, as far as is known.
+    pub last_arrival: Micros,
+    /// The longest lease that a user of it asked for.
+    pub longest_ttl_ms: u64,
+    /// Until when something kept it from working with its servers.
+    pub trouble_until: Micros,
+}
+
+/// What can be brought to a client.
+#[derive(Debug)]
+pub enum Delivery {
+    /// A command's end.
+    Reply(CallId, Result<Reply, Failure>),
+    /// A message.
+    Message(Vec<u8>),
+    /// Its subscription stands.
+    Subscribed,
+    /// Its subscription is over.
+    Unsubscribed(Failure),
+}
+
+/// A command that a client waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// The command's number.
+    pub id: CallId,
+    /// What it is.
+    pub call: Call,
+    /// About which lock.
+    pub name: usize,
+    /// When, by the client's clock.
+    pub at: Instant,
+}
+
+/// What a user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A lease.
+    Acquire(AcquireOptions),
+    /// To give one hold back.
+    Release,
+    /// More time.
+    Extend(Duration),
+    /// The other mode.
+    Convert(Mode),
+    /// One hold more.
+    Hold,
+    /// Whether the server agrees.
+    Verify,
+    /// Who holds and waits.
+    Inspect,
+    /// The end of the client.
+    Close,
+    /// Something that is refused at once: an impossible name or option.
+    Nonsense,
+}
+
+/// One call of a user.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// What is asked for.
+    pub wish: Wish,
+    /// By whom.
+    pub user: usize,
+    /// About which lock.
+    pub name: usize,
+    /// Which lease, if about one.
+    pub lease: Option<LeaseId>,
+    /// Since when, by the client's clock.
+    pub since: Instant,
+    /// When it must have ended, by the client's clock.
+    pub ends: Option<Instant>,
+    /// Whether the lease has a `max_hold`.
+    pub bounded: bool,
+    /// Whether its user has cancelled it.
+    pub cancelled: bool,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+impl Client {
+    /// A new client; `life` is its number.
+    pub fn start(rng: &mut Rng, mix: &Mix, life: Life, tampering: &Tampering, now: Micros) -> Self {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&rng.draw().to_be_bytes());
+        id[8..].copy_from_slice(&rng.draw().to_be_bytes());
+        id[..2].copy_from_slice(&life.to_be_bytes());
+        let id = ClientId::from_random(id);
+        let config = Config {
+            local_handoffs: rng.range(mix.handoffs) as u32,
+            claim_window: Duration::from_millis(rng.range(mix.claim_ms)),
+            response_timeout: Duration::from_millis(rng.range(mix.response_ms)),
+            mixed_fleet: mix.mixed_fleet,
+            fence_retention: Duration::from_secs(60),
+            ..Config::default()
+        };
+        let origin = (1 << 40) + rng.below(1 << 40);
+        let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
+        let users = rng.range(mix.users) as usize;
+        let mute = rng.chance(mix.mute_hosts);
+        let mut engine = Engine::new(id, config.clone()).ok();
+        if let (Some(engine), Some(mutant)) = (&mut engine, tampering.engine) {
+            engine.set_mutant(mutant);
+        }
+        Self {
+            life,
+            uuid: id.to_string(),
+            engine,
+            clock: Clock::new(origin, drift),
+            config,
+            mute,
+            asleep_until: None,
+            inbox: Vec::new(),
+            wake: (None, 0),
+            ops: Vec::new(),
+            open: Vec::new(),
+            users: (0..users).map(|_| User::default()).collect(),
+            calls: Vec::new(),
+            subscribed: false,
+            hears_since: None,
+            granted: vec![0; mix.names],
+            last_arrival: now,
+            longest_ttl_ms: 0,
+            trouble_until: now,
+        }
+    }
+
+    /// Whether it lives and its process runs.
+    pub fn is_awake(&self) -> bool {
+        self.engine.is_some() && self.asleep_until.is_none()
+    }
+
+    /// The acquires that have not ended, for one lock.
+    pub fn waits_for(&self, name: usize) -> impl Iterator<Item = &Op> {
+        let acquires = |op: &&Op| matches!(op.wish, Wish::Acquire(_));
+        self.open.iter().map(|op| &self.ops[*op as usize]).filter(acquires).filter(move |op| op.name == name)
+    }
+
+    /// What it is doing, as far as can be seen from outside. `held` says which locks it holds.
+    pub fn states(&self, now: Micros, held: impl Fn(usize) -> bool) -> u16 {
+        let mut states = 0;
+        let clock = self.clock.instant(now);
+        for sent in self.calls.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
+            states |= match sent.call {
+                Call::Acquire { how: How::Refill, .. } => State::Refilling.bit(),
+                Call::Acquire { .. } if held(sent.name) => 0,
+                Call::Acquire { .. } => State::Asking.bit(),
+                Call::Release { .. } => State::Releasing.bit(),
+                Call::Renew { .. } => State::Renewing.bit(),
+                Call::Convert { .. } => State::Converting.bit(),
+                Call::Inspect => 0,
+            };
+        }
+        for (name, granted) in self.granted.iter().enumerate() {
+            let waits = self.waits_for(name).any(|op| op.wait() != Wait::No);
+            states |= match (held(name), waits) {
+                (true, true) => State::Held.bit() | State::HandingOver.bit(),
+                (true, false) => State::Held.bit(),
+                (false, true) if *granted > now => State::Granted.bit(),
+                (false, true) => State::Waiting.bit(),
+                (false, false) => 0,
+            };
+        }
+        if self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close) {
+            states |= State::Closing.bit();
+        }
+        if states == 0 { State::Idle.bit() } else { states }
+    }
+}
+
+impl Op {
+    /// How long an acquire may wait; not at all for anything else.
+    pub fn wait(&self) -> Wait {
+        if let Wish::Acquire(options) = self.wish { options.wait } else { Wait::No }
+    }
+
+    /// Whether it converts a lease of a lock.
+    pub fn converts(&self, name: usize) -> bool {
+        matches!(self.wish, Wish::Convert(_)) && self.name == name
+    }
+}

@@ -1,0 +1,160 @@
+//! Which faults struck clients in which states.
+
+use crate::faults::Fault;
+
+/// What a client is doing with a lock, as far as the world can see. It may be in several states, for several locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing at all.
+    Idle,
+    /// Its acquire is unanswered.
+    Asking,
+    /// It is in the server's queue, or was when it last heard.
+    Waiting,
+    /// The server granted it, and it does not know yet.
+    Granted,
+    /// It holds a lease.
+    Held,
+    /// Its renewal is unanswered.
+    Renewing,
+    /// It holds, and its own next caller waits.
+    HandingOver,
+    /// Its refill is unanswered.
+    Refilling,
+    /// Its release is unanswered.
+    Releasing,
+    /// Its convert is unanswered.
+    Converting,
+    /// It ends.
+    Closing,
+}
+
+impl State {
+    /// Every state, in the order of the table.
+    pub const ALL: [Self; 11] = [
+        Self::Idle,
+        Self::Asking,
+        Self::Waiting,
+        Self::Granted,
+        Self::Held,
+        Self::Renewing,
+        Self::HandingOver,
+        Self::Refilling,
+        Self::Releasing,
+        Self::Converting,
+        Self::Closing,
+    ];
+
+    /// How many states there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The state as a member of a set of states.
+    pub const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// How often each fault struck a client in each state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    cells: [[u64; State::COUNT]; Fault::COUNT],
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { cells: [[0; State::COUNT]; Fault::COUNT] }
+    }
+}
+
+impl Coverage {
+    /// Notes that a fault struck a client in a set of states.
+    pub fn note(&mut self, fault: Fault, states: u16) {
+        for state in State::ALL {
+            if states & state.bit() != 0 {
+                self.cells[fault.index()][state as usize] += 1;
+            }
+        }
+    }
+
+    /// Adds another run's counts.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.cells.iter_mut().flatten().zip(other.cells.iter().flatten()) {
+            *mine += theirs;
+        }
+    }
+
+    /// The required cells that were not reached.
+    pub fn unreached(&self) -> Vec<(State, Fault)> {
+        let all = Fault::ALL.into_iter().flat_map(|fault| State::ALL.into_iter().map(move |state| (state, fault)));
+        all.filter(|(state, fault)| self.cells[fault.index()][*state as usize] == 0 && required(*state, *fault))
+            .collect()
+    }
+
+    /// The counts on one line, for a log.
+    pub fn to_line(&self) -> String {
+        self.cells.iter().flatten().map(u64::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Reads what [`to_line`](Self::to_line) wrote; none if it is of another shape.
+    pub fn from_line(line: &str) -> Option<Self> {
+        let counts = line.split(',').map(|count| count.parse().ok()).collect::<Option<Vec<u64>>>()?;
+        let mut coverage = Self::default();
+        if counts.len() != State::COUNT * Fault::COUNT {
+            return None;
+        }
+        coverage.cells.iter_mut().flatten().zip(counts).for_each(|(cell, count)| *cell = count);
+        Some(coverage)
+    }
+
+    /// The table that people read: a line a fault, a column a state; `-` where a cell can't be reached.
+    pub fn table(&self) -> String {
+        let mut table = format!("{:<19}", "");
+        for state in State::ALL {
+            table += &format!("{:>12}", format!("{state:?}"));
+        }
+        for fault in Fault::ALL {
+            table += &format!("\n{:<19}", format!("{fault:?}"));
+            for state in State::ALL {
+                let count = self.cells[fault.index()][state as usize];
+                let text = if count == 0 && !required(state, fault) { "-".to_string() } else { count.to_string() };
+                table += &format!("{text:>12}");
+            }
+        }
+        table
+    }
+}
+
+/// Whether a fault can strike a client in a state at all.
+fn required(state: State, fault: Fault) -> bool {
+    use Fault as F;
+    use State as S;
+    match fault {
+        // Something is sent, so the client is not idle.
+        F::Slow
+        | F::CommandLost
+        | F::ReplyLost
+        | F::CommandLate
+        | F::CommandTwice
+        | F::Unavailable
+        | F::ReplyTwice
+        | F::Reordered => state != S::Idle,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Coverage, State};
+    use crate::faults::Fault;
+
+    #[test]
+    fn counts_survive_the_log() {
+        let mut coverage = Coverage::default();
+        coverage.note(Fault::Flush, State::Held.bit() | State::Renewing.bit());
+        let read = Coverage::from_line(&coverage.to_line()).unwrap();
+        assert_eq!(read, coverage);
+        assert!(!read.unreached().contains(&(State::Held, Fault::Flush)));
+        assert!(read.unreached().contains(&(State::Idle, Fault::Flush)));
+        assert_eq!(Coverage::from_line("1,2"), None);
+    }
+}

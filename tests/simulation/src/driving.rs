@@ -1,0 +1,314 @@
+//! The driver of the engines: brings inputs in with the client's time, carries outputs out, keeps the timer.
+
+use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
+
+use crate::client::{Client, Delivery};
+use crate::faults::Fault;
+use crate::invariants::{broken, calls, losses};
+use crate::wire::{Answer, Call, Life, Message, Status};
+use crate::world::{Event, Phase, World};
+
+/// The number of a wake-up that comes early or again.
+const EXTRA: u32 = u32::MAX;
+const NODE: NodeId = NodeId(0);
+
+impl World<'_> {
+    /// A new client takes a place.
+    pub(crate) fn start_client(&mut self, place: usize) {
+        let life = self.lives;
+        self.lives += 1;
+        let client = Client::start(&mut self.rng, &self.mix, life, &self.tampering, self.now);
+        let longest = &mut self.watch.longest;
+        longest.claim_ms = longest.claim_ms.max(client.config.claim_window.as_millis() as u64);
+        if self.transcript.is_written() {
+            let line = format!("starts as {} ({life}), {:?}, {} users", client.uuid, client.config, client.users.len());
+            self.note_line(&format!("c{place}"), format_args!("{line}"));
+        }
+        if client.engine.is_none() {
+            self.watch.check(broken("answer", "an engine refused a valid configuration"));
+        }
+        let users = client.users.len();
+        if place < self.clients.len() {
+            self.clients[place] = client;
+        } else {
+            self.clients.push(client);
+        }
+        self.watch.renew_client(place);
+        for user in 0..users {
+            let after = self.rng.range(self.mix.think);
+            self.schedule_step(place, user, after);
+        }
+    }
+
+    /// A client's process is gone: nothing of it is left but what is under way.
+    pub(crate) fn drop_client(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        client.engine = None;
+        client.asleep_until = None;
+        client.subscribed = false;
+        client.inbox.clear();
+        client.users.clear();
+        client.open.clear();
+        client.calls.clear();
+        self.watch.leases.forget(client.life);
+    }
+
+    /// Something reaches a client, or waits before its door while its process stands still.
+    pub(crate) fn deliver(&mut self, place: usize, life: Life, what: Delivery) {
+        let client = &mut self.clients[place];
+        if client.life != life || client.engine.is_none() {
+            return;
+        }
+        if client.asleep_until.is_some() {
+            return client.inbox.push(what);
+        }
+        self.watch.paces[place].cause(self.now);
+        if matches!(what, Delivery::Subscribed | Delivery::Unsubscribed(_)) {
+            client.hears_since = Some(client.clock.instant(self.now));
+        }
+        match what {
+            Delivery::Reply(call, result) => self.reply(place, call, result),
+            Delivery::Message(payload) => self.message(place, &payload),
+            Delivery::Subscribed => self.feed(place, Input::Subscribed { node: NODE }),
+            Delivery::Unsubscribed(cause) => self.feed(place, Input::Unsubscribed { node: NODE, cause }),
+        }
+    }
+
+    fn reply(&mut self, place: usize, call: CallId, result: Result<Reply, Failure>) {
+        let client = &mut self.clients[place];
+        let now = client.clock.instant(self.now);
+        // An answer after the engine's own timeout is ignored, and so is a second one.
+        let patience = client.config.response_timeout;
+        let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
+        let answer = result.as_ref().ok().and_then(Answer::read);
+        if let (Some(sent), Some(answer)) = (sent.filter(|sent| now.since(sent.at) < patience), answer) {
+            self.learn(place, now, &sent.call, sent.name, &answer);
+        }
+        self.feed(place, Input::Reply { call, result });
+    }
+
+    /// What a client knows from an answer, and must act on.
+    fn learn(&mut self, place: usize, now: Instant, call: &Call, name: usize, answer: &Answer) {
+        let client = &self.clients[place];
+        let converting = client.open.iter().any(|op| client.ops[*op as usize].converts(name));
+        let tenure = &mut self.watch.tenures[place][name];
+        let tokens = &mut self.watch.locks[name].tokens;
+        match *call {
+            Call::Acquire { token, .. } | Call::Convert { new: token, .. } if answer.grants() && answer.waiting > 0 => {
+                tenure.told(now, Some(token));
+            }
+            _ => {}
+        }
+        match (*call, answer.status) {
+            (Call::Release { token, .. }, _) => tokens.given_up(self.now, token),
+            (Call::Convert { old, .. }, Status::Converted | Status::Again) => tokens.given_up(self.now, old),
+            (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.token == Some(token) && !converting => {
+                let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
+                self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, place: usize, payload: &[u8]) {
+        let now = self.clients[place].clock.instant(self.now);
+        let told = match Message::read(payload) {
+            Some(Message::Grant { token, waiting, key, .. }) if waiting > 0 => Some((Some(token), key)),
+            Some(Message::Wanted { key }) => Some((None, key)),
+            _ => None,
+        };
+        if let Some((about, name)) = told.and_then(|(about, key)| Some((about, self.servers.name(key.as_bytes())?))) {
+            self.watch.tenures[place][name].told(now, about);
+        }
+        self.feed(place, Input::Message { node: NODE, payload });
+    }
+
+    /// Brings one input in, carries everything out, sets the timer, and looks whether all is well.
+    pub(crate) fn feed(&mut self, place: usize, input: Input<'_>) {
+        if self.transcript.is_written() {
+            self.note_input(place, &input);
+        }
+        let client = &mut self.clients[place];
+        let (now, life) = (client.clock.instant(self.now), client.life);
+        let Some(engine) = client.engine.as_mut() else { return };
+        let over = self.watch.leases.of(life).filter(|held| held.valid_until <= now);
+        self.watch.doomed.extend(over.map(|held| (held.lease, "loss-late")));
+        engine.handle(now, input);
+        let mut outputs = std::mem::take(&mut self.spare_outputs);
+        outputs.extend(std::iter::from_fn(|| engine.poll_output()));
+        for output in outputs.drain(..) {
+            self.carry_out(place, now, output);
+        }
+        self.spare_outputs = outputs;
+        self.after(place, now, life);
+    }
+
+    fn note_input(&mut self, place: usize, input: &Input<'_>) {
+        let who = format!("c{place}");
+        match input {
+            Input::Wake => {}
+            Input::Message { payload, .. } => {
+                let text = String::from_utf8_lossy(payload);
+                self.note_line(&who, format_args!("<- message {text}"));
+            }
+            Input::Reply { call, result: Ok(_) } => self.note_line(&who, format_args!("<- answer to #{}", call.0)),
+            _ => self.note_line(&who, format_args!("<- {input:?}")),
+        }
+    }
+
+    fn carry_out(&mut self, place: usize, now: Instant, output: Output) {
+        if self.transcript.is_written() && !matches!(output, Output::Send { .. }) {
+            self.note_line(&format!("c{place}"), format_args!("  -> {output:?}"));
+        }
+        match output {
+            Output::Send { call, node: _, command } => self.send(place, call, command),
+            Output::Subscribe { .. } => self.subscribe(place),
+            Output::Unsubscribe { .. } => self.clients[place].subscribed = false,
+            Output::Completed { op, result } => self.completed(place, now, op, &result),
+            Output::Lost { lease, reason } => self.lost(place, now, lease, reason),
+        }
+    }
+
+    fn after(&mut self, place: usize, now: Instant, life: Life) {
+        let client = &self.clients[place];
+        let doomed = std::mem::take(&mut self.watch.doomed);
+        let Some(engine) = client.engine.as_ref().filter(|_| client.life == life) else { return };
+        for (lease, invariant) in doomed {
+            if let Some(held) = self.watch.leases.find(life, lease) {
+                let detail = format!("not told at {now:?}: {:?}", self.watch.leases.held[held]);
+                self.watch.check(broken(invariant, detail));
+            }
+        }
+        for index in 0..self.watch.leases.held.len() {
+            let held = &self.watch.leases.held[index];
+            if held.life != life {
+                continue;
+            }
+            let verdict = match engine.valid_until(held.lease) {
+                None => broken("loss-untold", format!("the engine has forgotten {held:?}")),
+                Some(until) if until == held.valid_until => Ok(()),
+                Some(until) => {
+                    let when = client.clock.when(until.as_micros());
+                    self.watch.leases.changed(self.now, index, |held| (held.valid_until, held.until) = (until, when))
+                }
+            };
+            self.watch.check(verdict);
+        }
+        let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
+        self.watch.check(verdict);
+        self.set_wake(place);
+    }
+
+    fn set_wake(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        let Some(engine) = &client.engine else { return };
+        let next = engine.poll_timeout().map(|(at, _)| at);
+        if client.wake.0 == next {
+            return;
+        }
+        client.wake = (next, (client.wake.1 + 1) % EXTRA);
+        let (life, number) = (client.life, client.wake.1);
+        let Some(next) = next else { return };
+        let due = client.clock.when(next.as_micros()).max(self.now);
+        let mut at = due + self.rng.below(200);
+        if self.wake_strikes(Fault::WakeLate, place) {
+            at += self.rng.spread((1_000, 3_000_000));
+            self.trouble(place, at);
+        }
+        if self.wake_strikes(Fault::WakeEarly, place) {
+            let early = self.now + self.rng.below(due - self.now + 1);
+            self.agenda.push(early, Event::Wake { client: place, life, number: EXTRA });
+        }
+        if self.wake_strikes(Fault::WakeTwice, place) {
+            self.agenda.push(at + self.rng.below(1_000), Event::Wake { client: place, life, number: EXTRA });
+        }
+        self.agenda.push(at, Event::Wake { client: place, life, number });
+    }
+
+    fn wake_strikes(&mut self, fault: Fault, place: usize) -> bool {
+        let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
+        if strikes {
+            self.note(fault, Some(place));
+        }
+        strikes
+    }
+
+    /// A client's timer.
+    pub(crate) fn wake(&mut self, place: usize, life: Life, number: u32) {
+        let client = &mut self.clients[place];
+        if client.life != life || !client.is_awake() || (number != client.wake.1 && number != EXTRA) {
+            return;
+        }
+        if number != EXTRA {
+            client.wake.0 = None;
+            let load = self.load(place);
+            let verdict = self.watch.paces[place].wake(self.now, load);
+            self.watch.check(verdict);
+        }
+        self.feed(place, Input::Wake);
+    }
+
+    /// A client's process goes on.
+    pub(crate) fn resume(&mut self, place: usize, life: Life) {
+        let client = &mut self.clients[place];
+        if client.life != life || client.asleep_until.is_none_or(|until| until > self.now) {
+            return;
+        }
+        client.asleep_until = None;
+        client.wake.0 = None;
+        self.note_line(&format!("c{place}"), format_args!("goes on"));
+        let first = self.rng.chance(500_000);
+        if first {
+            self.feed(place, Input::Wake);
+        }
+        for what in std::mem::take(&mut self.clients[place].inbox) {
+            self.deliver(place, life, what);
+        }
+        if !first {
+            self.feed(place, Input::Wake);
+        }
+    }
+
+    /// A command is sent: the client may not send too many.
+    pub(crate) fn keep_pace(&mut self, place: usize) {
+        if let Phase::Resting { since, .. } = self.phase
+            && self.now > since.max(self.calm_since) + 10_000_000
+        {
+            let detail = format!("c{place} sends {} s after everything was over", (self.now - since) / 1_000_000);
+            self.watch.check(broken("idle-traffic", detail));
+        }
+        let load = self.load(place);
+        let verdict = self.watch.paces[place].command(self.now, load);
+        self.watch.check(verdict);
+    }
+
+    fn load(&self, place: usize) -> u64 {
+        let client = &self.clients[place];
+        (client.open.len() + self.watch.leases.of(client.life).count()) as u64
+    }
+
+    /// What the longest times of the run are.
+    pub(crate) fn note_longest(&mut self, place: usize, call: &Call) {
+        let longest = &mut self.watch.longest;
+        let ttl_ms = match *call {
+            Call::Acquire { ttl_ms, .. } | Call::Renew { ttl_ms, .. } | Call::Convert { ttl_ms, .. } => ttl_ms,
+            Call::Release { .. } | Call::Inspect => 0,
+        };
+        // A command asks for what its users want, and a little more where validity is to reach a certain time.
+        let most = self.clients[place].longest_ttl_ms * 102 / 100 + 10;
+        longest.ttl_ms = longest.ttl_ms.max(ttl_ms);
+        if ttl_ms > most {
+            let detail = format!("c{place} asks for {ttl_ms} ms, its users for {most} at most");
+            self.watch.check(broken("words", detail));
+        }
+    }
+
+    /// Whether faults may strike now.
+    pub(crate) fn faults_are_on(&self) -> bool {
+        match self.phase {
+            Phase::Busy => true,
+            Phase::Ending { .. } => !self.mix.liveness,
+            Phase::Resting { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Every call ends, once, by its own deadline, and callers of one client are served in their order.
+
+use std::time::Duration;
+
+use leasehold_core::{Error, Instant, Outcome, Wait};
+
+use super::{Verdict, broken};
+use crate::client::{Client, Op, Wish};
+
+/// What a wake-up at the deadline itself may be off by.
+const SLACK: Duration = Duration::from_millis(1);
+
+/// When a call must have ended by the client's clock; none if it may wait for ever.
+/// `valid_until` is that of the lease it is about.
+pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Option<Instant>) -> Option<Instant> {
+    let wait = match wish {
+        Wish::Acquire(options) => match options.wait {
+            Wait::Forever => return None,
+            Wait::For(wait) => wait,
+            Wait::No => 2 * response,
+        },
+        // Time for a try and another one.
+        Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect | Wish::Close => 2 * response,
+        // Its lease's end bounds it, too: until it is answered renewals pause.
+        Wish::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
+        Wish::Hold | Wish::Nonsense => Duration::ZERO,
+    };
+    Some(now + wait + SLACK)
+}
+
+/// No call is open past its deadline once the engine has seen the time.
+pub fn overdue(client: &Client, now: Instant) -> Verdict {
+    let late = |op: &&u32| client.ops[**op as usize].ends.is_some_and(|ends| ends < now);
+    match client.open.iter().find(late) {
+        Some(op) => {
+            let op = &client.ops[*op as usize];
+            broken("ends-in-time", format!("still open at {now:?}: {op:?}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Who is granted has no waiting caller of the same lock before it.
+pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
+    let op = &client.ops[granted as usize];
+    let waits = |other: &&Op| match other.wait() {
+        Wait::No => false,
+        Wait::Forever => true,
+        Wait::For(_) => other.ends.is_some_and(|ends| ends > now + SLACK),
+    };
+    let earlier = client.open.iter().filter(|other| **other < granted).map(|other| &client.ops[*other as usize]);
+    let passed = earlier.filter(|other| other.name == op.name && !other.cancelled && !other.ended).find(waits);
+    match passed {
+        Some(passed) => broken("fifo-local", format!("{op:?} was granted before {passed:?}")),
+        None => Ok(()),
+    }
+}
+
+/// The outcome fits the call, and says nothing impossible.
+pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant) -> Verdict {
+    let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
+    match (op.wish, result) {
+        (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {
+            if grant.valid_until > now { Ok(()) } else { wrong() }
+        }
+        (Wish::Convert(mode), Ok(Outcome::Converted(grant))) if grant.mode == mode => {
+            if grant.valid_until > now {
+                Ok(())
+            } else {
+                wrong()
+            }
+        }
+        (Wish::Extend(ttl), Ok(Outcome::Extended { valid_until })) => {
+            // From the call on, less what the clocks may differ by.
+            let least = op.since + ttl.saturating_sub(ttl / 100 + Duration::from_millis(3));
+            if op.bounded || *valid_until >= least { Ok(()) } else { wrong() }
+        }
+        (Wish::Release, Ok(Outcome::Released(_)))
+        | (Wish::Hold, Ok(Outcome::Held(_)))
+        | (Wish::Verify, Ok(Outcome::Verified(_)))
+        | (Wish::Inspect, Ok(Outcome::Inspected(_)))
+        | (Wish::Close, Ok(Outcome::Closed)) => Ok(()),
+        (Wish::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
+        (Wish::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
+        // A script's answer is always understood; a server's own troubles are retried or named.
+        (_, Err(Error::Protocol(_) | Error::WrongKind(_) | Error::InvalidOption { .. } | Error::Auth(_))) => wrong(),
+        (Wish::Nonsense, _) => wrong(),
+        (_, Err(_)) => Ok(()),
+        _ => wrong(),
+    }
+}

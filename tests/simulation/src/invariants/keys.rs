@@ -1,0 +1,156 @@
+//! What stands on a server: known keys only, each with a TTL and none for longer than what put it there.
+
+use leasehold_model::ModelServer;
+
+use super::{Verdict, broken};
+use crate::wire::Token;
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Part {
+    Lock,
+    Fence,
+    Queue,
+    Waiters,
+    Readers,
+    Buried,
+}
+
+/// The names of a run and the keys that belong to them.
+#[derive(Debug, Default)]
+pub struct Keys {
+    parts: Vec<(String, usize, Part)>,
+    buried: Vec<String>,
+}
+
+/// The longest that anything of the run asked for, in ms.
+#[derive(Clone, Copy, Debug)]
+pub struct Longest {
+    /// A lease.
+    pub ttl_ms: u64,
+    /// A claim window.
+    pub claim_ms: u64,
+    /// What an unused name remembers its fence for.
+    pub retention_ms: u64,
+}
+
+impl Keys {
+    /// The keys that these names may have, by the rule of DESIGN 4.1.
+    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut keys = Self::default();
+        for (place, name) in names.enumerate() {
+            let tagged =
+                name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
+            let side = |part: &str| {
+                if tagged { format!("leasehold::{name}:{part}") } else { format!("leasehold:{{{name}}}:{part}") }
+            };
+            keys.parts.push((name.to_string(), place, Part::Lock));
+            keys.parts.push((side("fence"), place, Part::Fence));
+            keys.parts.push((side("queue"), place, Part::Queue));
+            keys.parts.push((side("waiters"), place, Part::Waiters));
+            keys.parts.push((side("readers"), place, Part::Readers));
+            keys.parts.push((side("buried"), place, Part::Buried));
+            keys.buried.push(side("buried"));
+        }
+        keys
+    }
+
+    fn part(&self, key: &str) -> Option<Part> {
+        self.parts.iter().find(|(known, ..)| known == key).map(|(.., part)| *part)
+    }
+
+    /// Looks at everything on a server.
+    pub fn look(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
+        for (key, expires_us) in model.keys(server_us) {
+            let Some(part) = self.part(&key) else {
+                return broken("key-unknown", format!("{key}, which expires at {expires_us:?}"));
+            };
+            let Some(expires_us) = expires_us else {
+                if part == Part::Lock && is_foreign(model.get(server_us, &key)) {
+                    continue;
+                }
+                return broken("key-without-ttl", key);
+            };
+            let most = match part {
+                Part::Lock | Part::Readers => longest.ttl_ms,
+                Part::Fence => longest.retention_ms.max(10 * longest.ttl_ms),
+                Part::Queue | Part::Waiters => longest.claim_ms,
+                Part::Buried => 60_000,
+            };
+            let ttl = expires_us.saturating_sub(server_us) / 1000;
+            if ttl > most {
+                return broken(
+                    "key-outlives",
+                    format!("{key} has {ttl} ms left, and nothing asked for more than {most}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// When a lock's own key expires, in the server's µs; none if it is not there or never does.
+    pub fn lock_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> Option<u64> {
+        let lock = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Lock)?;
+        model.keys(server_us).into_iter().find(|(key, _)| *key == lock.0)?.1
+    }
+
+    /// When nobody has done anything for long, only fences are left.
+    pub fn look_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
+        let left = |(key, _): &(String, _)| self.part(key) != Some(Part::Fence);
+        match model.keys(server_us).into_iter().find(left) {
+            Some((key, until)) => {
+                broken("key-outlives", format!("{key} is still there until {until:?}, now is {server_us}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Every token that a lock's keys hold, as holder, reader or waiter.
+    pub fn tokens(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        for (key, _, part) in self.parts.iter().filter(|(_, place, _)| *place == name) {
+            match part {
+                Part::Lock => tokens.extend(model.get(server_us, key).and_then(|value| Token::read(value.as_bytes()))),
+                Part::Queue | Part::Readers => {
+                    let members = model.zset(server_us, key);
+                    tokens.extend(members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())));
+                }
+                _ => {}
+            }
+        }
+        tokens
+    }
+
+    /// The keys of a lock that are there and can be lost alone.
+    pub fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
+        let there = model.keys(server_us).into_iter().filter_map(|(key, _)| {
+            let (key, place, part) = self.parts.iter().find(|(known, ..)| *known == key)?;
+            let losable = matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers);
+            (*place == name && losable).then(|| (key.clone(), *part))
+        });
+        there.collect()
+    }
+
+    /// The tokens in a lock's queue.
+    pub fn waiting(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+        let queue = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Queue);
+        let members = queue.map(|(key, ..)| model.zset(server_us, key)).unwrap_or_default();
+        members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
+    }
+
+    /// A bury leaves no tombstone that is over.
+    pub fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
+        let over = |(_, until): &(String, f64)| *until <= (server_us / 1000) as f64;
+        match model.zset(server_us, &self.buried[name]).into_iter().find(over) {
+            Some((token, until)) => {
+                broken("buried-grows", format!("{token} was buried until {until}, now is {server_us}"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_foreign(value: Option<String>) -> bool {
+    value.is_some_and(|value| value != "shared" && Token::read(value.as_bytes()).is_none())
+}

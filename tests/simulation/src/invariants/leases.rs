@@ -1,0 +1,198 @@
+//! Who holds what, by the client's own deadlines: at most one valid exclusive lease a name, and no readers beside it.
+
+use std::time::Duration;
+
+use leasehold_core::{Instant, LeaseId, Mode};
+
+use super::{Verdict, broken};
+use crate::clock::Micros;
+use crate::wire::{Life, Token};
+
+/// A lease from its grant until it is released, lost or its client is gone.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Whose it is.
+    pub life: Life,
+    /// Its place among the clients.
+    pub client: usize,
+    /// The engine's number.
+    pub lease: LeaseId,
+    /// The lock.
+    pub name: usize,
+    /// How it is held, in the holder's eyes.
+    pub mode: Mode,
+    /// Its fence.
+    pub fence: u64,
+    /// The deadline by the client's clock.
+    pub valid_until: Instant,
+    /// The same in true time.
+    pub until: Micros,
+    /// When it was granted.
+    pub since: Micros,
+    /// The same by the client's clock.
+    pub since_local: Instant,
+    /// What was asked for.
+    pub ttl: Duration,
+    /// Whether it is renewed.
+    pub renew: bool,
+    /// When renewals must end.
+    pub max_hold: Option<Duration>,
+    /// How often its holder holds it.
+    pub holds: u32,
+    /// The server lost its data under it.
+    pub orphan: bool,
+    /// The token under which the server has it.
+    pub token: Option<Token>,
+}
+
+/// A lease of another library's client: valid until then in true time.
+#[derive(Clone, Copy, Debug)]
+pub struct ForeignHeld {
+    /// Which foreign client.
+    pub foreigner: usize,
+    /// The lock.
+    pub name: usize,
+    /// Until when.
+    pub until: Micros,
+    /// The server lost its data under it.
+    pub orphan: bool,
+}
+
+/// Every lease of the present.
+#[derive(Debug, Default)]
+pub struct Leases {
+    /// The engines' leases.
+    pub held: Vec<Held>,
+    /// The foreign clients' leases.
+    pub foreign: Vec<ForeignHeld>,
+}
+
+impl Leases {
+    /// A lease was granted.
+    pub fn grant(&mut self, now: Micros, held: Held) -> Verdict {
+        self.held.push(held);
+        self.exclude(now, self.held.len() - 1)
+    }
+
+    /// A foreign client took the lock.
+    pub fn grant_foreign(&mut self, now: Micros, held: ForeignHeld) -> Verdict {
+        self.foreign.retain(|other| other.until > now);
+        let other = self.held.iter().find(|other| other.name == held.name && other.until > now && !other.orphan);
+        self.foreign.push(held);
+        match other {
+            Some(other) => broken("exclusive", format!("foreign client {} entered beside {other:?}", held.foreigner)),
+            None => Ok(()),
+        }
+    }
+
+    /// A lease's place, if it is held.
+    pub fn find(&self, life: Life, lease: LeaseId) -> Option<usize> {
+        self.held.iter().position(|held| held.life == life && held.lease == lease)
+    }
+
+    /// The leases of one client.
+    pub fn of(&self, life: Life) -> impl Iterator<Item = &Held> {
+        self.held.iter().filter(move |held| held.life == life)
+    }
+
+    /// Whether a client has a lease of a lock.
+    pub fn has(&self, life: Life, name: usize) -> bool {
+        self.of(life).any(|held| held.name == name)
+    }
+
+    /// Whether anybody's lease of a lock is valid now.
+    pub fn any_valid(&self, now: Micros, name: usize) -> bool {
+        self.held.iter().any(|held| held.name == name && held.until > now)
+            || self.foreign.iter().any(|held| held.name == name && held.until > now)
+    }
+
+    /// A lease ended.
+    pub fn end(&mut self, place: usize) -> Held {
+        self.held.swap_remove(place)
+    }
+
+    /// A client is gone with all its leases.
+    pub fn forget(&mut self, life: Life) {
+        self.held.retain(|held| held.life != life);
+    }
+
+    /// A lease's deadline or mode has changed.
+    pub fn changed(&mut self, now: Micros, place: usize, change: impl FnOnce(&mut Held)) -> Verdict {
+        change(&mut self.held[place]);
+        self.exclude(now, place)
+    }
+
+    /// The lease excludes and is excluded. What lost its data on the server is told later, and exempt until then.
+    fn exclude(&self, now: Micros, place: usize) -> Verdict {
+        let new = &self.held[place];
+        if new.orphan || new.until <= now {
+            return Ok(());
+        }
+        let clash = |other: &&Held| {
+            let excludes = other.mode == Mode::Exclusive || new.mode == Mode::Exclusive;
+            let same = other.life == new.life && other.lease == new.lease;
+            excludes && !same && other.name == new.name && other.until > now && !other.orphan
+        };
+        if let Some(other) = self.held.iter().find(clash) {
+            return broken("exclusive", format!("{new:?} beside {other:?}"));
+        }
+        match self.foreign.iter().find(|other| other.name == new.name && other.until > now && !other.orphan) {
+            Some(other) => broken("exclusive", format!("{new:?} beside {other:?}")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn held(life: Life, mode: Mode, until: Micros) -> Held {
+        Held {
+            life,
+            client: usize::from(life),
+            lease: LeaseId(1),
+            name: 0,
+            mode,
+            fence: 1,
+            valid_until: Instant::from_micros(until),
+            until,
+            since: 0,
+            since_local: Instant::default(),
+            ttl: Duration::from_secs(1),
+            renew: true,
+            max_hold: None,
+            holds: 1,
+            orphan: false,
+            token: None,
+        }
+    }
+
+    #[test]
+    fn a_writer_beside_a_valid_lease_is_seen_and_beside_an_expired_one_is_not() {
+        let mut leases = Leases::default();
+        leases.grant(0, held(1, Mode::Exclusive, 100)).unwrap();
+        assert_eq!(leases.grant(99, held(2, Mode::Exclusive, 200)).unwrap_err().invariant, "exclusive");
+        let mut leases = Leases::default();
+        leases.grant(0, held(1, Mode::Exclusive, 100)).unwrap();
+        leases.grant(100, held(2, Mode::Exclusive, 200)).unwrap();
+        // The first comes back by a late renewal.
+        assert!(leases.changed(150, 0, |held| held.until = 300).is_err());
+    }
+
+    #[test]
+    fn readers_share_and_exclude_writers() {
+        let mut leases = Leases::default();
+        leases.grant(0, held(1, Mode::Shared, 100)).unwrap();
+        leases.grant(0, held(2, Mode::Shared, 100)).unwrap();
+        assert!(leases.changed(50, 1, |held| held.mode = Mode::Exclusive).is_err());
+    }
+
+    #[test]
+    fn a_foreign_client_is_excluded_and_excludes() {
+        let mut leases = Leases::default();
+        leases.grant_foreign(0, ForeignHeld { foreigner: 0, name: 0, until: 50, orphan: false }).unwrap();
+        assert!(leases.grant(49, held(1, Mode::Shared, 100)).is_err());
+        assert!(leases.grant_foreign(60, ForeignHeld { foreigner: 0, name: 0, until: 90, orphan: false }).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! Nobody is stranded: a free lock that is wanted is granted soon, and the head of the queue gets its turn.
+
+use super::{Verdict, broken};
+use crate::clock::Micros;
+use crate::wire::Token;
+
+/// Since when one lock has been wanted in vain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    vacant_since: Option<Micros>,
+    free_since: Option<Micros>,
+    head: Option<(Token, Micros)>,
+}
+
+/// How long waiting may take where nothing goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// A lock that nobody holds validly: a dead holder's TTL, a dead waiter's claim window, some slack.
+    pub vacant: Micros,
+    /// A lock that is free on the server, once its head has been first for a claim window.
+    pub heir: (Micros, Micros),
+    /// The head of the queue, while others hold: their holds, a local budget, and the above.
+    pub head: Micros,
+}
+
+impl Progress {
+    /// Somebody got the lock. Holds may be shorter than the time from look to look.
+    pub fn granted(&mut self) {
+        self.vacant_since = None;
+    }
+
+    /// Looks at the lock: is it wanted by a client that works, is any lease of it valid, who is first in the queue?
+    /// Is its key on the server? Nothing has gone wrong since `calm_since`.
+    pub fn look(
+        &mut self,
+        now: Micros,
+        calm_since: Micros,
+        (wanted, valid, free): (bool, bool, bool),
+        head: Option<Token>,
+        bounds: Bounds,
+    ) -> Verdict {
+        self.vacant_since = if wanted && !valid { self.vacant_since.or(Some(now)) } else { None };
+        self.head = match (head, self.head) {
+            (Some(head), Some((before, since))) if head == before => Some((before, since)),
+            (Some(head), _) => Some((head, now)),
+            (None, _) => None,
+        };
+        self.free_since = if free && self.head.is_some() { self.free_since.or(Some(now)) } else { None };
+        let (heir, claim) = bounds.heir;
+        if let (Some(free), Some((token, since))) = (self.free_since, self.head)
+            && since.max(calm_since) + claim < free
+            && now - free > heir
+        {
+            let ms = (now - free) / 1000;
+            return broken("heirless", format!("{token:?} is first, and has not asked for the free lock for {ms} ms"));
+        }
+        let waited = |since: Micros| now.saturating_sub(since.max(calm_since));
+        if let Some(since) = self.vacant_since.filter(|since| waited(*since) > bounds.vacant) {
+            let ms = (now - since) / 1000;
+            return broken("stranded", format!("wanted, and not validly held for {ms} ms (bound {bounds:?})"));
+        }
+        if let Some((token, since)) = self.head.filter(|(_, since)| waited(*since) > bounds.head) {
+            let ms = (now - since) / 1000;
+            return broken("starved", format!("{token:?} has been first in the queue for {ms} ms (bound {bounds:?})"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { vacant: 1_000, heir: (300, 2_000), head: 5_000 };
+
+    #[test]
+    fn a_lock_that_nobody_gets_is_seen_unless_something_went_wrong_lately() {
+        let mut progress = Progress::default();
+        progress.look(0, 0, (true, false, false), None, BOUNDS).unwrap();
+        progress.look(1_001, 500, (true, false, false), None, BOUNDS).unwrap();
+        let verdict = progress.look(1_501, 500, (true, false, false), None, BOUNDS);
+        assert_eq!(verdict.unwrap_err().invariant, "stranded");
+    }
+
+    #[test]
+    fn a_head_that_leaves_a_free_lock_alone_is_seen() {
+        let mut progress = Progress::default();
+        let head = Some(Token { life: 1, count: 1 });
+        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        progress.look(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
+        let verdict = progress.look(3_301, 0, (true, false, true), head, BOUNDS);
+        assert_eq!(verdict.unwrap_err().invariant, "heirless");
+    }
+
+    #[test]
+    fn a_head_that_is_passed_over_by_local_hand_overs_is_seen() {
+        let mut progress = Progress::default();
+        let head = Some(Token { life: 1, count: 1 });
+        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        assert_eq!(progress.look(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
+    }
+}

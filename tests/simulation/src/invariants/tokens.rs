@@ -1,0 +1,53 @@
+//! A token that was given up never comes back, whatever of its commands is still on its way.
+
+use std::collections::HashMap;
+
+use super::{Verdict, broken};
+use crate::clock::Micros;
+use crate::wire::Token;
+
+/// How long a straggler may be on its way: as long as a tombstone lasts, less what clocks differ by.
+const BURIED: Micros = 59_000_000;
+
+/// The tokens whose release or conversion was answered.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    given_up: HashMap<Token, Micros>,
+}
+
+impl Tokens {
+    /// The client learnt that its token is given up.
+    pub fn given_up(&mut self, now: Micros, token: Token) {
+        self.given_up.entry(token).or_insert(now);
+    }
+
+    /// The server has a token as holder or waiter.
+    pub fn seen(&self, now: Micros, token: Token, how: &str) -> Verdict {
+        match self.given_up.get(&token) {
+            Some(since) if now - since < BURIED => {
+                broken("token-returns", format!("{token:?} {how}, and was given up {} ms ago", (now - since) / 1000))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The server lost its tombstones.
+    pub fn data_lost(&mut self) {
+        self.given_up.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_comes_back_within_a_tombstones_life_is_seen() {
+        let token = Token { life: 3, count: 9 };
+        let mut tokens = Tokens::default();
+        tokens.seen(0, token, "waits").unwrap();
+        tokens.given_up(1_000_000, token);
+        assert_eq!(tokens.seen(50_000_000, token, "waits").unwrap_err().invariant, "token-returns");
+        tokens.seen(61_000_000, token, "waits").unwrap();
+    }
+}

@@ -1,0 +1,35 @@
+//! Engines and model servers on virtual time: every fault, every promise, a seed at a time.
+//!
+//! A [`World`] is made of one seed: clients with real engines and clocks that don't agree, servers that run the
+//! real scripts, and a network that loses, delays, doubles and reorders. The [`invariants`] see true time and
+//! watch every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
+
+pub mod agenda;
+pub mod campaign;
+pub mod cli;
+pub mod client;
+pub mod clock;
+pub mod coverage;
+mod driving;
+pub mod faults;
+pub mod foreign;
+pub mod invariants;
+mod looking;
+pub mod mix;
+pub mod mutants;
+mod network;
+mod observing;
+pub mod rng;
+pub mod run;
+pub mod servers;
+pub mod slices;
+mod strikes;
+pub mod tampering;
+pub mod transcript;
+pub mod users;
+mod watch;
+pub mod wire;
+pub mod world;
+
+pub use run::{Bench, Report};
+pub use world::World;

@@ -1,0 +1,99 @@
+//! Looks at the world as a whole, now and then and at its end.
+
+use std::time::Duration;
+
+use leasehold_core::{Mode, Wait};
+
+use crate::clock::Micros;
+use crate::faults::Fault;
+use crate::invariants::progress::Bounds;
+use crate::invariants::{Verdict, broken, calls};
+use crate::servers::Server;
+use crate::world::World;
+
+/// Faults of a server that keep a renewal from going through.
+const HINDER_RENEWALS: [Fault; 3] = [Fault::ServerCrash, Fault::Stall, Fault::NotReady];
+/// No wake-up is later than this.
+const LATEST_WAKE: Duration = Duration::from_secs(4);
+
+impl Server {
+    /// Until when it kept renewals from going through.
+    pub(crate) fn trouble_for_renewals(&self, mode: Mode) -> Micros {
+        // A writer's renewal has one key, and goes on while a slot moves.
+        let moving = if mode == Mode::Shared { self.last_until(Fault::Migration) } else { 0 };
+        HINDER_RENEWALS.iter().map(|fault| self.last_until(*fault)).max().unwrap_or(0).max(moving)
+    }
+}
+
+impl World<'_> {
+    /// A look at every lock and every client.
+    pub(crate) fn look(&mut self) {
+        let bounds = self.bounds();
+        for name in 0..self.servers.names.len() {
+            let server = self.servers.home(name);
+            let server_us = self.servers.time(server, self.now);
+            self.observe_backing(server, name, server_us);
+            let wanted = self
+                .clients
+                .iter()
+                .any(|client| client.is_awake() && client.waits_for(name).any(|op| op.wait() != Wait::No));
+            let valid = self.watch.leases.any_valid(self.now, name);
+            let lock = &mut self.watch.locks[name];
+            let head = lock.queue.first().filter(|head| {
+                self.clients.iter().any(|client| {
+                    client.life == head.life && client.is_awake() && client.waits_for(name).next().is_some()
+                })
+            });
+            let head = head.filter(|_| self.mix.foreigners == 0);
+            let free =
+                head.is_some() && self.servers.models[server].get(server_us, &self.servers.names[name]).is_none();
+            let verdict = lock.progress.look(self.now, self.calm_since, (wanted, valid, free), head, bounds);
+            self.watch.check(verdict);
+        }
+        for client in self.clients.iter().filter(|client| client.is_awake()) {
+            let verdict = calls::overdue(client, client.clock.instant(self.now) - LATEST_WAKE);
+            self.watch.check(verdict);
+        }
+    }
+
+    /// How long waiting may take where nothing goes wrong.
+    fn bounds(&self) -> Bounds {
+        let longest = self.watch.longest;
+        // A dead holder, then every other client dead at the head of the queue, one claim window each.
+        let dead = longest.ttl_ms * 1_000 + self.clients.len() as Micros * longest.claim_ms * 1_000;
+        let slack = 2 * self.mix.response_ms.1 * 1_000 + 10 * self.mix.trip.1 + 500_000;
+        let polls = if self.mix.mixed_fleet || self.mix.foreigners > 0 { 5_000_000 } else { 0 };
+        let vacant = dead + slack + polls;
+        let heir = (300_000 + 10 * self.mix.trip.1, longest.claim_ms * 1_000 + slack);
+        Bounds { vacant, heir, head: vacant + 1_000_000 + 6 * self.mix.hold.1 + longest.ttl_ms * 1_000 }
+    }
+
+    /// How long everybody may take to finish once faults have stopped.
+    pub(crate) fn patience(&self) -> Micros {
+        let users: usize = self.clients.iter().map(|client| client.users.len()).sum();
+        let turn = 4 * (self.mix.hold.1 + self.mix.think.1 + 4 * self.mix.trip.1) + 100_000;
+        3 * self.bounds().vacant + users as Micros * turn + 60_000_000
+    }
+
+    pub(crate) fn unfinished(&self) -> Verdict {
+        let open: Vec<String> = self
+            .clients
+            .iter()
+            .enumerate()
+            .filter(|(_, client)| !client.is_finished())
+            .map(|(place, client)| format!("c{place}: {:?} {:?}", client.open, client.users))
+            .collect();
+        broken("unfinished", format!("after {} s without faults: {open:?}", self.patience() / 1_000_000))
+    }
+
+    /// Nothing but fences is left on the servers.
+    pub(crate) fn last_look(&mut self) -> Verdict {
+        for server in 0..self.servers.list.len() {
+            self.look_at_server(server);
+            let time = self.servers.time(server, self.now);
+            let verdict = self.watch.keys.look_at_the_end(&self.servers.models[server], time);
+            self.watch.check(verdict);
+        }
+        self.watch.verdict()
+    }
+}

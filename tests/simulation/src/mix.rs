@@ -1,0 +1,315 @@
+//! What a run is made of: how many of each, how they behave, which faults strike and how often. Drawn from the seed.
+
+use crate::clock::Micros;
+use crate::faults::Fault;
+use crate::rng::Rng;
+
+/// What a run is about. Each seed draws one; within it, everything else is drawn as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// A bit of everything, seldom.
+    Calm,
+    /// Commands and answers are lost, late, doubled, reordered.
+    Network,
+    /// Messages are lost, late, doubled; subscriptions break; some hosts have none.
+    Messages,
+    /// Clients pause, sleep and crash; all else works, so delays are bounded tightly.
+    Clients,
+    /// Servers crash, stall, refuse, run out of memory.
+    Servers,
+    /// Servers lose their data.
+    Losing,
+    /// Many local callers on few locks, short holds.
+    Hot,
+    /// Mostly readers, some writers.
+    Readers,
+    /// Leases are converted all the time.
+    Converts,
+    /// Clients of other libraries, and a fleet that does not care.
+    Foreign,
+    /// Clients of other libraries, and a fleet that polls for their sake.
+    MixedFleet,
+    /// Leases of a few milliseconds.
+    Short,
+    /// Callers give up all the time, and commands come very late.
+    GivingUp,
+    /// Messages come late and twice, and clients pause for longer than their claim windows.
+    Stale,
+    /// All faults, often.
+    Everything,
+}
+
+impl Theme {
+    /// Every theme.
+    pub const ALL: [Self; 15] = [
+        Self::Calm,
+        Self::Network,
+        Self::Messages,
+        Self::Clients,
+        Self::Servers,
+        Self::Losing,
+        Self::Hot,
+        Self::Readers,
+        Self::Converts,
+        Self::Foreign,
+        Self::MixedFleet,
+        Self::Short,
+        Self::GivingUp,
+        Self::Stale,
+        Self::Everything,
+    ];
+
+    /// The theme of that name, case aside.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
+    }
+}
+
+/// Bounds of something that is drawn again and again.
+pub type Bounds = (u64, u64);
+
+/// A run's make-up. Chances are in millionths, times in µs unless the name says ms.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// What the run is about.
+    pub theme: Theme,
+    /// Faults stop at some time, and then everybody must finish. Otherwise they go on to the end.
+    pub liveness: bool,
+    /// Engines.
+    pub clients: usize,
+    /// Users of each engine.
+    pub users: Bounds,
+    /// Servers, as masters of a cluster: each name lives on one.
+    pub servers: usize,
+    /// Locks.
+    pub names: usize,
+    /// Clients of other libraries.
+    pub foreigners: usize,
+    /// The fleet's own option.
+    pub mixed_fleet: bool,
+    /// The chance of each passing fault.
+    pub chance: [u32; Fault::COUNT],
+    /// Which faults strike from time to time.
+    pub strikes: Vec<Fault>,
+    /// How long from one strike to the next, about.
+    pub gap: Micros,
+    /// One way through the network.
+    pub trip: Bounds,
+    /// One way when it is slow.
+    pub slow: Bounds,
+    /// How long pauses, partitions and outages last.
+    pub outage: Bounds,
+    /// How much a clock may gain or lose a second.
+    pub drift_ppm: u64,
+    /// Leases.
+    pub ttl_ms: Bounds,
+    /// How long users hold.
+    pub hold: Bounds,
+    /// How long users do something else.
+    pub think: Bounds,
+    /// Claim windows.
+    pub claim_ms: Bounds,
+    /// Response timeouts.
+    pub response_ms: Bounds,
+    /// Local hand-overs.
+    pub handoffs: Bounds,
+    /// Hosts that can't subscribe.
+    pub mute_hosts: u32,
+    /// Acquires that want to share.
+    pub shared: u32,
+    /// Acquires that are cancelled before they end.
+    pub cancels: u32,
+    /// Holders that do more than hold.
+    pub active: u32,
+    /// Of these, those that convert.
+    pub converts: u32,
+    /// Acquires that wait for ever, of those that wait.
+    pub forever: u32,
+    /// Leases that are not renewed.
+    pub fixed: u32,
+    /// Users who close their client.
+    pub closes: u32,
+}
+
+impl Mix {
+    /// The mix of a seed: of the given theme, or of one that is drawn as well.
+    pub fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
+        let drawn = *rng.pick(&Theme::ALL);
+        let mut mix = Self::plain(rng, theme.unwrap_or(drawn));
+        mix.turn_to_theme(rng);
+        mix
+    }
+
+    /// A few clients, a few locks, human times, no faults.
+    fn plain(rng: &mut Rng, theme: Theme) -> Self {
+        let ttl = rng.spread((600, 10_000));
+        let claim = rng.spread((300, 3_000));
+        Self {
+            theme,
+            liveness: rng.chance(500_000),
+            clients: rng.range((2, 5)) as usize,
+            users: (1, rng.range((1, 5))),
+            servers: rng.range((1, 2)) as usize,
+            names: rng.range((1, 3)) as usize,
+            foreigners: 0,
+            mixed_fleet: false,
+            chance: [0; Fault::COUNT],
+            strikes: Vec::new(),
+            gap: rng.spread((300_000, 3_000_000)),
+            trip: (50, rng.spread((100, 20_000))),
+            slow: (20_000, rng.spread((50_000, 5_000_000))),
+            outage: (10_000, rng.spread((500_000, 15_000_000))),
+            drift_ppm: 5_000,
+            ttl_ms: (ttl, if rng.chance(300_000) { ttl * 3 } else { ttl }),
+            hold: (0, rng.spread((1_000, 2_000_000))),
+            think: (0, rng.spread((1_000, 500_000))),
+            claim_ms: (claim, if rng.chance(300_000) { claim * 4 } else { claim }),
+            response_ms: (100, rng.spread((200, 2_000))),
+            handoffs: *rng.pick(&[(32, 32), (0, 8), (0, 0), (3, 3), (32, 1023)]),
+            mute_hosts: 0,
+            shared: *rng.pick(&[0, 0, 100_000, 500_000]),
+            cancels: 50_000,
+            active: 150_000,
+            converts: 200_000,
+            forever: 300_000,
+            fixed: 100_000,
+            closes: 2_000,
+        }
+    }
+
+    fn turn_to_theme(&mut self, rng: &mut Rng) {
+        use Fault as F;
+        let commands =
+            [F::Slow, F::CommandLost, F::ReplyLost, F::CommandLate, F::CommandTwice, F::Unavailable, F::ReplyTwice];
+        let messages = [F::MessageLost, F::MessageLate, F::MessageTwice, F::SubscriptionBreaks];
+        let wakes = [F::WakeLate, F::WakeEarly, F::WakeTwice];
+        let clients = [F::Pause, F::Suspend, F::Crash];
+        self.some(rng, &wakes, (500, 30_000));
+        match self.theme {
+            Theme::Calm => {
+                self.some(rng, &Fault::PASSING, (100, 3_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+                self.gap *= 5;
+            }
+            Theme::Network => {
+                self.some(rng, &commands, (3_000, 100_000));
+                self.strikes_of(rng, &[F::Partition, F::Pause]);
+            }
+            Theme::Messages => {
+                self.some(rng, &messages, (3_000, 500_000));
+                self.mute_hosts = *rng.pick(&[0, 300_000, 1_000_000]);
+                self.strikes_of(rng, &[F::PublishRefused, F::Pause, F::Crash]);
+            }
+            Theme::Clients => {
+                self.strikes_of(rng, &clients);
+                self.closes = 20_000;
+                self.liveness = rng.chance(200_000);
+            }
+            Theme::Servers => {
+                self.some(rng, &commands, (500, 10_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+            }
+            Theme::Losing => {
+                self.some(rng, &commands, (500, 20_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+                self.strikes.extend(Fault::LOSING);
+                self.trip.1 = rng.spread((60, 5_000));
+            }
+            Theme::Hot => {
+                self.hot(rng);
+                self.some(rng, &Fault::PASSING, (100, 10_000));
+                self.strikes_of(rng, &clients);
+            }
+            Theme::Readers => {
+                self.shared = 800_000;
+                self.some(rng, &commands, (500, 30_000));
+                self.some(rng, &messages, (500, 30_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+            }
+            Theme::Converts => {
+                (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
+                self.names = 1;
+                self.some(rng, &commands, (3_000, 60_000));
+                self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall]);
+            }
+            Theme::Foreign | Theme::MixedFleet => {
+                self.foreigners = rng.range((1, 3)) as usize;
+                self.mixed_fleet = self.theme == Theme::MixedFleet;
+                self.names = 1;
+                self.some(rng, &Fault::PASSING, (500, 10_000));
+                self.strikes_of(rng, &clients);
+            }
+            Theme::Short => {
+                self.ttl_ms = (10, rng.spread((20, 300)));
+                self.hold = (0, rng.spread((1_000, 500_000)));
+                self.trip = (20, rng.spread((50, 3_000)));
+                self.some(rng, &Fault::PASSING, (500, 30_000));
+                self.strikes_of(rng, &clients);
+                self.outage.1 = self.outage.1.min(1_000_000);
+            }
+            Theme::GivingUp => {
+                self.cancels = 600_000;
+                self.forever = 0;
+                self.some(rng, &commands, (1_000, 50_000));
+                self.chance[F::CommandLate.index()] = rng.range((10_000, 200_000)) as u32;
+                self.strikes_of(rng, &[F::Pause, F::Partition]);
+            }
+            Theme::Stale => {
+                (self.names, self.forever, self.cancels) = (1, 900_000, 0);
+                let claim = rng.range((100, 400));
+                self.claim_ms = (claim, claim);
+                self.hold = (0, rng.spread((10_000, 300_000)));
+                self.chance[F::MessageLate.index()] = 300_000;
+                self.chance[F::MessageTwice.index()] = 500_000;
+                self.strikes = vec![F::Pause];
+                (self.gap, self.outage) = (rng.spread((50_000, 400_000)), (50_000, rng.spread((500_000, 2_000_000))));
+            }
+            Theme::Everything => {
+                self.some(rng, &Fault::PASSING, (1_000, 60_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+                if rng.chance(300_000) {
+                    self.strikes.extend(Fault::LOSING);
+                }
+                self.foreigners = usize::from(rng.chance(200_000));
+                self.mute_hosts = *rng.pick(&[0, 0, 200_000]);
+                if rng.chance(300_000) {
+                    self.hot(rng);
+                }
+            }
+        }
+    }
+
+    /// Many local callers on one lock, hardly any pause, a quick network.
+    fn hot(&mut self, rng: &mut Rng) {
+        self.users = (2, rng.range((6, 24)));
+        self.clients = rng.range((1, 4)) as usize;
+        self.names = 1;
+        self.hold = (0, rng.spread((200, 20_000)));
+        self.think = (0, rng.spread((100, 5_000)));
+        self.trip = (10, rng.spread((30, 2_000)));
+        self.mute_hosts = *rng.pick(&[0, 500_000, 1_000_000]);
+        self.active = 20_000;
+    }
+
+    /// Half of the faults, each with its own chance.
+    fn some(&mut self, rng: &mut Rng, faults: &[Fault], bounds: Bounds) {
+        for fault in faults {
+            if rng.chance(500_000) {
+                self.chance[fault.index()] = rng.spread(bounds) as u32;
+            }
+        }
+    }
+
+    /// Some of the faults, at least one.
+    fn strikes_of(&mut self, rng: &mut Rng, faults: &[Fault]) {
+        self.strikes.extend(faults.iter().filter(|_| rng.chance(600_000)));
+        if self.strikes.is_empty() {
+            self.strikes.push(*rng.pick(faults));
+        }
+    }
+
+    /// Whether servers lose data in this run.
+    pub fn loses_data(&self) -> bool {
+        self.strikes.iter().any(|fault| Fault::LOSING.contains(fault))
+    }
+}

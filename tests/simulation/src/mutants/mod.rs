@@ -1,0 +1,87 @@
+//! Tests of the tests: deliberate faults, one a hazard, each of which some invariant must notice.
+
+mod scripts;
+mod table;
+
+use std::time::Instant;
+
+use crate::campaign::Campaign;
+use crate::mix::Theme;
+use crate::tampering::Tampering;
+
+pub use table::TABLE;
+
+/// A mutant that lives through so many seeds has survived.
+const PATIENCE: u64 = 5_000;
+
+/// One deliberate fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant {
+    /// Its name.
+    pub name: &'static str,
+    /// The rule that it breaks.
+    pub rule: &'static str,
+    /// What is wrong.
+    pub tampering: Tampering,
+    /// The kind of run that is likely to notice it.
+    pub theme: Theme,
+}
+
+/// Runs the mutants of these names, or all of them, and says what noticed each.
+///
+/// # Errors
+/// If one survives, or no mutant has such a name.
+pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
+    if let Some(unknown) = names.iter().find(|name| TABLE.iter().all(|mutant| mutant.name != name.as_str())) {
+        let known: Vec<&str> = TABLE.iter().map(|mutant| mutant.name).collect();
+        return Err(format!("there is no mutant `{unknown}`; there are {}", known.join(", ")));
+    }
+    let is_chosen = |name: &str| match names {
+        [] => !table::UNNOTICED.contains(&name),
+        names => names.iter().any(|chosen| chosen == name),
+    };
+    let chosen = || TABLE.iter().filter(|mutant| is_chosen(mutant.name));
+    let began = Instant::now();
+    let mut survivors = Vec::new();
+    println!("{:<28}{:<17}{:>7}{:>8}  the rule that it breaks", "mutant", "noticed by", "seeds", "seconds");
+    for mutant in chosen() {
+        let summary = mutant.campaign(jobs).run(|_| ())?;
+        let (seeds, seconds) = (summary.seeds, summary.took.as_secs_f64());
+        let noticed = summary.failures.first().map(|(_, broken)| broken.invariant);
+        println!("{:<28}{:<17}{seeds:>7}{seconds:>8.1}  {}", mutant.name, noticed.unwrap_or("NOBODY"), mutant.rule);
+        if noticed.is_none() {
+            survivors.push(mutant.name);
+        }
+    }
+    println!("{} mutants in {:.0} s", chosen().count(), began.elapsed().as_secs_f64());
+    if survivors.is_empty() { Ok(()) } else { Err(format!("\nsurvived {PATIENCE} seeds: {survivors:?}")) }
+}
+
+impl Mutant {
+    fn campaign(&self, jobs: usize) -> Campaign {
+        Campaign {
+            start: 0,
+            seeds: PATIENCE,
+            theme: Some(self.theme),
+            jobs,
+            tampering: self.tampering,
+            first_only: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLE;
+    use crate::run::Bench;
+
+    #[test]
+    fn every_mutant_has_its_own_name_and_fits_the_scripts() {
+        for (place, mutant) in TABLE.iter().enumerate() {
+            assert!(TABLE[..place].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
+            if let Err(problem) = Bench::new(mutant.tampering) {
+                panic!("{}: {problem}", mutant.name);
+            }
+        }
+    }
+}

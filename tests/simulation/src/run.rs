@@ -1,0 +1,92 @@
+//! One seed, from its beginning to its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use leasehold_model::ModelServer;
+
+use crate::coverage::Coverage;
+use crate::invariants::Broken;
+use crate::mix::Theme;
+use crate::tampering::Tampering;
+use crate::transcript::Transcript;
+use crate::world::{Counts, World};
+
+/// No mix has more servers.
+const SERVERS: usize = 2;
+
+/// Where seeds are run: model servers are costly to make and cheap to empty.
+pub struct Bench {
+    models: Vec<ModelServer>,
+    tampering: Tampering,
+}
+
+/// What came of a seed.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Which.
+    pub seed: u64,
+    /// What it did.
+    pub counts: Counts,
+    /// Which faults it saw in which states.
+    pub coverage: Coverage,
+    /// The first promise that was broken, if any was.
+    pub broken: Option<Broken>,
+    /// What happened, if it was written.
+    pub transcript: Vec<String>,
+}
+
+impl Bench {
+    /// A bench for the code as it is, or with a deliberate fault.
+    ///
+    /// # Errors
+    /// If the text that a fault replaces in a script is not there any more.
+    pub fn new(tampering: Tampering) -> Result<Self, String> {
+        let mut bench = Self { models: Vec::new(), tampering };
+        bench.make_models()?;
+        Ok(bench)
+    }
+
+    fn make_models(&mut self) -> Result<(), String> {
+        self.models.clear();
+        for _ in 0..SERVERS {
+            let mut model = ModelServer::new();
+            for (script, find, put) in self.tampering.scripts {
+                model.replace_script(script, find, put)?;
+            }
+            self.models.push(model);
+        }
+        Ok(())
+    }
+
+    /// Runs a seed: of its own theme or of the one that is given.
+    pub fn run(&mut self, seed: u64, theme: Option<Theme>) -> Report {
+        self.run_with(seed, theme, false)
+    }
+
+    /// Runs a seed again and writes down what happens.
+    pub fn replay(&mut self, seed: u64, theme: Option<Theme>) -> Report {
+        self.run_with(seed, theme, true)
+    }
+
+    fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
+        let mut world = World::new(seed, theme, self.tampering, &mut self.models, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let panicked = verdict.is_err();
+        let broken = match verdict {
+            Ok(verdict) => verdict.err(),
+            Err(panic) => Some(Broken { invariant: "panic", detail: text_of(panic.as_ref()) }),
+        };
+        let (counts, coverage) = (world.counts(), world.coverage().clone());
+        let report = Report { seed, counts, coverage, broken, transcript: world.into_transcript() };
+        if panicked {
+            // What a panic leaves behind is not to be trusted.
+            let _ = self.make_models();
+        }
+        report
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+}

@@ -1,0 +1,266 @@
+//! The servers: real scripts over a model keyspace, each with its own wall clock and its own troubles.
+
+use leasehold_core::{Failure, Reply};
+use leasehold_model::{Executed, ModelServer};
+
+use crate::client::Delivery;
+use crate::clock::{Clock, Micros};
+use crate::faults::Fault;
+use crate::invariants::keys::Part;
+use crate::mix::Mix;
+use crate::rng::Rng;
+use crate::tampering::Tampering;
+use crate::wire::{Call, life_of};
+use crate::world::{Arrival, Event, World};
+
+/// Microseconds since 1970 when a run begins, about.
+const EPOCH: u64 = 1_800_000_000_000_000;
+
+/// One server.
+pub struct Server {
+    /// Its wall clock.
+    pub(crate) clock: Clock,
+    /// Which troubles it has, and until when.
+    troubles: Vec<(Fault, Micros)>,
+    /// Until when it had each trouble last.
+    last: [Micros; Fault::COUNT],
+    /// What it answers while it is not ready.
+    pub(crate) excuse: &'static str,
+    runs: u64,
+}
+
+/// The servers and which lock lives where.
+pub(crate) struct Servers<'a> {
+    pub(crate) list: Vec<Server>,
+    pub(crate) models: &'a mut [ModelServer],
+    pub(crate) names: Vec<String>,
+    homes: Vec<usize>,
+}
+
+impl Server {
+    /// Whether it has a trouble now.
+    pub(crate) fn suffers(&self, trouble: Fault, now: Micros) -> bool {
+        self.until(trouble, now).is_some()
+    }
+
+    fn until(&self, trouble: Fault, now: Micros) -> Option<Micros> {
+        self.troubles.iter().filter(|(kind, until)| *kind == trouble && *until > now).map(|(_, until)| *until).max()
+    }
+
+    /// Until when it had a trouble last.
+    pub(crate) fn last_until(&self, trouble: Fault) -> Micros {
+        self.last[trouble.index()]
+    }
+
+    /// Gives it a trouble.
+    pub(crate) fn suffer(&mut self, trouble: Fault, now: Micros, until: Micros) {
+        self.troubles.retain(|(_, until)| *until > now);
+        self.troubles.push((trouble, until));
+        let last = &mut self.last[trouble.index()];
+        *last = until.max(*last);
+    }
+
+    /// Takes all troubles from it, but the time that it needs to come back.
+    pub(crate) fn mend(&mut self, now: Micros) {
+        self.troubles.retain(|(trouble, _)| *trouble == Fault::ServerCrash);
+        self.last.iter_mut().for_each(|last| *last = now.min(*last));
+    }
+}
+
+impl<'a> Servers<'a> {
+    pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], tampering: &Tampering) -> Self {
+        // `a` and `{a}` share a slot, and must not share a key.
+        let pool = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
+        let names: Vec<String> = rng.pick(&pool).iter().take(mix.names).map(ToString::to_string).collect();
+        let homes = names.iter().map(|name| slot(name) % mix.servers).collect();
+        let mut list = Vec::new();
+        for model in models.iter_mut().take(mix.servers) {
+            model.reset();
+            for (script, find, put) in tampering.scripts {
+                // That it fits was made sure of before the first seed.
+                let _ = model.replace_script(script, find, put);
+            }
+            let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
+            let clock = Clock::new(EPOCH + rng.below(1_000_000_000), drift);
+            list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], excuse: "", runs: 0 });
+        }
+        Self { list, models, names, homes }
+    }
+
+    /// The lock of that key.
+    pub(crate) fn name(&self, key: &[u8]) -> Option<usize> {
+        self.names.iter().position(|name| name.as_bytes() == key)
+    }
+
+    /// Where a lock lives.
+    pub(crate) fn home(&self, name: usize) -> usize {
+        self.homes[name]
+    }
+
+    /// The locks that live on a server.
+    pub(crate) fn at(&self, server: usize) -> impl Iterator<Item = usize> + use<> {
+        let homes = self.homes.clone();
+        (0..homes.len()).filter(move |name| homes[*name] == server)
+    }
+
+    /// A server's own time.
+    pub(crate) fn time(&self, server: usize, now: Micros) -> u64 {
+        self.list[server].clock.reads(now)
+    }
+
+    /// Runs one command as a server does.
+    pub(crate) fn execute(&mut self, server: usize, now: Micros, words: &[&[u8]]) -> Executed {
+        let it = &self.list[server];
+        let model = &mut self.models[server];
+        model.set_out_of_memory(it.suffers(Fault::OutOfMemory, now));
+        model.refuse_publish(it.suffers(Fault::PublishRefused, now));
+        model.execute(it.clock.reads(now), words)
+    }
+}
+
+impl World<'_> {
+    /// A command reaches its server.
+    pub(crate) fn arrive(&mut self, arrival: Arrival) {
+        let server = arrival.server;
+        let it = &self.servers.list[server];
+        if it.suffers(Fault::ServerCrash, self.now) {
+            return self.answer(&arrival, Err(Failure::Interrupted("the server is gone".into())));
+        }
+        if let Some(until) = it.until(Fault::Stall, self.now) {
+            let until = until + self.rng.below(200);
+            return self.agenda.push(until, Event::Arrive(arrival));
+        }
+        if it.suffers(Fault::NotReady, self.now) {
+            return self.answer(&arrival, Err(Failure::Refused(it.excuse.into())));
+        }
+        let words: Vec<&[u8]> = arrival.command.words().collect();
+        if it.suffers(Fault::Migration, self.now) && self.needs_many_keys(&words) {
+            let text = "TRYAGAIN Multiple keys request during rehashing of slot";
+            return self.answer(&arrival, Err(Failure::Refused(text.into())));
+        }
+        let Some((call, _)) = Call::read(&words) else { return };
+        let executed = self.servers.execute(server, self.now, &words);
+        self.counts.calls += 1;
+        if self.transcript.is_written() {
+            let reply = executed.reply.as_ref().map(show);
+            let who = format!("s{server}");
+            let line = format!("c{} #{} {call:?} -> {reply:?}", arrival.client, arrival.call.0);
+            self.transcript.line(self.now, who, format_args!("{line}"));
+        }
+        self.observe(server, arrival.name, &call, &executed);
+        for (channel, payload) in executed.published {
+            self.publish(&channel, payload);
+        }
+        self.answer(&arrival, executed.reply.map_err(Failure::Refused));
+        self.look_at_server_now_and_then(server);
+    }
+
+    fn needs_many_keys(&self, words: &[&[u8]]) -> bool {
+        self.tampering.renewals_need_all_keys || words.get(2).is_some_and(|keys| *keys != b"1")
+    }
+
+    /// Sends a command's end on its way back.
+    fn answer(&mut self, arrival: &Arrival, result: Result<Reply, Failure>) {
+        let mut at = self.now + arrival.back;
+        for _ in 0..arrival.answers {
+            let what = Delivery::Reply(arrival.call, result.clone());
+            self.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
+            at += 1 + self.rng.below(arrival.back + 100_000);
+        }
+    }
+
+    fn publish(&mut self, channel: &str, payload: Vec<u8>) {
+        let Some(life) = channel.strip_prefix("leasehold:").and_then(life_of) else { return };
+        if let Some(client) = self.clients.iter().position(|client| client.life == life && client.subscribed) {
+            self.send_message(client, payload);
+        }
+    }
+
+    fn look_at_server_now_and_then(&mut self, server: usize) {
+        let it = self.server(server);
+        it.runs += 1;
+        if it.runs.is_multiple_of(16) {
+            self.look_at_server(server);
+        }
+    }
+
+    /// What is on a server is what may be there.
+    pub(crate) fn look_at_server(&mut self, server: usize) {
+        let time = self.servers.time(server, self.now);
+        let model = &self.servers.models[server];
+        let verdict = self.watch.keys.look(model, time, self.watch.longest);
+        self.watch.check(verdict);
+        for name in self.servers.at(server) {
+            self.observe_terms(server, name, time);
+            let model = &self.servers.models[server];
+            for token in self.watch.keys.tokens(model, time, name) {
+                let verdict = self.watch.locks[name].tokens.seen(self.now, token, "stands on the server");
+                self.watch.check(verdict);
+            }
+        }
+    }
+
+    /// Takes everything from a server: FLUSHALL, or a restart without persistence.
+    pub(crate) fn lose_data(&mut self, server: usize) {
+        self.servers.models[server].flush_all();
+        for name in self.servers.at(server) {
+            self.watch.locks[name].tokens.data_lost();
+            [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
+        }
+    }
+
+    /// Takes one key from a server.
+    pub(crate) fn evict(&mut self, server: usize) {
+        let server_us = self.servers.time(server, self.now);
+        let model = &self.servers.models[server];
+        let losable = |name| self.watch.keys.losable(model, server_us, name).into_iter().map(move |it| (name, it));
+        let all: Vec<_> = self.servers.at(server).flat_map(losable).collect();
+        if all.is_empty() {
+            return;
+        }
+        let (name, (key, part)) = self.rng.pick(&all);
+        self.servers.execute(server, self.now, &[b"DEL", key.as_bytes()]);
+        self.note_line("all", format_args!("   {key}"));
+        self.lose(*name, *part);
+    }
+
+    /// What the watchers knew of a lost key counts no more.
+    fn lose(&mut self, name: usize, part: Part) {
+        let lock = &mut self.watch.locks[name];
+        match part {
+            Part::Fence => lock.fences.data_lost(),
+            Part::Queue => lock.queue.data_lost(),
+            _ => {
+                lock.lost_at = Some(self.now);
+                self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
+                self.watch
+                    .leases
+                    .foreign
+                    .iter_mut()
+                    .filter(|held| held.name == name)
+                    .for_each(|held| held.orphan = true);
+                self.watch.tenures.iter_mut().for_each(|tenures| tenures[name].orphan = true);
+            }
+        }
+    }
+}
+
+/// Where Redis's hash tag puts a name.
+fn slot(name: &str) -> usize {
+    let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let tag = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);
+    tag.bytes().map(usize::from).sum()
+}
+
+fn show(reply: &Reply) -> String {
+    use leasehold_core::Scalar;
+    let one = |scalar: &Scalar| match scalar {
+        Scalar::Nil => "nil".to_string(),
+        Scalar::Int(number) => number.to_string(),
+        Scalar::Text(text) => String::from_utf8_lossy(text).into_owned(),
+    };
+    match reply {
+        Reply::One(scalar) => one(scalar),
+        Reply::List(list) => list.iter().map(one).collect::<Vec<_>>().join(" "),
+    }
+}

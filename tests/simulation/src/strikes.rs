@@ -1,0 +1,160 @@
+//! Faults that strike a client, a link or a server from time to time.
+
+use leasehold_core::Failure;
+
+use crate::client::Delivery;
+use crate::clock::Micros;
+use crate::faults::Fault;
+use crate::world::{Event, World};
+
+/// What a server that can't serve says.
+const EXCUSES: [&str; 5] = [
+    "LOADING Redis is loading the dataset in memory",
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "CLUSTERDOWN The cluster is down",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "READONLY You can't write against a read only replica.",
+];
+
+impl World<'_> {
+    /// The next fault strikes.
+    pub(crate) fn strike(&mut self) {
+        if !self.faults_are_on() {
+            return;
+        }
+        let next = self.rng.range((self.mix.gap / 5, self.mix.gap * 2));
+        self.agenda.push(self.now + next, Event::Strike);
+        let Some(fault) = self.draw_strike() else { return };
+        let outage = self.rng.spread(self.mix.outage);
+        let until = self.now + outage;
+        match fault {
+            Fault::Pause | Fault::Suspend | Fault::Crash => {
+                let client = self.rng.below(self.clients.len() as u64) as usize;
+                if self.clients[client].is_awake() {
+                    self.strike_client(fault, client, until);
+                }
+            }
+            Fault::Partition => {
+                let client = self.rng.below(self.clients.len() as u64) as usize;
+                let server = self.rng.below(self.servers.list.len() as u64) as usize;
+                self.note(fault, Some(client));
+                self.cuts.retain(|(.., until)| *until > self.now);
+                self.cuts.push((client, server, until));
+                self.trouble(client, until);
+            }
+            _ => {
+                let server = self.rng.below(self.servers.list.len() as u64) as usize;
+                self.note(fault, None);
+                self.strike_server(fault, server, until);
+            }
+        }
+    }
+
+    fn draw_strike(&mut self) -> Option<Fault> {
+        if self.mix.strikes.is_empty() {
+            return None;
+        }
+        Some(*self.rng.pick(&self.mix.strikes))
+    }
+
+    fn strike_client(&mut self, fault: Fault, place: usize, until: Micros) {
+        self.note(fault, Some(place));
+        self.calm_since = self.calm_since.max(self.now);
+        let life = self.clients[place].life;
+        if fault == Fault::Crash {
+            self.drop_client(place);
+            return self.agenda.push(until, Event::Start { client: place });
+        }
+        let client = &mut self.clients[place];
+        client.asleep_until = Some(until);
+        client.trouble_until = client.trouble_until.max(until);
+        self.agenda.push(until, Event::Resume { client: place, life });
+        if fault == Fault::Suspend {
+            self.cut_off(place);
+            if self.tampering.clock_stops_asleep {
+                self.stop_clock(place, until);
+            }
+        }
+    }
+
+    /// All connections of a client break while it sleeps. It finds out as it wakes up.
+    fn cut_off(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        let broke = || Failure::Interrupted("connection reset".into());
+        let calls: Vec<_> = client.calls.drain(..).map(|sent| Delivery::Reply(sent.id, Err(broke()))).collect();
+        client.inbox.extend(calls);
+        if std::mem::take(&mut client.subscribed) {
+            client.inbox.push(Delivery::Unsubscribed(broke()));
+        }
+    }
+
+    /// A deliberate fault: the client's clock does not count the time asleep.
+    fn stop_clock(&mut self, place: usize, until: Micros) {
+        let client = &mut self.clients[place];
+        let asleep = client.clock.reads(until) - client.clock.reads(self.now);
+        client.clock.step_back(asleep);
+        let (life, clock) = (client.life, client.clock);
+        for held in self.watch.leases.held.iter_mut().filter(|held| held.life == life) {
+            held.until = clock.when(held.valid_until.as_micros());
+        }
+    }
+
+    fn strike_server(&mut self, fault: Fault, server: usize, until: Micros) {
+        let now = self.now;
+        self.calm_since = self.calm_since.max(now);
+        match fault {
+            Fault::ScriptFlush => return self.servers.models[server].script_flush(),
+            Fault::Flush | Fault::Evict => {
+                if fault == Fault::Flush {
+                    self.lose_data(server)
+                } else {
+                    self.evict(server)
+                }
+                // Fences may be a millisecond ahead of the clock: the next script comes some milliseconds later.
+                self.server(server).suffer(Fault::Stall, now, now + 3_000);
+                return;
+            }
+            Fault::ServerCrash | Fault::ServerWiped => {
+                let until = until.max(now + 10_000);
+                self.crash_server(fault, server, until);
+            }
+            Fault::NotReady => {
+                let excuse = *self.rng.pick(&EXCUSES);
+                self.server(server).excuse = excuse;
+                self.server(server).suffer(fault, now, until);
+            }
+            _ => self.server(server).suffer(fault, now, until),
+        }
+        self.calm_since = self.calm_since.max(until);
+    }
+
+    fn crash_server(&mut self, fault: Fault, server: usize, until: Micros) {
+        let now = self.now;
+        self.servers.models[server].script_flush();
+        self.server(server).suffer(Fault::ServerCrash, now, until);
+        if fault == Fault::ServerWiped {
+            self.lose_data(server);
+            // Another machine may take its place, with a clock that is behind by less than the outage.
+            let behind = self.rng.below((until - now) * 9 / 10 - 5_000);
+            self.server(server).clock.step_back(behind);
+        }
+        if server == 0 {
+            (0..self.clients.len()).for_each(|client| self.break_subscription(client));
+        }
+    }
+
+    /// A liveness run comes to its end: every fault stops, and whoever sleeps wakes up soon.
+    pub(crate) fn mend_everything(&mut self) {
+        self.cuts.clear();
+        self.servers.list.iter_mut().for_each(|server| server.mend(self.now));
+        for place in 0..self.clients.len() {
+            let client = &mut self.clients[place];
+            if client.asleep_until.is_some() {
+                client.asleep_until = Some(self.now);
+                let life = client.life;
+                self.agenda.push(self.now, Event::Resume { client: place, life });
+            }
+        }
+        self.calm_since = self.calm_since.max(self.now);
+    }
+}

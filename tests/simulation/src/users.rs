@@ -1,0 +1,293 @@
+//! The users of a client: they ask for leases, hold them, do things with them, give them back, or give up.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, LeaseId, Mode, OpId, Outcome, Wait};
+
+use crate::client::{Client, Op, Wish};
+use crate::clock::Micros;
+use crate::invariants::calls;
+use crate::wire::Life;
+use crate::world::{Event, Phase, World};
+
+/// One user.
+#[derive(Clone, Debug, Default)]
+pub struct User {
+    pub(crate) doing: Doing,
+    /// The number of the step that is next; others are void.
+    pub(crate) number: u32,
+    pub(crate) name: usize,
+    pub(crate) lease: Option<LeaseId>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) ttl: Duration,
+    pub(crate) holds: u32,
+}
+
+/// What a user does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    #[default]
+    Thinking,
+    /// Waits for a lease.
+    Asking(u32),
+    Holding,
+    /// Waits for the end of something that it does with its lease.
+    Acting(u32),
+    /// Waits for the end of its release.
+    Leaving(u32),
+    /// Closes the client.
+    Closing,
+    Gone,
+}
+
+impl Client {
+    /// Whether nobody does anything here any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.engine.is_none() || (self.open.is_empty() && self.users.iter().all(|user| user.doing == Doing::Gone))
+    }
+}
+
+impl World<'_> {
+    pub(crate) fn schedule_step(&mut self, place: usize, user: usize, after: Micros) {
+        let client = &mut self.clients[place];
+        let Some(it) = client.users.get_mut(user) else { return };
+        it.number += 1;
+        let event = Event::Step { client: place, life: client.life, user, number: it.number };
+        self.agenda.push(self.now + after, event);
+    }
+
+    /// At the end, whoever only thinks has finished.
+    pub(crate) fn hurry_users(&mut self, place: usize) {
+        for user in &mut self.clients[place].users {
+            if user.doing == Doing::Thinking {
+                user.doing = Doing::Gone;
+            }
+        }
+    }
+
+    /// A user goes on.
+    pub(crate) fn step(&mut self, place: usize, life: Life, user: usize, number: u32) {
+        let client = &self.clients[place];
+        if client.life != life || client.engine.is_none() || client.users.get(user).is_none_or(|it| it.number != number)
+        {
+            return;
+        }
+        if let Some(until) = client.asleep_until {
+            let after = until - self.now + 1 + self.rng.below(1_000);
+            return self.schedule_step(place, user, after);
+        }
+        match client.users[user].doing {
+            Doing::Thinking if self.phase != Phase::Busy => self.clients[place].users[user].doing = Doing::Gone,
+            Doing::Thinking if self.rng.chance(self.mix.closes) => {
+                self.clients[place].users[user].doing = Doing::Closing;
+                self.ask(place, user, Wish::Close);
+            }
+            Doing::Thinking => self.acquire(place, user),
+            Doing::Asking(op) => self.cancel(place, op),
+            Doing::Holding if self.rng.chance(self.mix.active) => self.act(place, user),
+            Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
+            Doing::Leaving(_) | Doing::Closing | Doing::Gone => {}
+        }
+    }
+
+    fn acquire(&mut self, place: usize, user: usize) {
+        if self.rng.chance(3_000) {
+            self.ask(place, user, Wish::Nonsense);
+            return;
+        }
+        let rng = &mut self.rng;
+        let mix = &self.mix;
+        let ttl = Duration::from_millis(rng.range(mix.ttl_ms));
+        let wait = match rng.below(10) {
+            0 | 1 => Wait::No,
+            _ if rng.chance(mix.forever) => Wait::Forever,
+            _ => Wait::For(Duration::from_micros(rng.spread((5_000, 60_000_000)))),
+        };
+        let renew = !rng.chance(mix.fixed);
+        let max_hold = (renew && rng.chance(mix.fixed)).then(|| Duration::from_millis(10 + rng.range(mix.ttl_ms) * 2));
+        let mode = if rng.chance(mix.shared) { Mode::Shared } else { Mode::Exclusive };
+        let options = AcquireOptions { mode, ttl, renew, max_hold, wait };
+        let name = rng.below(mix.names as u64) as usize;
+        let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
+        let it = &mut self.clients[place].users[user];
+        (it.name, it.ttl, it.mode, it.holds) = (name, ttl, Some(mode), 0);
+        it.lease = None;
+        let op = self.ask(place, user, Wish::Acquire(options));
+        let it = self.clients[place].users.get(user);
+        if let Some(after) = cancel.filter(|_| it.is_some_and(|it| it.doing == Doing::Asking(op))) {
+            self.schedule_step(place, user, after);
+        }
+    }
+
+    fn cancel(&mut self, place: usize, op: u32) {
+        self.clients[place].ops[op as usize].cancelled = true;
+        self.feed(place, Input::Cancel { op: OpId(u64::from(op)) });
+    }
+
+    /// Does something with the lease, and may lose patience.
+    fn act(&mut self, place: usize, user: usize) {
+        let it = &self.clients[place].users[user];
+        let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
+        let wish = if self.rng.chance(self.mix.converts) {
+            Wish::Convert(if self.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
+        } else {
+            match self.rng.below(4) {
+                0 => Wish::Extend(it.ttl + it.ttl * self.rng.below(3) as u32),
+                1 => Wish::Verify,
+                2 => Wish::Hold,
+                _ => Wish::Inspect,
+            }
+        };
+        let op = self.ask(place, user, wish);
+        let it = self.clients[place].users.get(user);
+        if it.is_some_and(|it| it.doing == Doing::Acting(op)) && self.rng.chance(100_000) {
+            let after = self.rng.spread((10, 1_000_000));
+            self.schedule_step(place, user, after);
+        }
+    }
+
+    fn give_back(&mut self, place: usize, user: usize) {
+        if self.clients[place].users[user].lease.is_some() {
+            self.ask(place, user, Wish::Release);
+        }
+    }
+
+    /// Makes a call for a user.
+    fn ask(&mut self, place: usize, user: usize, wish: Wish) -> u32 {
+        let client = &mut self.clients[place];
+        let now = client.clock.instant(self.now);
+        let it = &mut client.users[user];
+        let (name, lease) = (it.name, it.lease);
+        let number = client.ops.len() as u32;
+        let op = OpId(u64::from(number));
+        it.doing = match wish {
+            Wish::Acquire(_) | Wish::Nonsense => Doing::Asking(number),
+            Wish::Release => Doing::Leaving(number),
+            Wish::Close => Doing::Closing,
+            _ => Doing::Acting(number),
+        };
+        let place_held = lease.and_then(|lease| self.watch.leases.find(client.life, lease));
+        let held = place_held.map(|held| &self.watch.leases.held[held]);
+        let ends = calls::deadline(&wish, now, client.config.response_timeout, held.map(|held| held.valid_until));
+        let bounded = held.is_some_and(|held| held.max_hold.is_some());
+        client.ops.push(Op { wish, user, name, lease, since: now, ends, bounded, cancelled: false, ended: false });
+        client.open.push(number);
+        self.watch.paces[place].cause(self.now);
+        let name = self.servers.names[name].clone();
+        let held = lease.unwrap_or(LeaseId(u64::MAX));
+        match wish {
+            Wish::Acquire(options) => {
+                client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
+                self.feed(place, Input::Acquire { op, name: &name, options });
+            }
+            Wish::Nonsense => {
+                let options =
+                    AcquireOptions { ttl: Duration::from_millis(self.rng.below(2) * 1000), ..Default::default() };
+                let name = if options.ttl.is_zero() { name.as_str() } else { "a}b" };
+                self.feed(place, Input::Acquire { op, name, options });
+            }
+            Wish::Release => {
+                self.ledger_release(place_held, now);
+                self.feed(place, Input::Release { op, lease: held });
+            }
+            Wish::Extend(ttl) => {
+                client.longest_ttl_ms = client.longest_ttl_ms.max(ttl.as_millis() as u64);
+                self.feed(place, Input::Extend { op, lease: held, ttl });
+            }
+            Wish::Convert(mode) => {
+                // A reader from the moment of sending.
+                if let (Some(held), Mode::Shared) = (place_held, mode) {
+                    self.watch.leases.held[held].mode = Mode::Shared;
+                }
+                self.feed(place, Input::Convert { op, lease: held, mode });
+            }
+            Wish::Hold => self.feed(place, Input::Hold { op, lease: held }),
+            Wish::Verify => self.feed(place, Input::Verify { op, lease: held }),
+            Wish::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
+            Wish::Close => {
+                self.watch.leases.forget(client.life);
+                self.feed(place, Input::Close { op });
+            }
+        }
+        number
+    }
+
+    /// A hold is given back: it counts no longer, whatever the server says.
+    fn ledger_release(&mut self, held: Option<usize>, now: Instant) {
+        let Some(place) = held else { return };
+        let held = &mut self.watch.leases.held[place];
+        if held.valid_until <= now {
+            // First it is told lost.
+        } else if held.holds > 1 {
+            held.holds -= 1;
+        } else {
+            self.watch.leases.end(place);
+        }
+    }
+
+    /// A call of a user has ended.
+    pub(crate) fn user_answered(&mut self, place: usize, number: u32, result: &Result<Outcome, Error>) {
+        let user = self.clients[place].ops[number as usize].user;
+        let after = 1 + self.rng.range(self.mix.think);
+        let Some(it) = self.clients[place].users.get_mut(user) else { return };
+        match (it.doing, result) {
+            (Doing::Asking(op), Ok(Outcome::Acquired(grant))) if op == number => self.user_holds(place, user, grant),
+            // Who can't have it at once comes back a little later.
+            (Doing::Asking(op), _) if op == number => {
+                it.doing = Doing::Thinking;
+                self.schedule_step(place, user, after + 500);
+            }
+            (Doing::Acting(op), _) if op == number => {
+                match result {
+                    Ok(Outcome::Held(holds)) => it.holds = *holds,
+                    Ok(Outcome::Converted(grant)) => it.mode = Some(grant.mode),
+                    _ => {}
+                }
+                it.doing = Doing::Holding;
+                let after = self.rng.range(self.mix.hold);
+                self.schedule_step(place, user, after);
+            }
+            (Doing::Leaving(op), _) if op == number => {
+                it.holds = it.holds.saturating_sub(1);
+                let more = it.holds > 0 && it.lease.is_some();
+                it.doing = if more { Doing::Holding } else { Doing::Thinking };
+                it.lease = it.lease.filter(|_| more);
+                self.schedule_step(place, user, after);
+            }
+            (Doing::Closing, Ok(Outcome::Closed)) => self.client_closed(place),
+            _ => {}
+        }
+    }
+
+    fn user_holds(&mut self, place: usize, user: usize, grant: &Grant) {
+        let it = &mut self.clients[place].users[user];
+        (it.doing, it.lease, it.mode, it.holds) = (Doing::Holding, Some(grant.lease), Some(grant.mode), 1);
+        let after = self.rng.range(self.mix.hold);
+        self.schedule_step(place, user, after);
+    }
+
+    /// A user's lease is lost. Some give it back all the same.
+    pub(crate) fn user_lost(&mut self, place: usize, lease: LeaseId) {
+        let stubborn = self.rng.chance(200_000);
+        let after = 1 + self.rng.range(self.mix.think);
+        let client = &mut self.clients[place];
+        let Some(user) = client.users.iter().position(|user| user.lease == Some(lease)) else { return };
+        let it = &mut client.users[user];
+        if !matches!(it.doing, Doing::Holding | Doing::Acting(_)) {
+            it.lease = None;
+            return;
+        }
+        if stubborn {
+            (it.doing, it.holds) = (Doing::Holding, 1);
+        } else {
+            (it.doing, it.lease, it.holds) = (Doing::Thinking, None, 0);
+        }
+        self.schedule_step(place, user, after);
+    }
+
+    fn client_closed(&mut self, place: usize) {
+        self.drop_client(place);
+        let after = self.rng.spread((1_000, 1_000_000));
+        self.agenda.push(self.now + after, Event::Start { client: place });
+    }
+}

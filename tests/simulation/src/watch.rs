@@ -1,0 +1,75 @@
+//! The watchers of a run, and the first promise that one of them saw broken.
+
+use leasehold_core::LeaseId;
+
+use crate::clock::Micros;
+use crate::invariants::Verdict;
+use crate::invariants::budget::Tenure;
+use crate::invariants::fences::Fences;
+use crate::invariants::keys::{Keys, Longest};
+use crate::invariants::leases::Leases;
+use crate::invariants::pace::Pace;
+use crate::invariants::progress::Progress;
+use crate::invariants::queue::Queue;
+use crate::invariants::terms::Terms;
+use crate::invariants::tokens::Tokens;
+
+/// Every watcher.
+pub(crate) struct Watch {
+    pub(crate) leases: Leases,
+    /// By name.
+    pub(crate) locks: Vec<LockWatch>,
+    /// By client and name.
+    pub(crate) tenures: Vec<Vec<Tenure>>,
+    /// By client.
+    pub(crate) paces: Vec<Pace>,
+    pub(crate) keys: Keys,
+    pub(crate) longest: Longest,
+    /// Leases of the client being served that must be told lost before it is done, and which promise says so.
+    pub(crate) doomed: Vec<(LeaseId, &'static str)>,
+    verdict: Verdict,
+}
+
+/// What is watched of one lock.
+#[derive(Default)]
+pub(crate) struct LockWatch {
+    pub(crate) fences: Fences,
+    pub(crate) queue: Queue,
+    pub(crate) terms: Terms,
+    pub(crate) tokens: Tokens,
+    pub(crate) progress: Progress,
+    /// When its holders' data was lost last.
+    pub(crate) lost_at: Option<Micros>,
+}
+
+impl Watch {
+    pub(crate) fn new(names: &[String], clients: usize) -> Self {
+        Self {
+            leases: Leases::default(),
+            locks: names.iter().map(|_| LockWatch::default()).collect(),
+            tenures: vec![vec![Tenure::default(); names.len()]; clients],
+            paces: vec![Pace::default(); clients],
+            keys: Keys::of(names.iter().map(String::as_str)),
+            longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
+            doomed: Vec::new(),
+            verdict: Ok(()),
+        }
+    }
+
+    /// Keeps the first verdict against.
+    pub(crate) fn check(&mut self, verdict: Verdict) {
+        if self.verdict.is_ok() {
+            self.verdict = verdict;
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.verdict.clone()
+    }
+
+    /// A new client takes a place.
+    pub(crate) fn renew_client(&mut self, client: usize) {
+        self.tenures[client].fill(Tenure::default());
+        self.paces[client] = Pace::default();
+    }
+}

@@ -1,0 +1,265 @@
+//! What passes between clients and servers, read as facts: which script ran for which token, and what came of it.
+
+use leasehold_core::{Mode, Reply, Scalar};
+
+/// A client's life, numbered through the run: a restarted client is another one.
+pub type Life = u16;
+
+/// One acquisition's token, as the run knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token {
+    /// Whose it is.
+    pub life: Life,
+    /// Which of its tokens.
+    pub count: u64,
+}
+
+impl Token {
+    /// Reads `<uuid>:<count>`; every client id of a run begins with its life's number.
+    pub fn read(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (client, count) = text.split_once(':')?;
+        Some(Self { life: life_of(client)?, count: count.parse().ok()? })
+    }
+}
+
+/// Whose client id or channel that is.
+pub fn life_of(client: &str) -> Option<Life> {
+    if client.len() != 36 {
+        return None;
+    }
+    Life::from_str_radix(client.get(..4)?, 16).ok()
+}
+
+/// What an acquire may do beside entering a free lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Nothing.
+    Try,
+    /// Join the queue.
+    Wait,
+    /// Raise what is held.
+    Refill,
+}
+
+/// One script call of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// First try, resend, heartbeat, help or refill.
+    Acquire {
+        /// Who.
+        token: Token,
+        /// How it wants to hold.
+        mode: Mode,
+        /// What the server is to keep.
+        ttl_ms: u64,
+        /// What it may do.
+        how: How,
+        /// How long a grant is kept for it, and how long it may be silent.
+        claim_ms: u64,
+    },
+    /// Gives a token up.
+    Release {
+        /// Which.
+        token: Token,
+        /// Whether a tombstone is left.
+        bury: bool,
+    },
+    /// Raises the TTL.
+    Renew {
+        /// Whose.
+        token: Token,
+        /// To what.
+        ttl_ms: u64,
+    },
+    /// Gives a lease another mode and token.
+    Convert {
+        /// The token before.
+        old: Token,
+        /// The token afterwards.
+        new: Token,
+        /// The mode afterwards.
+        mode: Mode,
+        /// What the server is to keep.
+        ttl_ms: u64,
+        /// Whether a tombstone of the old one is left.
+        bury: bool,
+    },
+    /// Only looks.
+    Inspect,
+}
+
+impl Call {
+    /// Reads a command's words and says which key it is about; none if it is no script of leasehold.
+    pub fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
+        let (name, script, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
+        let known = match name {
+            b"EVALSHA" => leasehold_lua::ALL.into_iter().find(|known| known.sha1.as_bytes() == script)?,
+            b"EVAL" => leasehold_lua::ALL.into_iter().find(|known| known.source.as_bytes() == script)?,
+            _ => return None,
+        };
+        let key = *words.get(3)?;
+        let args = words.get(3 + keys..)?;
+        let token = |place: usize| Token::read(args.get(place)?);
+        let call = match known.name {
+            "acquire" => Self::Acquire {
+                token: token(0)?,
+                mode: mode(args.get(1)?)?,
+                ttl_ms: number(args.get(2)?)?,
+                how: match *args.get(3)? {
+                    b"try" => How::Try,
+                    b"wait" => How::Wait,
+                    b"refill" => How::Refill,
+                    _ => return None,
+                },
+                claim_ms: number(args.get(4)?)?,
+            },
+            "release" => Self::Release { token: token(0)?, bury: *args.get(1)? != b"0" },
+            "renew" => Self::Renew { token: token(0)?, ttl_ms: number(args.get(1)?)? },
+            "convert" => Self::Convert {
+                old: token(0)?,
+                new: token(1)?,
+                mode: mode(args.get(2)?)?,
+                ttl_ms: number(args.get(3)?)?,
+                bury: *args.get(5)? != b"0",
+            },
+            "inspect" => Self::Inspect,
+            _ => return None,
+        };
+        Some((call, key))
+    }
+}
+
+/// How a script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Status {
+    Entered,
+    Again,
+    Converted,
+    Waiting,
+    Busy,
+    Renewed,
+    Released,
+    Left,
+    Gone,
+    Taken,
+    Conflict,
+}
+
+/// A script's answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// How it ended.
+    pub status: Status,
+    /// The fence, or the position in the queue.
+    pub value: u64,
+    /// How many fences are reserved from it on.
+    pub block: u64,
+    /// The server's time in µs.
+    pub server_us: u64,
+    /// What was written as the lease's TTL, or what the holder has left.
+    pub ms: i64,
+    /// The queue's length, -1 if not known.
+    pub waiting: i64,
+}
+
+impl Answer {
+    /// Reads a reply; none if it is of another shape (inspect's, a foreign client's).
+    pub fn read(reply: &Reply) -> Option<Self> {
+        let Reply::List(list) = reply else { return None };
+        let [Scalar::Text(status), numbers @ ..] = list.as_slice() else { return None };
+        let status = match status.as_slice() {
+            b"entered" => Status::Entered,
+            b"again" => Status::Again,
+            b"converted" => Status::Converted,
+            b"waiting" => Status::Waiting,
+            b"busy" => Status::Busy,
+            b"renewed" => Status::Renewed,
+            b"released" => Status::Released,
+            b"left" => Status::Left,
+            b"gone" => Status::Gone,
+            b"taken" => Status::Taken,
+            b"conflict" => Status::Conflict,
+            _ => return None,
+        };
+        let [value, block, server_us, ms, waiting, _foreign] = numbers else { return None };
+        let int = |scalar: &Scalar| if let Scalar::Int(number) = scalar { Some(*number) } else { None };
+        Some(Self {
+            status,
+            value: int(value)?.try_into().ok()?,
+            block: int(block)?.try_into().ok()?,
+            server_us: int(server_us)?.try_into().ok()?,
+            ms: int(ms)?,
+            waiting: int(waiting)?,
+        })
+    }
+
+    /// Whether the call's token holds the lock by this answer.
+    pub fn grants(&self) -> bool {
+        matches!(self.status, Status::Entered | Status::Again | Status::Converted)
+    }
+}
+
+/// A message that a script published.
+#[derive(Clone, Copy, Debug)]
+pub enum Message<'a> {
+    /// A waiter was granted.
+    Grant {
+        /// Who.
+        token: Token,
+        /// How it holds.
+        mode: Mode,
+        /// Its fence.
+        fence: u64,
+        /// How many fences are reserved from it on.
+        block: u64,
+        /// The server's time in µs.
+        server_us: u64,
+        /// For how long.
+        ms: u64,
+        /// How many wait behind it.
+        waiting: u64,
+        /// The lock.
+        key: &'a str,
+    },
+    /// Somebody waits for the lock.
+    Wanted {
+        /// The lock.
+        key: &'a str,
+    },
+}
+
+impl<'a> Message<'a> {
+    /// Reads a payload.
+    pub fn read(payload: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(payload).ok()?;
+        if let Some(key) = text.strip_prefix("wanted ") {
+            return Some(Self::Wanted { key });
+        }
+        let words: Vec<&str> = text.strip_prefix("grant ")?.splitn(8, ' ').collect();
+        let [token, held, fence, block, server_us, ms, waiting, key] = words.as_slice() else { return None };
+        Some(Self::Grant {
+            token: Token::read(token.as_bytes())?,
+            mode: mode(held.as_bytes())?,
+            fence: fence.parse().ok()?,
+            block: block.parse().ok()?,
+            server_us: server_us.parse().ok()?,
+            ms: ms.parse().ok()?,
+            waiting: waiting.parse().ok()?,
+            key,
+        })
+    }
+}
+
+fn mode(word: &[u8]) -> Option<Mode> {
+    match word {
+        b"exclusive" => Some(Mode::Exclusive),
+        b"shared" => Some(Mode::Shared),
+        _ => None,
+    }
+}
+
+fn number(word: &[u8]) -> Option<u64> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}

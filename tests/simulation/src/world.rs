@@ -1,0 +1,330 @@
+//! The world of one run: clients, servers and what lies between them, on virtual time. One seed makes all of it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use leasehold_core::{CallId, Command, Output};
+use leasehold_model::ModelServer;
+
+use crate::agenda::Agenda;
+use crate::client::{Client, Delivery};
+use crate::clock::Micros;
+use crate::coverage::Coverage;
+use crate::faults::Fault;
+use crate::foreign::{ForeignStep, Foreigner};
+use crate::invariants::Verdict;
+use crate::mix::{Mix, Theme};
+use crate::rng::Rng;
+use crate::servers::{Server, Servers};
+use crate::tampering::Tampering;
+use crate::transcript::Transcript;
+use crate::watch::Watch;
+use crate::wire::Life;
+
+/// The least a run has to see.
+pub const LEAST_CALLS: u64 = 300;
+/// The least faults of a run.
+pub const LEAST_FAULTS: u64 = 5;
+
+/// How often the world is looked at as a whole.
+const LOOK_EVERY: Micros = 100_000;
+/// No run is longer than this, in true time.
+const LONGEST_RUN: Micros = 1_800_000_000;
+
+/// Something that happens at some time.
+pub(crate) enum Event {
+    /// A command reaches its server.
+    Arrive(Arrival),
+    /// Something reaches a client.
+    Deliver { client: usize, life: Life, what: Delivery },
+    /// A subscription reaches its server.
+    Subscribe { client: usize, life: Life },
+    /// A client's timer.
+    Wake { client: usize, life: Life, number: u32 },
+    /// A user goes on.
+    Step { client: usize, life: Life, user: usize, number: u32 },
+    /// A client's process goes on.
+    Resume { client: usize, life: Life },
+    /// Another client takes the place of one that is gone.
+    Start { client: usize },
+    /// A foreign client goes on.
+    Foreign { foreigner: usize, step: ForeignStep },
+    /// The next fault.
+    Strike,
+    /// A look at everything.
+    Look,
+}
+
+/// A command on its way.
+pub(crate) struct Arrival {
+    pub(crate) client: usize,
+    pub(crate) life: Life,
+    pub(crate) server: usize,
+    pub(crate) name: usize,
+    pub(crate) call: CallId,
+    pub(crate) command: Rc<Command>,
+    /// How often its answer is delivered: not at all, once, twice.
+    pub(crate) answers: u32,
+    /// Whether it is a release.
+    pub(crate) releases: bool,
+    /// How long the answer takes.
+    pub(crate) back: Micros,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Users come and go, faults strike.
+    Busy,
+    /// Users finish what they have begun. In a liveness run no fault strikes any more.
+    Ending { since: Micros },
+    /// Nobody does anything; what is still under way arrives.
+    Resting { since: Micros, until: Micros },
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Script calls that a server ran.
+    pub calls: u64,
+    /// Faults that struck.
+    pub faults: u64,
+    /// Leases granted to users.
+    pub grants: u64,
+    /// Of these, inside a client.
+    pub local: u64,
+    /// Leases lost.
+    pub losses: u64,
+    /// Virtual time.
+    pub micros: u64,
+}
+
+impl Counts {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.faults += other.faults;
+        self.grants += other.grants;
+        self.local += other.local;
+        self.losses += other.losses;
+        self.micros += other.micros;
+    }
+}
+
+/// One run.
+pub struct World<'a> {
+    pub(crate) now: Micros,
+    pub(crate) rng: Rng,
+    pub(crate) mix: Mix,
+    pub(crate) tampering: Tampering,
+    pub(crate) phase: Phase,
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) servers: Servers<'a>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) foreigners: Vec<Foreigner>,
+    pub(crate) lives: Life,
+    /// Which client can't reach which server, and until when.
+    pub(crate) cuts: Vec<(usize, usize, Micros)>,
+    /// Since when nothing has gone wrong, or until when something will.
+    pub(crate) calm_since: Micros,
+    pub(crate) watch: Watch,
+    pub(crate) coverage: Coverage,
+    pub(crate) counts: Counts,
+    pub(crate) transcript: Transcript,
+    pub(crate) spare_outputs: VecDeque<Output>,
+}
+
+impl<'a> World<'a> {
+    /// The world of a seed. It needs a model server for each server that the mix may ask for.
+    pub fn new(
+        seed: u64,
+        theme: Option<Theme>,
+        tampering: Tampering,
+        models: &'a mut [ModelServer],
+        transcript: Transcript,
+    ) -> Self {
+        let mut rng = Rng::new(seed);
+        let mix = Mix::draw(&mut rng, theme);
+        let servers = Servers::new(&mut rng, &mix, models, &tampering);
+        let mut world = Self {
+            now: 0,
+            tampering,
+            phase: Phase::Busy,
+            agenda: Agenda::default(),
+            clients: Vec::new(),
+            foreigners: Vec::new(),
+            lives: 0,
+            cuts: Vec::new(),
+            calm_since: 0,
+            watch: Watch::new(&servers.names, mix.clients),
+            coverage: Coverage::default(),
+            counts: Counts::default(),
+            transcript,
+            spare_outputs: VecDeque::new(),
+            servers,
+            rng,
+            mix,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        let summary = format!("{:?}", self.mix);
+        self.note_line("mix", format_args!("{summary}"));
+        for place in 0..self.mix.clients {
+            self.start_client(place);
+        }
+        for foreigner in 0..self.mix.foreigners {
+            let foreigner_ = Foreigner::new(&mut self.rng, foreigner);
+            self.foreigners.push(foreigner_);
+            let at = self.rng.below(200_000);
+            self.agenda.push(at, Event::Foreign { foreigner, step: ForeignStep::Ask });
+        }
+        let first = self.rng.spread((10_000, self.mix.gap * 2));
+        self.agenda.push(first, Event::Strike);
+        self.agenda.push(LOOK_EVERY, Event::Look);
+    }
+
+    /// Lets everything happen until the run is over or an invariant is broken.
+    pub fn run(&mut self) -> Verdict {
+        while let Some(at) = self.agenda.next_at() {
+            if let Phase::Resting { until, .. } = self.phase
+                && at > until
+            {
+                self.now = until;
+                return self.last_look();
+            }
+            let Some((at, event)) = self.agenda.pop() else { break };
+            self.now = at;
+            self.counts.micros = at;
+            self.happen(event);
+            self.watch.verdict()?;
+            self.turn_phase()?;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(arrival) => self.arrive(arrival),
+            Event::Deliver { client, life, what } => self.deliver(client, life, what),
+            Event::Subscribe { client, life } => self.subscribe_arrives(client, life),
+            Event::Wake { client, life, number } => self.wake(client, life, number),
+            Event::Step { client, life, user, number } => self.step(client, life, user, number),
+            Event::Resume { client, life } => self.resume(client, life),
+            Event::Start { client } => {
+                if self.phase == Phase::Busy {
+                    self.start_client(client);
+                }
+            }
+            Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
+            Event::Strike => self.strike(),
+            Event::Look => {
+                self.look();
+                if !matches!(self.phase, Phase::Resting { .. }) {
+                    self.agenda.push(self.now + LOOK_EVERY, Event::Look);
+                }
+            }
+        }
+    }
+
+    fn turn_phase(&mut self) -> Verdict {
+        match self.phase {
+            Phase::Busy => {
+                let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
+                if (seen && self.now > 2_000_000) || self.now > LONGEST_RUN {
+                    self.end_business();
+                }
+                Ok(())
+            }
+            Phase::Ending { since } => {
+                let finished =
+                    self.clients.iter().all(Client::is_finished) && self.foreigners.iter().all(Foreigner::is_finished);
+                let passed = self.now - since.max(self.calm_since.min(self.now));
+                if finished || (!self.mix.liveness && self.now - since > 20_000_000) {
+                    self.rest();
+                } else if self.mix.liveness && passed > self.patience() {
+                    return self.unfinished();
+                }
+                Ok(())
+            }
+            Phase::Resting { .. } => Ok(()),
+        }
+    }
+
+    /// Users begin nothing new. In a liveness run everything is mended, too.
+    fn end_business(&mut self) {
+        let liveness = self.mix.liveness;
+        self.note_line("----", format_args!("users begin nothing new; liveness {liveness}"));
+        self.phase = Phase::Ending { since: self.now };
+        if self.mix.liveness {
+            self.mend_everything();
+        }
+        for client in 0..self.clients.len() {
+            self.hurry_users(client);
+        }
+    }
+
+    fn rest(&mut self) {
+        let longest = self.watch.longest;
+        let until = self.now + 62_000_000 + (longest.ttl_ms + longest.claim_ms) * 1_010;
+        self.note_line("----", format_args!("rest until {} s", until / 1_000_000));
+        self.phase = Phase::Resting { since: self.now, until };
+        if !self.mix.liveness {
+            for client in 0..self.clients.len() {
+                self.drop_client(client);
+            }
+        }
+    }
+
+    pub(crate) fn note_line(&mut self, who: &str, what: std::fmt::Arguments<'_>) {
+        self.transcript.line(self.now, who, what);
+    }
+
+    /// Notes that a fault struck a client, or all of them, and in which states they were.
+    pub(crate) fn note(&mut self, fault: Fault, client: Option<usize>) {
+        self.counts.faults += 1;
+        let struck = match client {
+            Some(client) => client..client + 1,
+            None => 0..self.clients.len(),
+        };
+        for client in struck.clone() {
+            let it = &self.clients[client];
+            if it.engine.is_some() {
+                let states = it.states(self.now, |name| self.watch.leases.has(it.life, name));
+                self.coverage.note(fault, states);
+            }
+        }
+        if self.transcript.is_written() {
+            let who = client.map_or("all".to_string(), |client| format!("c{client}"));
+            self.transcript.line(self.now, who, format_args!("!! {fault:?}"));
+        }
+    }
+
+    /// Something keeps a client from working with its servers until then.
+    pub(crate) fn trouble(&mut self, client: usize, until: Micros) {
+        let client = &mut self.clients[client];
+        client.trouble_until = client.trouble_until.max(until);
+        self.calm_since = self.calm_since.max(until);
+    }
+
+    /// Which faults were seen in which states.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// What the run did.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The transcript, if one was written.
+    pub fn into_transcript(self) -> Vec<String> {
+        self.transcript.into_lines()
+    }
+
+    pub(crate) fn server(&mut self, server: usize) -> &mut Server {
+        &mut self.servers.list[server]
+    }
+}

@@ -1,0 +1,36 @@
+//! A host of the engine that has nothing: no clock, no I/O, no randomness. What it links is what the engine needs.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireOptions, CallId, ClientId, Config, Engine, Failure, Input, Instant, LeaseId, Mode, NodeId, OpId, Reply,
+};
+
+fn main() {
+    let (op, lease, call, node) = black_box((OpId(1), LeaseId(1), CallId(1), NodeId(0)));
+    let Ok(mut engine) = Engine::new(ClientId::from_random(black_box([7; 16])), Config::default()) else { return };
+    let inputs = [
+        Input::Acquire { op, name: "invoice:42", options: AcquireOptions::default() },
+        Input::Subscribed { node },
+        Input::Reply { call, result: black_box(Ok(Reply::List(Vec::new()))) },
+        Input::Message { node, payload: b"wanted invoice:42" },
+        Input::Extend { op, lease, ttl: black_box(Duration::MAX) },
+        Input::Convert { op, lease, mode: Mode::Shared },
+        Input::Hold { op, lease },
+        Input::Verify { op, lease },
+        Input::Inspect { op, name: "invoice:42" },
+        Input::Cancel { op },
+        Input::Release { op, lease },
+        Input::Wake,
+        Input::Unsubscribed { node, cause: Failure::Unsupported(String::new()) },
+        Input::Close { op },
+    ];
+    for input in inputs {
+        engine.handle(black_box(Instant::from_micros(1)), black_box(input));
+    }
+    while let Some(output) = engine.poll_output() {
+        black_box(output);
+    }
+    black_box((engine.poll_timeout(), engine.valid_until(lease)));
+}

@@ -1,0 +1,86 @@
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result};
+
+/// How many tests a command ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+/// A cargo command in the workspace's root.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// Runs a command with our output.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let status = command.status().map_err(|error| Error::new(format!("{}: {error}", shown(command))))?;
+    if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
+}
+
+/// Runs a command that runs tests: passes its output on, and counts what the test harness says.
+pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
+    let mut tally = Tally::default();
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return (tally, Err(Error::new(format!("{}: {error}", shown(command))))),
+    };
+    let lines = child.stdout.take().map(|output| BufReader::new(output).lines());
+    for line in lines.into_iter().flatten().map_while(std::result::Result::ok) {
+        println!("{line}");
+        if let Some(more) = tally_of(&line) {
+            tally.passed += more.passed;
+            tally.failed += more.failed;
+        }
+    }
+    let outcome = match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Error::new(format!("`{}` failed ({status})", shown(command)))),
+        Err(error) => Err(error.into()),
+    };
+    (tally, outcome)
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Reads `test result: ok. 8 passed; 0 failed; ...`.
+fn tally_of(line: &str) -> Option<Tally> {
+    let counts = line.trim_start().strip_prefix("test result: ")?.split_once(". ")?.1;
+    let count_of = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+    Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")? })
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = words.first().and_then(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
+    format!("{} {}", program.unwrap_or_default(), words.get(1..).unwrap_or_default().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_harness_summary_is_read() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.25s";
+        assert_eq!(tally_of(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(tally_of("test result of something else"), None);
+    }
+}

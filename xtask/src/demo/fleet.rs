@@ -1,0 +1,93 @@
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_servers::Process;
+
+use super::event::Event;
+use crate::error::{Error, Result};
+
+/// Where the workers meet.
+pub(crate) struct Place {
+    pub(crate) worker: PathBuf,
+    pub(crate) url: String,
+    pub(crate) prefix: String,
+    pub(crate) ttl: Duration,
+}
+
+/// What a worker process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Changes the shared state under the exclusive lock.
+    Writer,
+    /// Looks at it under the shared lock.
+    Reader,
+    /// Sets the state up, and reads and removes it at the end.
+    Judge,
+}
+
+/// A worker process: told what to do by lines on its standard input, and ended by that input's end.
+pub(crate) struct Worker {
+    pub(crate) process: Process,
+    orders: Option<ChildStdin>,
+}
+
+impl Worker {
+    /// Starts one; its events come with its number.
+    pub(crate) fn start(place: &Place, role: Role, number: usize, events: &Sender<(usize, Event)>) -> Result<Self> {
+        let mut command = Command::new(&place.worker);
+        command
+            .arg(match role {
+                Role::Writer => "writer",
+                Role::Reader => "reader",
+                Role::Judge => "judge",
+            })
+            .args([&place.prefix, &place.ttl.as_millis().to_string()])
+            // Not an argument: a password in it is nobody else's business.
+            .env("REDIS_URL", &place.url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut process = Process::spawn(&mut command)?;
+        let orders = process.take_stdin();
+        let output = process.take_stdout().ok_or_else(|| Error::new("a worker has no output"))?;
+        let events = events.clone();
+        thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(std::result::Result::ok);
+            let told = lines.filter_map(|line| Event::parse(&line)).chain([Event::Ended]);
+            for event in told {
+                if events.send((number, event)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { process, orders })
+    }
+
+    /// Tells it to stay in its next critical section until its lease ends.
+    pub(crate) fn linger(&mut self) -> Result {
+        let orders = self.orders.as_mut().ok_or_else(|| Error::new("the worker was stopped before"))?;
+        Ok(writeln!(orders, "linger")?)
+    }
+
+    /// Lets it finish what it does and end.
+    pub(crate) fn stop(&mut self) {
+        self.orders = None;
+    }
+
+    /// Waits for its end; an error if it takes too long, or ends badly.
+    pub(crate) fn join(&mut self, limit: Duration) -> Result {
+        self.stop();
+        let began = Instant::now();
+        while began.elapsed() < limit {
+            match self.process.ended()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(Error::new(format!("a worker failed ({status})"))),
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        Err(Error::new(format!("a worker did not end within {limit:?}")))
+    }
+}

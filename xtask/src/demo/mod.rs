@@ -1,0 +1,76 @@
+//! The demo: real processes share a real lock through a crash and a pause, and nothing is lost.
+
+mod event;
+mod fleet;
+mod report;
+mod screen;
+mod stage;
+
+use std::env;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold_servers::Server;
+
+use crate::cargo::{cargo, run as run_command, target};
+use crate::error::{Error, Result};
+use fleet::Place;
+use stage::Stage;
+
+/// What a lease lasts without renewal: also the longest that a crash or a pause may hold up the others.
+pub(crate) const TTL: Duration = Duration::from_secs(2);
+/// What a crash or a pause may really cost: the rest of the lease, and the way there on a busy machine.
+pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(3);
+pub(crate) const WRITERS: usize = 8;
+pub(crate) const READERS: usize = 2;
+
+const KILLED: usize = 2;
+const PAUSED: usize = 5;
+
+/// Watch eight processes share one lock while one is killed and another is paused
+///
+/// Uses the server at REDIS_URL under a random prefix, and flushes nothing there; else starts one of its own.
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// Also write the result to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result {
+    println!("building the worker");
+    run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
+    // Kept until the end: the server ends with it.
+    let mut server = None;
+    let url = match env::var("REDIS_URL") {
+        Ok(url) => url,
+        Err(_) => server.insert(Server::start()?).url(),
+    };
+    let place = Place { worker: target().join("debug").join("demo-worker"), url, prefix: random_prefix(), ttl: TTL };
+
+    let mut stage = Stage::open(&place)?;
+    stage.play_for(Duration::from_secs(3))?;
+    stage.kill_in_section(KILLED)?;
+    stage.play_for(TTL + Duration::from_secs(2))?;
+    stage.pause_in_section(PAUSED)?;
+    stage.play_for(TTL + Duration::from_millis(1500))?;
+    stage.resume(PAUSED)?;
+    stage.play_until_refused(PAUSED)?;
+    stage.play_for(Duration::from_secs(2))?;
+    let report = stage.close()?;
+
+    report.print();
+    if let Some(path) = &options.json {
+        fs::write(path, format!("{:#}\n", report.to_json()))
+            .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    }
+    report.verdict()
+}
+
+/// Keys of a server that is not ours must not meet ours.
+fn random_prefix() -> String {
+    format!("leasehold-demo-{:016x}:", RandomState::new().build_hasher().finish())
+}

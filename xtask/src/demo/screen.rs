@@ -1,0 +1,133 @@
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::time::{Duration, Instant};
+
+use super::fleet::Role;
+use super::report::{Report, State, name};
+use super::{READERS, TTL, WRITERS};
+
+/// Shows how it goes: redrawn in place on a terminal, a line a second elsewhere.
+pub(crate) struct Screen {
+    began: Instant,
+    terminal: bool,
+    drawn: Option<Instant>,
+    lines: usize,
+    notes: Vec<String>,
+    said: usize,
+    pulse: Vec<usize>,
+    turns: usize,
+}
+
+const FRAME: Duration = Duration::from_millis(100);
+const BAR: usize = 32;
+const PULSE: usize = 60;
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            terminal: io::stdout().is_terminal(),
+            drawn: None,
+            lines: 0,
+            notes: Vec::new(),
+            said: 0,
+            pulse: Vec::new(),
+            turns: 0,
+        }
+    }
+}
+
+impl Screen {
+    /// Tells of something that was done to somebody.
+    pub(crate) fn note(&mut self, text: String) {
+        self.notes.push(format!("{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
+    }
+
+    /// Draws anew if it is time to.
+    pub(crate) fn show(&mut self, report: &Report) {
+        let pace = if self.terminal { FRAME } else { Duration::from_secs(1) };
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= pace) {
+            self.drawn = Some(Instant::now());
+            self.draw(report);
+        }
+    }
+
+    /// Draws for the last time.
+    pub(crate) fn end(&mut self, report: &Report) {
+        self.draw(report);
+    }
+
+    fn draw(&mut self, report: &Report) {
+        if self.terminal {
+            self.redraw(report)
+        } else {
+            self.say(report)
+        }
+        let _ = io::stdout().flush();
+    }
+
+    fn say(&mut self, report: &Report) {
+        for note in &self.notes[self.said..] {
+            println!("{note}");
+        }
+        self.said = self.notes.len();
+        let grants: Vec<String> = report.workers.iter().map(|worker| worker.turns.to_string()).collect();
+        println!("{:>5.1} s  grants {}", self.began.elapsed().as_secs_f64(), grants.join(" "));
+    }
+
+    fn redraw(&mut self, report: &Report) {
+        self.pulse.push(report.turns() - self.turns);
+        self.turns = report.turns();
+        let frame = self.frame(report);
+        if self.lines > 0 {
+            print!("\x1b[{}A", self.lines);
+        }
+        for line in frame.lines() {
+            println!("\x1b[2K{line}");
+        }
+        self.lines = frame.lines().count();
+    }
+
+    fn frame(&self, report: &Report) -> String {
+        let mut frame = format!(
+            "\n  \x1b[1mleasehold\x1b[0m  {}  ·  {WRITERS} writers, {READERS} readers, one lock  ·  lease {TTL:?}  ·  {:.1} s\n\n",
+            report.server,
+            self.began.elapsed().as_secs_f64()
+        );
+        let most = report.workers.iter().map(|worker| worker.turns).max().unwrap_or(0).max(1);
+        for (number, worker) in report.workers.iter().enumerate() {
+            let (colour, state) = match worker.state {
+                State::Starting => (90, "starting"),
+                State::Working => (if worker.role == Role::Writer { 32 } else { 36 }, ""),
+                State::Lingering => (33, "holds the lock"),
+                State::Killed => (31, "killed (SIGKILL)"),
+                State::Paused => (33, "paused (SIGSTOP)"),
+                State::Resumed => (32, "back again"),
+            };
+            let filled = usize::try_from(worker.turns * BAR as u64 / most).unwrap_or(BAR);
+            let bar = "█".repeat(filled) + &"·".repeat(BAR - filled);
+            let _ = writeln!(frame, "  {}  \x1b[{colour}m{bar}\x1b[0m {:>6}  {state}", name(number), worker.turns);
+        }
+        let _ = writeln!(frame, "\n  grants    {}", pulse(&self.pulse));
+        let _ = writeln!(
+            frame,
+            "  updates {}  ·  reads {}, torn {}  ·  stale writes refused {}\n",
+            report.updates(),
+            report.reads(),
+            report.torn(),
+            report.refused
+        );
+        for note in &self.notes {
+            let _ = writeln!(frame, "  {note}");
+        }
+        frame
+    }
+}
+
+/// The last frames' counts as a row of small bars: a stall is a gap.
+fn pulse(counts: &[usize]) -> String {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let recent = &counts[counts.len().saturating_sub(PULSE)..];
+    let most = recent.iter().copied().max().unwrap_or(0).max(1);
+    recent.iter().map(|count| BARS[(count * 8).div_ceil(most).min(8)]).collect()
+}

@@ -1,0 +1,161 @@
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::event::Event;
+use super::fleet::{Place, Role, Worker};
+use super::report::Report;
+use super::screen::Screen;
+use super::{READERS, WRITERS};
+use crate::error::{Error, Result};
+
+/// What should happen soon must happen within this.
+const PATIENCE: Duration = Duration::from_secs(15);
+const FRAME: Duration = Duration::from_millis(100);
+
+/// All processes, what they told so far, and the screen that shows it.
+pub(crate) struct Stage {
+    judge: Worker,
+    workers: Vec<Option<Worker>>,
+    inbox: Receiver<(usize, Event)>,
+    report: Report,
+    screen: Screen,
+}
+
+/// The judge's number: workers are counted from 0.
+const JUDGE: usize = WRITERS + READERS;
+
+impl Stage {
+    /// Starts everybody and waits until they are ready.
+    pub(crate) fn open(place: &Place) -> Result<Self> {
+        let (outbox, inbox): (Sender<_>, _) = channel();
+        let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
+        let mut stage =
+            Self { judge, workers: Vec::new(), inbox, report: Report::default(), screen: Screen::default() };
+        stage.play_until("the server to answer", |number, event| {
+            number == JUDGE && matches!(event, Event::Ready { .. })
+        })?;
+        for number in 0..JUDGE {
+            let role = if number < WRITERS { Role::Writer } else { Role::Reader };
+            stage.workers.push(Some(Worker::start(place, role, number, &outbox)?));
+        }
+        let mut missing = JUDGE;
+        stage.play_until("all workers to be ready", |_, event| {
+            missing -= usize::from(matches!(event, Event::Ready { .. }));
+            missing == 0
+        })?;
+        Ok(stage)
+    }
+
+    /// Lets everybody work.
+    pub(crate) fn play_for(&mut self, time: Duration) -> Result {
+        let end = Instant::now() + time;
+        while let Some(rest) = end.checked_duration_since(Instant::now()) {
+            self.next(rest)?;
+        }
+        Ok(())
+    }
+
+    /// Kills a writer (SIGKILL) between its reading and its writing.
+    pub(crate) fn kill_in_section(&mut self, number: usize) -> Result {
+        let fence = self.linger(number)?;
+        if let Some(mut worker) = self.workers[number].take() {
+            worker.process.kill();
+        }
+        self.report.killed(number, now());
+        self.screen.note(format!("SIGKILL to writer {}, which holds the lock with fence {fence}", number + 1));
+        Ok(())
+    }
+
+    /// Pauses a writer (SIGSTOP) between its reading and its writing.
+    pub(crate) fn pause_in_section(&mut self, number: usize) -> Result {
+        let fence = self.linger(number)?;
+        self.worker(number)?.process.pause()?;
+        self.report.paused(number, now());
+        self.screen.note(format!("SIGSTOP to writer {}, which holds the lock with fence {fence}", number + 1));
+        Ok(())
+    }
+
+    /// Lets a paused writer go on (SIGCONT).
+    pub(crate) fn resume(&mut self, number: usize) -> Result {
+        self.worker(number)?.process.resume()?;
+        self.report.resumed(number);
+        self.screen
+            .note(format!("SIGCONT to writer {}: its lease is over, and it tries to write all the same", number + 1));
+        Ok(())
+    }
+
+    /// Waits until the resource has judged the late write of a writer that was paused.
+    pub(crate) fn play_until_refused(&mut self, number: usize) -> Result {
+        let judged =
+            |from, event: &Event| from == number && matches!(event, Event::Refused { .. } | Event::Slipped { .. });
+        let event = self.play_until("the paused writer to try its late write", judged)?;
+        self.screen.note(match event {
+            Event::Refused { fence } => format!("the write of writer {} with fence {fence} is refused", number + 1),
+            _ => format!("the late write of writer {} went THROUGH", number + 1),
+        });
+        Ok(())
+    }
+
+    /// Ends all processes in order, and sums up.
+    pub(crate) fn close(mut self) -> Result<Report> {
+        self.report.stopping();
+        for worker in self.workers.iter_mut().flatten() {
+            worker.stop();
+        }
+        for worker in self.workers.iter_mut().flatten() {
+            worker.join(PATIENCE)?;
+        }
+        self.judge.stop();
+        self.play_until("the last look at the shared state", |_, event| matches!(event, Event::Final { .. }))?;
+        self.judge.join(PATIENCE)?;
+        self.screen.end(&self.report);
+        Ok(self.report)
+    }
+
+    /// Tells a writer to stay in its next critical section, and waits until it is there.
+    fn linger(&mut self, number: usize) -> Result<u64> {
+        self.worker(number)?.linger()?;
+        let there = |from, event: &Event| from == number && matches!(event, Event::Lingering { .. });
+        match self.play_until("a writer to enter its critical section", there)? {
+            Event::Lingering { fence } => Ok(fence),
+            _ => Ok(0),
+        }
+    }
+
+    fn worker(&mut self, number: usize) -> Result<&mut Worker> {
+        self.workers[number].as_mut().ok_or_else(|| Error::new(format!("writer {} is gone", number + 1)))
+    }
+
+    /// Lets everybody work until something happens.
+    fn play_until(&mut self, what: &str, mut wanted: impl FnMut(usize, &Event) -> bool) -> Result<Event> {
+        let end = Instant::now() + PATIENCE;
+        while let Some(rest) = end.checked_duration_since(Instant::now()) {
+            if let Some((number, event)) = self.next(rest)?
+                && wanted(number, &event)
+            {
+                return Ok(event);
+            }
+        }
+        Err(Error::new(format!("waited {PATIENCE:?} in vain for {what}")))
+    }
+
+    /// The next event, if one comes within a frame.
+    fn next(&mut self, rest: Duration) -> Result<Option<(usize, Event)>> {
+        let next = match self.inbox.recv_timeout(rest.min(FRAME)) {
+            Ok((number, event)) => {
+                self.report.add(number, &event)?;
+                Some((number, event))
+            }
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::new("all workers are gone")),
+        };
+        self.screen.show(&self.report);
+        Ok(next)
+    }
+}
+
+/// Microseconds of the system's clock, as the workers tell them.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

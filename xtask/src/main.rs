@@ -1,0 +1,55 @@
+//! The one door to the project's work: `cargo xtask --help`.
+
+mod bench;
+mod cargo;
+mod ci;
+mod demo;
+mod error;
+mod simulation;
+mod steps;
+mod test;
+mod wasm;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Everything that is done in this repository, set-up included.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Options),
+    Test(test::Options),
+    Simulate(simulation::Simulate),
+    Mutants(simulation::Mutants),
+    Bench(bench::Options),
+    /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
+    Wasm,
+    /// What has to pass before a change goes in: format, lints, docs, and every test
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Simulate(options) => simulation::simulate(&options),
+        Command::Mutants(options) => simulation::mutants(&options),
+        Command::Bench(options) => bench::measure(&options),
+        Command::Wasm => wasm::check(),
+        Command::Ci => ci::run_all(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

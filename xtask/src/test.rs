@@ -1,0 +1,70 @@
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use leasehold_servers::{Version, find, find_version};
+
+use crate::cargo::{Tally, cargo, run_counted};
+use crate::demo;
+use crate::error::Result;
+use crate::simulation::{self, Mutants, Simulate};
+use crate::steps::Steps;
+use crate::wasm;
+
+/// Run all tests, with everything they need: one server, 20,000 simulated lives, every mutant
+#[derive(Args, Default)]
+pub(crate) struct Options {
+    /// Add every supported server version; run this before a release
+    #[arg(long)]
+    full: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result {
+    let mut steps = Steps::default();
+    add_to(&mut steps, options);
+    steps.finish()
+}
+
+/// What depends on the server's version; the first is among the unit tests already.
+const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"];
+
+/// Adds the tests, cheap ones first.
+pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
+    steps.counted("unit and doc tests", || {
+        tests(&["leasehold-core", "leasehold-lua", "leasehold", "leasehold-servers", "leasehold-examples", "xtask"])
+    });
+    steps.step("engine without a host", wasm::check);
+    if options.full {
+        for version in Version::ALL {
+            steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER));
+        }
+    } else {
+        steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..]));
+    }
+    steps.step("demo", || demo::run(&demo::Options::default()));
+    steps.counted("simulation's own tests", || {
+        run_counted(cargo_test(&["leasehold-simulation"]).args(["--profile", "sim"]))
+    });
+    steps.step("simulation", || simulation::simulate(&Simulate::default()));
+    steps.step("mutants", || simulation::mutants(&Mutants::default()));
+}
+
+fn tests(packages: &[&str]) -> (Tally, Result) {
+    run_counted(&mut cargo_test(packages))
+}
+
+fn with_server(program: std::result::Result<PathBuf, leasehold_servers::Error>, packages: &[&str]) -> (Tally, Result) {
+    match program {
+        Ok(program) => {
+            println!("the server is {}", program.display());
+            run_counted(cargo_test(packages).env("LEASEHOLD_SERVER", program))
+        }
+        Err(error) => (Tally::default(), Err(error.into())),
+    }
+}
+
+fn cargo_test(packages: &[&str]) -> Command {
+    let mut command = cargo(&["test", "--quiet", "--no-fail-fast"]);
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    command
+}

@@ -1,0 +1,72 @@
+use std::fs;
+use std::process::Command;
+
+use crate::cargo::{cargo, run, target};
+use crate::error::{Error, Result};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Builds a program around the engine for bare WebAssembly, and checks that it wants nothing from its host.
+pub(crate) fn check() -> Result {
+    add_target()?;
+    let build = ["build", "--quiet", "--release", "--package", "leasehold-wasm-check", "--target", TARGET];
+    run(cargo(&build).env("CARGO_PROFILE_RELEASE_STRIP", "symbols"))?;
+    let path = target().join(TARGET).join("release").join("leasehold-wasm-check.wasm");
+    let module = fs::read(&path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    match imports(&module) {
+        Some(0) => {
+            println!("the engine alone: {} KiB of WebAssembly, no imports", module.len() / 1024);
+            Ok(())
+        }
+        Some(count) => Err(Error::new(format!("{} imports {count} things, and should import none", path.display()))),
+        None => Err(Error::new(format!("{} is no WebAssembly module", path.display()))),
+    }
+}
+
+/// Adds the compiler's target if it is missing.
+fn add_target() -> Result {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?;
+    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
+    if fs::exists(format!("{sysroot}/lib/rustlib/{TARGET}"))? {
+        return Ok(());
+    }
+    run(Command::new("rustup").args(["target", "add", TARGET]))
+}
+
+/// How many imports a module has; `None` if it is none. Sections are `id, length, content`; 2 holds the imports.
+fn imports(module: &[u8]) -> Option<u64> {
+    let mut rest = module.strip_prefix(b"\0asm\x01\0\0\0")?;
+    while let Some((&id, after)) = rest.split_first() {
+        let (length, content) = leb128(after)?;
+        let (section, next) = content.split_at_checked(usize::try_from(length).ok()?)?;
+        if id == 2 {
+            return leb128(section).map(|(count, _)| count);
+        }
+        rest = next;
+    }
+    Some(0)
+}
+
+/// An unsigned number in WebAssembly's variable length encoding, and what follows it.
+fn leb128(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let end = bytes.iter().take(9).position(|byte| byte & 0x80 == 0)?;
+    let (number, rest) = bytes.split_at_checked(end + 1)?;
+    Some((number.iter().rev().fold(0, |sum, byte| sum << 7 | u64::from(byte & 0x7f)), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &[u8] = b"\0asm\x01\0\0\0";
+
+    #[test]
+    fn imports_are_counted() {
+        let custom: &[u8] = &[0, 2, 1, b'x'];
+        let two_imports: &[u8] = &[2, 3, 2, 9, 9];
+        assert_eq!(imports(EMPTY), Some(0));
+        assert_eq!(imports(&[EMPTY, custom].concat()), Some(0));
+        assert_eq!(imports(&[EMPTY, custom, two_imports].concat()), Some(2));
+        assert_eq!(imports(b"#!/bin/sh"), None);
+    }
+}
