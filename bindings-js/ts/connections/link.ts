@@ -1,0 +1,61 @@
+/** The interface between the driver and the adapters: one connection that runs flat commands and, maybe, subscribes. */
+
+/** One part of a reply. */
+export type Scalar = null | number | string | Uint8Array;
+
+/** A reply as the engine reads it: nothing here nests. */
+export type Reply = Scalar | readonly Scalar[];
+
+/** Why a command has no answer. */
+export type Failure =
+  /** The server's own error text, its code word first: `NOSCRIPT ...`, `WRONGTYPE ...`, `NOAUTH ...`. */
+  | { readonly kind: 'refused'; readonly text: string }
+  /** Certainly not applied: the command was never written. */
+  | { readonly kind: 'unavailable'; readonly text: string }
+  /** Maybe applied: the connection broke before the answer. */
+  | { readonly kind: 'interrupted'; readonly text: string }
+  /** Maybe applied: no answer in time. */
+  | { readonly kind: 'timed-out' }
+  /** This connection can't do it at all. */
+  | { readonly kind: 'unsupported'; readonly text: string };
+
+/** How a command ended. `cause` is the library's own error, kept for `error.cause`. */
+export type CallResult = { readonly reply: Reply } | { readonly failure: Failure; readonly cause?: unknown };
+
+/** What a subscription tells. Never called from within `subscribe`, `unsubscribe` or `close`. */
+export interface SubscriptionListener {
+  /** The server has acknowledged the subscription; again after each reconnect. */
+  acknowledged(): void;
+  message(payload: string): void;
+  /** The subscription has ended, or can't be made now. Unless `unsupported`, the adapter goes on trying by itself. */
+  broken(failure: Failure, cause?: unknown): void;
+}
+
+/** A connection of the user's, of whatever library. */
+export interface Link {
+  /** For messages. */
+  readonly library: 'ioredis' | 'node-redis' | 'glide' | 'custom';
+
+  /**
+   * Sends one command. Never throws and never rejects: a failure is a value.
+   *
+   * If the connection breaks while the command is out it ends as `interrupted` at once, even where the library will send
+   * it again by itself. Commands of one tick leave in one write where the library can.
+   */
+  call(args: readonly string[]): Promise<CallResult>;
+
+  /**
+   * Subscribes to the one channel of a manager, over a connection of the adapter's own, made by the first call.
+   * Absent where there is no pub/sub: then the engine polls.
+   */
+  subscribe?(channel: string, listener: SubscriptionListener): void;
+
+  /** Ends the subscription: its listener hears nothing more. */
+  unsubscribe?(): void;
+
+  /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
+  close(): Promise<void>;
+
+  /** Whether the adapter's own sockets keep the process alive. The user's connection is left alone. */
+  ref?(alive: boolean): void;
+}
