@@ -26,6 +26,12 @@ pub enum Wait {
     Forever,
 }
 
+impl From<Duration> for Wait {
+    fn from(wait: Duration) -> Self {
+        Self::For(wait)
+    }
+}
+
 /// The options of one acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {

@@ -20,12 +20,12 @@ use crate::version;
 /// ```no_run
 /// # async fn build() -> Result<(), leasehold::Error> {
 /// use std::time::Duration;
-/// use leasehold::{LockManager, Wait};
+/// use leasehold::LockManager;
 ///
 /// let locks = LockManager::builder()
 ///     .prefix("billing:")
 ///     .ttl(Duration::from_secs(10))
-///     .wait(Wait::For(Duration::from_secs(20)))
+///     .wait(Duration::from_secs(20))
 ///     .connect("redis://127.0.0.1/")
 ///     .await?;
 /// # Ok(())
@@ -82,8 +82,8 @@ impl Builder {
     }
 
     /// How long an acquire waits whose lock sets nothing else: 1 ms to 30 days, or for ever. Default 60 s.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.defaults.wait = wait;
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.defaults.wait = wait.into();
         self
     }
 

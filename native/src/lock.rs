@@ -63,9 +63,9 @@ impl Lock {
         self
     }
 
-    /// How long to wait.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.wait = wait;
+    /// How long to wait: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.options.wait = wait.into();
         self
     }
 

@@ -97,7 +97,7 @@ impl Builder {
         for _ in 1..START_ATTEMPTS {
             server.port = free_port()?;
             match server.launch() {
-                Err(Error::NotStarted(log)) if log.contains("in use") => {}
+                Err(Error::NotStarted(log)) if log.contains("already in use") => {}
                 outcome => return outcome.map(|()| server),
             }
         }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, LockManager, Wait};
+use leasehold::{Error, LockManager};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Error> {
     let door = locks.mutex("example:door");
     let held = door.acquire().await?;
 
-    match door.clone().wait(Wait::For(Duration::from_millis(300))).acquire().await {
+    match door.clone().wait(Duration::from_millis(300)).acquire().await {
         Err(error @ Error::Busy { .. }) => println!("{error}"),
         other => println!("{other:?}"),
     }
