@@ -5,6 +5,8 @@ mod cargo;
 mod ci;
 mod demo;
 mod error;
+mod node;
+mod package;
 mod simulation;
 mod steps;
 mod test;
@@ -31,6 +33,7 @@ enum Command {
     Bench(bench::Options),
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
+    Package(package::Options),
     /// What has to pass before a change goes in: format, lints, docs, and every test
     Ci,
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Wasm => wasm::check(),
+        Command::Package(options) => package::make(&options),
         Command::Ci => ci::run_all(),
     };
     match outcome {

@@ -4,7 +4,8 @@ use std::process::Command;
 use crate::cargo::{cargo, run, target};
 use crate::error::{Error, Result};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+/// WebAssembly without any system below it.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Builds a program around the engine for bare WebAssembly, and checks that it wants nothing from its host.
 pub(crate) fn check() -> Result {
@@ -24,7 +25,7 @@ pub(crate) fn check() -> Result {
 }
 
 /// Adds the compiler's target if it is missing.
-fn add_target() -> Result {
+pub(crate) fn add_target() -> Result {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?;
     let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
     if fs::exists(format!("{sysroot}/lib/rustlib/{TARGET}"))? {

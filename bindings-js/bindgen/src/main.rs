@@ -1,0 +1,22 @@
+//! `leasehold-js-bindgen <module.wasm> <directory>`: writes the JavaScript, its types and the WebAssembly that go together.
+//!
+//! It is what the program `wasm-bindgen` does, as a library whose version cargo keeps equal to the crate's.
+
+use std::env;
+use std::error::Error;
+
+use wasm_bindgen_cli_support::Bindgen;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [module, directory] = arguments.as_slice() else {
+        return Err("usage: leasehold-js-bindgen <module.wasm> <directory>".into());
+    };
+    let mut bindgen = Bindgen::new();
+    bindgen.input_path(module);
+    // Where the module comes from is ours to say: without this the code would look beside itself, by `import.meta`.
+    bindgen.web(true)?.omit_default_module_path(true);
+    bindgen.typescript(true).remove_name_section(true).remove_producers_section(true);
+    bindgen.generate(directory)?;
+    Ok(())
+}

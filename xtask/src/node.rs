@@ -1,0 +1,70 @@
+//! Node and npm, as this machine has them.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo::{root, run};
+use crate::error::{Error, Result};
+
+/// The oldest Node that the package supports.
+const OLDEST: u32 = 20;
+
+/// Fails with advice if there is no Node, or only an old one.
+pub(crate) fn check() -> Result {
+    let advice = format!("install Node {OLDEST} or newer (https://nodejs.org), npm included");
+    let version = Command::new("node").arg("--version").output();
+    let version = version.map_err(|_| Error::new(format!("there is no `node` here: {advice}")))?;
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    if major(&version).is_none_or(|major| major < OLDEST) {
+        return Err(Error::new(format!("`node` is {version}: {advice}")));
+    }
+    let npm = Command::new("npm").arg("--version").output();
+    npm.map(drop).map_err(|_| Error::new(format!("there is no `npm` here: {advice}")))
+}
+
+/// The npm package's sources.
+pub(crate) fn package() -> std::path::PathBuf {
+    root().join("bindings-js")
+}
+
+/// A command of npm in a directory.
+pub(crate) fn npm(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.current_dir(directory).args(["--loglevel", "error"]).args(arguments);
+    command
+}
+
+/// A program in JavaScript in a directory.
+pub(crate) fn node(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("node");
+    command.current_dir(directory).args(arguments);
+    command
+}
+
+/// Installs what a directory's lock file names, unless that is what is there.
+pub(crate) fn install(directory: &Path) -> Result {
+    let modified = |name: &str| directory.join(name).metadata().and_then(|data| data.modified()).ok();
+    // npm writes this file last, and copies the lock file's content to it.
+    let installed = modified("node_modules/.package-lock.json");
+    if installed.is_some() && installed > modified("package-lock.json") {
+        return Ok(());
+    }
+    run(&mut npm(directory, &["ci", "--no-fund", "--no-audit"]))
+}
+
+/// Reads the `20` of `v20.20.2`.
+fn major(version: &str) -> Option<u32> {
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_major_version_is_read() {
+        assert_eq!(major("v20.20.2"), Some(20));
+        assert_eq!(major("20"), None);
+        assert_eq!(major(""), None);
+    }
+}
