@@ -1,10 +1,13 @@
-//! The engine, as the npm package `leasehold` sees it.
+//! The engine for the npm package `leasehold`: exported as it is, one call from JavaScript an input.
+//!
+//! Inputs are plain arguments: moments in microseconds, durations in milliseconds, numbers as JavaScript has them. Every
+//! method answers the address of an [outcome](outcome): the outputs and the next wake-up, as numbers and one text in
+//! this module's memory, which TypeScript reads without another call. The null address refuses a number that does not fit.
+//!
+//! `ts/engine.ts` is the other half, and the only user.
 
-use wasm_bindgen::prelude::wasm_bindgen;
-
-/// The version of the engine.
-#[wasm_bindgen]
-#[must_use]
-pub fn version() -> String {
-    env!("CARGO_PKG_VERSION").to_owned()
-}
+mod engine;
+mod failure;
+mod number;
+mod outcome;
+mod reply;

@@ -1,0 +1,202 @@
+//! The exported engine: each method is one input.
+
+use leasehold_core::{
+    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, LeaseId, Mode, NodeId, OpId, Wait,
+};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::number::{duration, moment, number, small, whole};
+use crate::outcome::Row;
+use crate::{failure, reply};
+
+/// The address of an outcome, or null if a number does not fit.
+type Address = *const f64;
+
+/// One manager's engine.
+#[wasm_bindgen]
+pub struct Engine {
+    core: Core,
+    row: Row,
+}
+
+#[wasm_bindgen]
+impl Engine {
+    /// An engine for the client whose id is these 16 random bytes. Durations are milliseconds.
+    ///
+    /// # Errors
+    /// The option's name and what is wrong with it, with a line break in between.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        id: &[u8],
+        prefix: String,
+        local_handoffs: f64,
+        claim_window: f64,
+        response_timeout: f64,
+        mixed_fleet: bool,
+        fence_retention: f64,
+    ) -> Result<Engine, JsValue> {
+        let refused = |field: &str, problem: &str| JsValue::from_str(&[field, problem].join("\n"));
+        let time = |field, millis| duration(millis).ok_or_else(|| refused(field, "is no number of milliseconds"));
+        let config = Config {
+            prefix,
+            local_handoffs: small(local_handoffs)
+                .ok_or_else(|| refused("local_handoffs", "is no whole number: choose between 0 and 1023"))?,
+            claim_window: time("claim_window", claim_window)?,
+            response_timeout: time("response_timeout", response_timeout)?,
+            mixed_fleet,
+            fence_retention: time("fence_retention", fence_retention)?,
+        };
+        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"))?;
+        match Core::new(ClientId::from_random(id), config) {
+            Ok(core) => Ok(Self { core, row: Row::default() }),
+            Err(leasehold_core::Error::InvalidOption { field, problem }) => Err(refused(field, &problem)),
+            Err(other) => Err(refused("options", other.code())),
+        }
+    }
+
+    /// `wait` is 0 for not at all and infinite for ever.
+    #[expect(clippy::too_many_arguments, reason = "one crossing")]
+    pub fn acquire(
+        &mut self,
+        now: f64,
+        op: f64,
+        name: &str,
+        shared: bool,
+        ttl: f64,
+        renew: bool,
+        max_hold: Option<f64>,
+        wait: f64,
+    ) -> Address {
+        let (Some(op), Some(ttl), Some(wait)) = (op_of(op), duration(ttl), wait_of(wait)) else { return REFUSED };
+        let max_hold = match max_hold.map(duration) {
+            Some(None) => return REFUSED,
+            fits => fits.flatten(),
+        };
+        let options = AcquireOptions { mode: mode_of(shared), ttl, renew, max_hold, wait };
+        self.handle(now, Input::Acquire { op, name, options })
+    }
+
+    /// Gives up an acquire.
+    pub fn cancel(&mut self, now: f64, op: f64) -> Address {
+        let Some(op) = op_of(op) else { return REFUSED };
+        self.handle(now, Input::Cancel { op })
+    }
+
+    /// Gives one hold back.
+    pub fn release(&mut self, now: f64, op: f64, lease: f64) -> Address {
+        self.lease_input(now, op, lease, |op, lease| Some(Input::Release { op, lease }))
+    }
+
+    /// At least `ttl` milliseconds from now.
+    pub fn extend(&mut self, now: f64, op: f64, lease: f64, ttl: f64) -> Address {
+        self.lease_input(now, op, lease, |op, lease| Some(Input::Extend { op, lease, ttl: duration(ttl)? }))
+    }
+
+    /// To the other mode.
+    pub fn convert(&mut self, now: f64, op: f64, lease: f64, shared: bool) -> Address {
+        self.lease_input(now, op, lease, |op, lease| Some(Input::Convert { op, lease, mode: mode_of(shared) }))
+    }
+
+    /// One more hold.
+    pub fn hold(&mut self, now: f64, op: f64, lease: f64) -> Address {
+        self.lease_input(now, op, lease, |op, lease| Some(Input::Hold { op, lease }))
+    }
+
+    /// Asks the server.
+    pub fn verify(&mut self, now: f64, op: f64, lease: f64) -> Address {
+        self.lease_input(now, op, lease, |op, lease| Some(Input::Verify { op, lease }))
+    }
+
+    /// Who holds and who waits.
+    pub fn inspect(&mut self, now: f64, op: f64, name: &str) -> Address {
+        let Some(op) = op_of(op) else { return REFUSED };
+        self.handle(now, Input::Inspect { op, name })
+    }
+
+    /// Ends the client.
+    pub fn close(&mut self, now: f64, op: f64) -> Address {
+        let Some(op) = op_of(op) else { return REFUSED };
+        self.handle(now, Input::Close { op })
+    }
+
+    /// The server's answer; see [`reply::read`].
+    pub fn reply(&mut self, now: f64, call: f64, list: bool, parts: &[f64], text: &str) -> Address {
+        let (Some(call), Some(reply)) = (whole(call), reply::read(list, parts, text)) else { return REFUSED };
+        self.handle(now, Input::Reply { call: CallId(call), result: Ok(reply) })
+    }
+
+    /// Why there is no answer; see [`failure::read`].
+    pub fn failed(&mut self, now: f64, call: f64, kind: u8, text: String) -> Address {
+        let (Some(call), Some(failure)) = (whole(call), failure::read(kind, text)) else { return REFUSED };
+        self.handle(now, Input::Reply { call: CallId(call), result: Err(failure) })
+    }
+
+    /// A message on the engine's channel.
+    pub fn message(&mut self, now: f64, node: u16, payload: &str) -> Address {
+        self.handle(now, Input::Message { node: NodeId(node), payload: payload.as_bytes() })
+    }
+
+    /// The server acknowledged the subscription.
+    pub fn subscribed(&mut self, now: f64, node: u16) -> Address {
+        self.handle(now, Input::Subscribed { node: NodeId(node) })
+    }
+
+    /// The subscription ended; see [`failure::read`].
+    pub fn unsubscribed(&mut self, now: f64, node: u16, kind: u8, text: String) -> Address {
+        let Some(cause) = failure::read(kind, text) else { return REFUSED };
+        self.handle(now, Input::Unsubscribed { node: NodeId(node), cause })
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: f64) -> Address {
+        self.handle(now, Input::Wake)
+    }
+
+    /// When a lease ends by the driver's clock unless it is renewed, -1 once it was released or lost.
+    #[wasm_bindgen(js_name = validUntil)]
+    pub fn valid_until(&self, lease: f64) -> f64 {
+        let until = whole(lease).and_then(|lease| self.core.valid_until(LeaseId(lease)));
+        until.map_or(-1.0, |until| number(until.as_micros()))
+    }
+
+    fn lease_input(
+        &mut self,
+        now: f64,
+        op: f64,
+        lease: f64,
+        input: impl FnOnce(OpId, LeaseId) -> Option<Input<'static>>,
+    ) -> Address {
+        let (Some(op), Some(lease)) = (op_of(op), whole(lease)) else { return REFUSED };
+        match input(op, LeaseId(lease)) {
+            Some(input) => self.handle(now, input),
+            None => REFUSED,
+        }
+    }
+
+    fn handle(&mut self, now: f64, input: Input<'_>) -> Address {
+        let Some(now) = moment(now) else { return REFUSED };
+        self.core.handle(now, input);
+        self.row.fill(&mut self.core)
+    }
+}
+
+const REFUSED: Address = std::ptr::null();
+
+fn op_of(op: f64) -> Option<OpId> {
+    whole(op).map(OpId)
+}
+
+fn mode_of(shared: bool) -> Mode {
+    if shared { Mode::Shared } else { Mode::Exclusive }
+}
+
+fn wait_of(wait: f64) -> Option<Wait> {
+    if wait == f64::INFINITY {
+        return Some(Wait::Forever);
+    }
+    if wait == 0.0 {
+        return Some(Wait::No);
+    }
+    duration(wait).map(Wait::For)
+}

@@ -1,0 +1,26 @@
+//! Failures, by number and text.
+
+use leasehold_core::Failure;
+
+/// The failure of this number; `ts/engine.ts` has the same list.
+pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
+    Some(match kind {
+        0 => Failure::Refused(text),
+        1 => Failure::Unavailable(text),
+        2 => Failure::Interrupted(text),
+        3 => Failure::TimedOut,
+        4 => Failure::Unsupported(text),
+        _ => return None,
+    })
+}
+
+/// The failure's number and text.
+pub(crate) fn write(failure: &Failure) -> (u8, &str) {
+    match failure {
+        Failure::Refused(text) => (0, text),
+        Failure::Unavailable(text) => (1, text),
+        Failure::Interrupted(text) => (2, text),
+        Failure::TimedOut => (3, ""),
+        Failure::Unsupported(text) => (4, text),
+    }
+}

@@ -1,0 +1,77 @@
+//! JavaScript's numbers as the engine's, none of them by force.
+
+use std::time::Duration;
+
+use leasehold_core::Instant;
+
+/// The greatest integer that JavaScript counts exactly.
+const MAX: f64 = 9_007_199_254_740_991.0;
+
+/// A whole number from 0 on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+pub(crate) fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && (0.0..=MAX).contains(&number)).then_some(number as u64)
+}
+
+/// A whole number of any sign.
+#[expect(clippy::cast_possible_truncation, reason = "checked")]
+pub(crate) fn integer(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && (-MAX..=MAX).contains(&number)).then_some(number as i64)
+}
+
+/// A whole number that fits in a smaller type.
+pub(crate) fn small<T: TryFrom<u64>>(number: f64) -> Option<T> {
+    T::try_from(whole(number)?).ok()
+}
+
+/// A moment in microseconds; parts of one are dropped.
+pub(crate) fn moment(micros: f64) -> Option<Instant> {
+    whole(micros.trunc()).map(Instant::from_micros)
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub(crate) fn duration(millis: f64) -> Option<Duration> {
+    let whole_millis = Duration::from_millis(whole(millis.trunc())?);
+    Some(whole_millis + Duration::from_micros(whole((millis.fract() * 1000.0).round())?))
+}
+
+/// An engine's number for JavaScript: exact up to 2^53, which ids, moments and fences stay below.
+#[expect(clippy::cast_precision_loss, reason = "numbers above 2^53 don't occur")]
+pub(crate) const fn number(value: u64) -> f64 {
+    value as f64
+}
+
+/// A duration in whole milliseconds, rounded down.
+pub(crate) fn millis(duration: Duration) -> f64 {
+    number(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_of_the_kind_is_refused() {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.5, MAX + 1.0] {
+            assert_eq!(whole(bad), None, "{bad}");
+        }
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, -MAX - 1.0] {
+            assert_eq!(integer(bad), None, "{bad}");
+        }
+        for bad in [f64::NAN, f64::INFINITY, -0.5, -1.0, MAX + 1.0] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+        assert_eq!(small::<u16>(65_536.0), None);
+    }
+
+    #[test]
+    fn what_fits_is_exact() {
+        assert_eq!(whole(MAX), Some(9_007_199_254_740_991));
+        assert_eq!(integer(-3.0), Some(-3));
+        assert_eq!(moment(1.75), Some(Instant::from_micros(1)));
+        assert_eq!(duration(1.5), Some(Duration::from_micros(1_500)));
+        assert_eq!(duration(0.0), Some(Duration::ZERO));
+        assert_eq!(duration(MAX), Some(Duration::from_millis(9_007_199_254_740_991)));
+        assert_eq!(millis(Duration::from_micros(1_999)), 1.0);
+    }
+}

@@ -1,0 +1,180 @@
+//! What one input led to, laid out for JavaScript: numbers in a row, and all texts in one.
+//!
+//! The row begins with four numbers: when to wake the engine at the latest (µs, -1 for never), the number of outputs, and the
+//! address and the bytes of the text. Each output follows as its kind and its fields. A text stands in the row as its length
+//! in UTF-16 units, as JavaScript counts, in the order of the text. What is not there is -1.
+
+use leasehold_core::{Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output, ReleaseOutcome};
+
+use crate::failure;
+use crate::number::{millis, number};
+
+const SEND: f64 = 1.0;
+const SUBSCRIBE: f64 = 2.0;
+const UNSUBSCRIBE: f64 = 3.0;
+const ACQUIRED: f64 = 4.0;
+const RELEASED: f64 = 5.0;
+const EXTENDED: f64 = 6.0;
+const CONVERTED: f64 = 7.0;
+const HELD: f64 = 8.0;
+const VERIFIED: f64 = 9.0;
+const INSPECTED: f64 = 10.0;
+const CLOSED: f64 = 11.0;
+const FAILED: f64 = 12.0;
+const LOST: f64 = 13.0;
+
+const NONE: f64 = -1.0;
+const HEAD: usize = 4;
+
+/// One row, used again for every input.
+#[derive(Default)]
+pub(crate) struct Row {
+    numbers: Vec<f64>,
+    text: String,
+}
+
+impl Row {
+    /// Lays out what the engine puts out now.
+    pub(crate) fn fill(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
+        self.numbers.clear();
+        self.numbers.resize(HEAD, 0.0);
+        self.text.clear();
+        let mut outputs: u64 = 0;
+        while let Some(output) = engine.poll_output() {
+            self.output(&output);
+            outputs += 1;
+        }
+        let wake = engine.poll_timeout().map_or(NONE, |(at, _)| moment(at));
+        if let Some(head) = self.numbers.first_chunk_mut::<HEAD>() {
+            *head = [wake, number(outputs), number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
+        }
+        self.numbers.as_ptr()
+    }
+
+    fn output(&mut self, output: &Output) {
+        match output {
+            Output::Send { call, node, command } => {
+                let words = command.words();
+                self.push(&[SEND, number(call.0), node.0.into(), number(words.len() as u64)]);
+                for word in words {
+                    // The engine's words are texts: names, tokens, scripts and numbers.
+                    self.text(std::str::from_utf8(word).unwrap_or_default());
+                }
+            }
+            Output::Subscribe { node, channel } => {
+                self.push(&[SUBSCRIBE, node.0.into()]);
+                self.text(channel);
+            }
+            Output::Unsubscribe { node, channel } => {
+                self.push(&[UNSUBSCRIBE, node.0.into()]);
+                self.text(channel);
+            }
+            Output::Completed { op, result } => match result {
+                Ok(outcome) => self.outcome(number(op.0), outcome),
+                Err(error) => self.error(number(op.0), error),
+            },
+            Output::Lost { lease, reason } => {
+                self.push(&[LOST, number(lease.0)]);
+                self.text(reason.code());
+            }
+        }
+    }
+
+    fn outcome(&mut self, op: f64, outcome: &Outcome) {
+        match outcome {
+            Outcome::Acquired(grant) => self.grant(ACQUIRED, op, grant),
+            Outcome::Released(outcome) => {
+                let outcome = match outcome {
+                    ReleaseOutcome::Released => 0.0,
+                    ReleaseOutcome::StillHeld => 1.0,
+                    ReleaseOutcome::AlreadyExpired => 2.0,
+                    ReleaseOutcome::NotOwner => 3.0,
+                };
+                self.push(&[RELEASED, op, outcome]);
+            }
+            Outcome::Extended { valid_until } => self.push(&[EXTENDED, op, moment(*valid_until)]),
+            Outcome::Converted(grant) => self.grant(CONVERTED, op, grant),
+            Outcome::Held(holds) => self.push(&[HELD, op, (*holds).into()]),
+            Outcome::Verified(held) => self.push(&[VERIFIED, op, flag(*held)]),
+            Outcome::Inspected(inspection) => self.inspection(op, inspection),
+            Outcome::Closed => self.push(&[CLOSED, op]),
+        }
+    }
+
+    fn grant(&mut self, kind: f64, op: f64, grant: &Grant) {
+        let Grant { lease, mode, fence, valid_until, local } = grant;
+        self.push(&[kind, op, number(lease.0), shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
+    }
+
+    fn inspection(&mut self, op: f64, inspection: &Inspection) {
+        let Inspection { holders, waiters, last_fence } = inspection;
+        let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
+        self.push(&[INSPECTED, op, last_fence.map_or(NONE, number), counts[0], counts[1]]);
+        for holder in holders {
+            self.push(&[shared(holder.mode), holder.remaining.map_or(NONE, millis), flag(holder.foreign)]);
+            self.text(&holder.token);
+        }
+        for waiter in waiters {
+            self.push(&[shared(waiter.mode)]);
+            self.text(&waiter.token);
+        }
+    }
+
+    /// The code, what it is about (a field, a reason, the server's words), and the cause.
+    fn error(&mut self, op: f64, error: &Error) {
+        let (waited, left) = match error {
+            Error::Busy { waited, holder_remaining } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
+            Error::Unreachable { waited, .. } => (millis(*waited), NONE),
+            _ => (NONE, NONE),
+        };
+        let (about, problem) = match error {
+            Error::InvalidOption { field, problem } => (*field, problem.as_str()),
+            Error::Conflict(problem) => ("", *problem),
+            Error::Lost(reason) => (reason.code(), ""),
+            Error::Unsupported(text)
+            | Error::Auth(text)
+            | Error::Server(text)
+            | Error::Protocol(text)
+            | Error::WrongKind(text) => ("", text.as_str()),
+            _ => ("", ""),
+        };
+        self.push(&[FAILED, op, waited, left]);
+        self.text(error.code());
+        self.text(about);
+        match error {
+            Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
+            _ => {
+                self.push(&[NONE]);
+                self.text(problem);
+            }
+        }
+    }
+
+    fn cause(&mut self, cause: &Failure) {
+        let (kind, text) = failure::write(cause);
+        self.push(&[kind.into()]);
+        self.text(text);
+    }
+
+    fn push(&mut self, numbers: &[f64]) {
+        self.numbers.extend_from_slice(numbers);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+        let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
+        self.numbers.push(number(units as u64));
+    }
+}
+
+fn moment(at: Instant) -> f64 {
+    number(at.as_micros())
+}
+
+fn shared(mode: Mode) -> f64 {
+    flag(mode == Mode::Shared)
+}
+
+fn flag(flag: bool) -> f64 {
+    if flag { 1.0 } else { 0.0 }
+}
