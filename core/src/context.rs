@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -105,16 +106,34 @@ impl Context {
         self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
     }
 
+    /// Opens a user's call that can't be answered at once. `patience` is when it ends at the latest.
+    pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
+        let since = self.now;
+        let mut open = Op { since, ends: None, again: None, failures: 0, kind };
+        self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
+        self.ops.insert(op, open);
+    }
+
+    /// Answers a user's call that was never opened.
+    pub(crate) fn answer(&mut self, op: OpId, result: Result<Outcome, Error>) {
+        self.outputs.push_back(Output::Completed { op, result });
+    }
+
+    /// How long a call that is no wait goes on trying.
+    pub(crate) fn patience(&self) -> Duration {
+        self.config.response_timeout.saturating_mul(2)
+    }
+
     /// Ends a user's call, if it has not ended before.
     pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
         let Some(mut ended) = self.ops.remove(&op) else { return };
         self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
         self.timers.set(Timer::OpAgain(op), &mut ended.again, None);
-        self.outputs.push_back(Output::Completed { op, result });
+        self.answer(op, result);
     }
 
     /// Gives a user's call a time to end.
-    pub(crate) fn end_op_within(&mut self, op: OpId, patience: core::time::Duration) {
+    pub(crate) fn end_op_within(&mut self, op: OpId, patience: Duration) {
         if let Some(open) = self.ops.get_mut(&op) {
             self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
         }
@@ -131,11 +150,6 @@ impl Context {
                 self.complete(op, Ok(Outcome::Closed));
             }
         }
-    }
-
-    /// Ends a user's call that never became an open one.
-    pub(crate) fn refuse(&mut self, op: OpId, error: Error) {
-        self.outputs.push_back(Output::Completed { op, result: Err(error) });
     }
 
     /// Forgets a lease, and ends the calls that wait for it.

@@ -3,13 +3,12 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::answer::Answer;
 use crate::calls::{Call, Purpose};
 use crate::context::{Context, ResourceId, Table};
 use crate::error::{Error, LossReason};
-use crate::event::{CallId, Input, LeaseId, OpId, Outcome, Output, Reason};
+use crate::event::{CallId, Input, LeaseId, Output, Reason};
 use crate::message::Message;
 use crate::mutant::Mutant;
 use crate::name::Name;
@@ -254,19 +253,6 @@ impl Engine {
             self.resources.remove(id);
         }
     }
-
-    /// Opens a user's call. `patience` is when it ends at the latest.
-    pub(crate) fn open(&mut self, op: OpId, kind: crate::op::OpKind, patience: Option<Duration>) {
-        let since = self.cx.now;
-        let mut open = crate::op::Op { since, ends: None, again: None, failures: 0, kind };
-        self.cx.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
-        self.cx.ops.insert(op, open);
-    }
-
-    /// Ends a user's call that has run out of time, and every one on a lease that is not held.
-    pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        self.cx.complete(op, result);
-    }
 }
 
 impl Resources {
@@ -287,10 +273,15 @@ impl Resources {
     }
 
     /// The name's number; a new one if it is not in use.
-    pub(crate) fn of(&mut self, cx: &Context, key: alloc::string::String) -> ResourceId {
+    ///
+    /// # Errors
+    /// For a name that can't be a lock's.
+    pub(crate) fn of(&mut self, cx: &Context, name: &str) -> Result<ResourceId, Error> {
+        let key = Name::key(&cx.config.prefix, name);
         if let Some(id) = self.find(&key) {
-            return id;
+            return Ok(id);
         }
+        let key = Name::check(&cx.config.prefix, name)?;
         let name = if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key) };
         let id = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);
@@ -300,7 +291,7 @@ impl Resources {
         if let Some(place) = self.list.get_mut(id.0 as usize) {
             *place = Some(Box::new(Resource::new(id, name)));
         }
-        id
+        Ok(id)
     }
 
     fn remove(&mut self, id: ResourceId) {

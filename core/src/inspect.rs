@@ -20,13 +20,13 @@ use crate::trouble::{Failed, Trouble};
 impl Engine {
     pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
         if self.cx.closed {
-            return self.cx.refuse(op, Error::Closed);
+            return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
             Ok(key) => Name::new(key),
-            Err(error) => return self.cx.refuse(op, error),
+            Err(error) => return self.cx.answer(op, Err(error)),
         };
-        self.open(op, OpKind::Inspect { name }, Some(self.patience()));
+        self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
         self.send_inspect(op, Form::Digest);
     }
 

@@ -1,5 +1,6 @@
 //! A lock's name and the keys that follow from it.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -35,7 +36,12 @@ impl Name {
         Self { key: key.into(), side: side.into() }
     }
 
-    /// Refuses a name that can't be a lock's, with the prefix put before it.
+    /// The whole key.
+    pub(crate) fn key<'a>(prefix: &str, name: &'a str) -> Cow<'a, str> {
+        if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(format!("{prefix}{name}")) }
+    }
+
+    /// The whole key, if it can be a lock's.
     pub(crate) fn check(prefix: &str, name: &str) -> Result<String, Error> {
         let refuse = |problem: &str| Err(Error::InvalidOption { field: "name", problem: problem.to_string() });
         if name.is_empty() {
@@ -44,14 +50,14 @@ impl Name {
         if prefix.len().saturating_add(name.len()) > MAX_BYTES {
             return refuse("is longer than 64 KiB with its prefix: hash it first");
         }
-        let key = if prefix.is_empty() { name.to_string() } else { format!("{prefix}{name}") };
+        let key = Self::key(prefix, name);
         if key.starts_with("leasehold:") {
             return refuse("begins with `leasehold:`, which is kept for side keys: choose another beginning");
         }
         if key.contains(['{', '}']) && !has_hash_tag(&key) {
             return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
         }
-        Ok(key)
+        Ok(key.into_owned())
     }
 
     pub(crate) fn side(&self) -> &str {

@@ -5,7 +5,6 @@ use core::time::Duration;
 use crate::context::ResourceId;
 use crate::event::LeaseId;
 use crate::name::Name;
-use crate::options::AcquireOptions;
 use crate::time::Instant;
 use crate::timers::Slot;
 
@@ -20,11 +19,24 @@ pub(crate) struct Op {
 }
 
 pub(crate) enum OpKind {
-    Acquire { resource: ResourceId, options: AcquireOptions },
-    Extend { lease: LeaseId, ttl: Duration },
-    Verify { lease: LeaseId },
-    Convert { lease: LeaseId },
+    /// `tries`: it does not wait.
+    Acquire {
+        resource: ResourceId,
+        tries: bool,
+    },
+    Extend {
+        lease: LeaseId,
+        ttl: Duration,
+    },
+    Verify {
+        lease: LeaseId,
+    },
+    Convert {
+        lease: LeaseId,
+    },
     Release,
-    Inspect { name: Name },
+    Inspect {
+        name: Name,
+    },
     Close,
 }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
 use crate::mutant::Mutant;
 use crate::name::Name;
+use crate::op::OpKind;
 use crate::script::Form;
 use crate::tenure::Strays;
 use crate::time::Instant;
@@ -74,6 +75,9 @@ impl Context {
             timer: None,
         };
         self.releases.insert(token, release);
+        if let Some(op) = op {
+            self.open(op, OpKind::Release, Some(self.patience()));
+        }
         self.send_release(token, Form::Digest);
     }
 

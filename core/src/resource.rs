@@ -81,21 +81,16 @@ impl Resource {
         }
         self.end_tries(cx);
         if let Some(op) = leaver {
-            cx.complete(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
+            cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
         }
     }
 
     /// The first local caller.
-    pub(crate) fn head(&mut self, cx: &Context) -> Option<(OpId, AcquireOptions)> {
-        let is_open = |op| cx.ops.contains_key(&op);
-        let op = match cx.has(Mutant::LastComeFirstServed) {
-            true => self.queue.iter().filter(|op| is_open(*op)).last()?,
-            false => self.queue.head(is_open)?,
-        };
-        match cx.ops.get(&op)?.kind {
-            OpKind::Acquire { options, .. } => Some((op, options)),
-            _ => None,
+    pub(crate) fn head(&self, cx: &Context) -> Option<(OpId, AcquireOptions)> {
+        if cx.has(Mutant::LastComeFirstServed) {
+            return self.queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));
         }
+        self.queue.head()
     }
 
     /// Makes the first local caller a holder, without a round trip.
@@ -187,7 +182,7 @@ impl Resource {
         if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
             return;
         }
-        let tries: alloc::vec::Vec<OpId> = self.queue.iter().filter(|op| is_try(cx, *op)).collect();
+        let tries: alloc::vec::Vec<OpId> = self.queue.iter().map(|(op, _)| op).filter(|op| is_try(cx, *op)).collect();
         for op in tries {
             let error = self.busy(cx, op);
             self.end_caller(cx, op, error);
@@ -222,7 +217,7 @@ impl Resource {
     }
 
     /// Whether a caller with these options finds the lock busy by what is known here, without asking the server.
-    pub(crate) fn is_busy_for(&mut self, cx: &Context, options: &AcquireOptions) -> bool {
+    pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let told = self.request.as_ref().is_some_and(Request::is_known_busy);
         let head = self.head(cx).map_or(*options, |(_, head)| head);
         let shares = options.mode == Mode::Shared && head.mode == Mode::Shared;
@@ -237,5 +232,5 @@ fn waited(cx: &Context, op: OpId) -> Duration {
 }
 
 fn is_try(cx: &Context, op: OpId) -> bool {
-    matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Acquire { options, .. }) if options.wait == Wait::No)
+    matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Acquire { tries: true, .. }))
 }

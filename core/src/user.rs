@@ -4,8 +4,7 @@ use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{Error, LossReason};
-use crate::event::{LeaseId, OpId, Outcome, Output, ReleaseOutcome};
-use crate::name::Name;
+use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Mode, Wait, check_ttl};
 use crate::script::Form;
@@ -14,26 +13,25 @@ use crate::timers::Timer;
 impl Engine {
     pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
         if self.cx.closed {
-            return self.cx.refuse(op, Error::Closed);
+            return self.cx.answer(op, Err(Error::Closed));
         }
-        let key = match options.check().and_then(|()| Name::check(&self.cx.config.prefix, name)) {
-            Ok(key) => key,
-            Err(error) => return self.cx.refuse(op, error),
+        let resource = match options.check().and_then(|()| self.resources.of(&self.cx, name)) {
+            Ok(resource) => resource,
+            Err(error) => return self.cx.answer(op, Err(error)),
         };
-        let resource = self.resources.of(&self.cx, key);
         let patience = match options.wait {
-            Wait::No => Some(self.patience()),
+            Wait::No => Some(self.cx.patience()),
             Wait::For(wait) => Some(wait),
             Wait::Forever => None,
         };
-        self.open(op, OpKind::Acquire { resource, options }, patience);
+        let tries = options.wait == Wait::No;
+        self.cx.open(op, OpKind::Acquire { resource, tries }, patience);
         self.with(resource, |resource, cx| {
-            let tries = options.wait == Wait::No;
             if tries && resource.is_busy_for(cx, &options) {
                 let error = resource.busy(cx, op);
                 return cx.complete(op, Err(error));
             }
-            resource.queue.push(op, tries);
+            resource.queue.push(op, options);
             resource.settle(cx, None);
         });
     }
@@ -49,17 +47,13 @@ impl Engine {
 
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else {
-            let outcome = Outcome::Released(ReleaseOutcome::AlreadyExpired);
-            return self.cx.outputs.push_back(Output::Completed { op, result: Ok(outcome) });
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
         };
         if lease.holds > 1 {
             lease.holds = lease.holds.saturating_sub(1);
-            let outcome = Outcome::Released(ReleaseOutcome::StillHeld);
-            return self.cx.outputs.push_back(Output::Completed { op, result: Ok(outcome) });
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
         }
         let resource = lease.resource;
-        let patience = Some(self.patience());
-        self.open(op, OpKind::Release, patience);
         self.cx.end_lease(id, &Error::NotHeld);
         self.with(resource, |resource, cx| {
             resource.leave(id);
@@ -69,7 +63,7 @@ impl Engine {
 
     pub(crate) fn extend(&mut self, op: OpId, lease: LeaseId, ttl: Duration) {
         if let Err(error) = check_ttl(ttl) {
-            return self.cx.refuse(op, error);
+            return self.cx.answer(op, Err(error));
         }
         self.lease_call(op, lease, OpKind::Extend { lease, ttl });
     }
@@ -79,30 +73,30 @@ impl Engine {
     }
 
     fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
         let resource = lease.resource;
-        self.open(op, kind, Some(self.patience()));
+        self.cx.open(op, kind, Some(self.cx.patience()));
         self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
     }
 
     pub(crate) fn convert(&mut self, op: OpId, id: LeaseId, mode: Mode) {
-        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         let resource = lease.resource;
-        self.open(op, OpKind::Convert { lease: id }, None);
+        self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(resource, |resource, cx| resource.convert(cx, op, id, mode));
     }
 
     pub(crate) fn hold(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.holds = lease.holds.saturating_add(1);
         let held = Outcome::Held(lease.holds);
-        self.cx.outputs.push_back(Output::Completed { op, result: Ok(held) });
+        self.cx.answer(op, Ok(held));
     }
 
     /// Ends the client: waits end, leases go back.
     pub(crate) fn close(&mut self, op: OpId) {
-        self.open(op, OpKind::Close, Some(self.patience()));
+        self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
         self.cx.closed = true;
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
@@ -151,16 +145,16 @@ impl Engine {
                 let error = self.resources.get(resource).map(|resource| resource.empty_handed(&self.cx, op));
                 self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
             }
-            OpKind::Close => self.complete(op, Ok(Outcome::Closed)),
+            OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed)),
             OpKind::Extend { lease, .. } | OpKind::Verify { lease } | OpKind::Convert { lease } => {
-                self.complete(op, Err(Error::Unreachable { waited, cause: None }));
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.pending.retain(|pending| *pending != op);
                 let resource = lease.resource;
                 self.with(resource, |resource, cx| resource.settle(cx, None));
             }
             OpKind::Release | OpKind::Inspect { .. } => {
-                self.complete(op, Err(Error::Unreachable { waited, cause: None }));
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
             }
         }
     }
@@ -177,11 +171,6 @@ impl Engine {
             OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
             OpKind::Acquire { .. } | OpKind::Convert { .. } | OpKind::Release | OpKind::Close => {}
         }
-    }
-
-    /// How long a call that is no wait goes on trying.
-    pub(crate) fn patience(&self) -> Duration {
-        self.cx.config.response_timeout.saturating_mul(2)
     }
 }
 
