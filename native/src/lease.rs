@@ -165,12 +165,7 @@ impl Lease {
     /// `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`, `closed`.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.given_back = true;
-        let loss = self.client.shared.loss(self.id);
         match self.ask(Request::Release { lease: self.id }).await? {
-            // The engine has forgotten a lost lease; how it was lost is known here.
-            Outcome::Released(ReleaseOutcome::AlreadyExpired) if loss == Some(LossReason::Taken) => {
-                Ok(ReleaseOutcome::NotOwner)
-            }
             Outcome::Released(outcome) => Ok(outcome),
             other => Err(unexpected(&other, &self.name)),
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome};
 use tokio::sync::{Notify, watch};
 
 use crate::call::Request;
@@ -30,8 +30,13 @@ impl Shared {
     /// Begins a user's call. If it does not end at once, `waker` is woken at its end and [`fetch`](Self::fetch) has it.
     pub(crate) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
         self.turn(|state, now, after| {
-            if let Request::Release { lease } = request {
-                state.drop_handle(*lease, after);
+            if let Request::Release { lease } = request
+                && let Some(reason) = state.drop_handle(*lease, after)
+            {
+                // The engine has forgotten a lost lease; how it was lost is known here.
+                let taken = reason == LossReason::Taken;
+                let outcome = if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired };
+                return Ok(Ok(Outcome::Released(outcome)));
             }
             if state.ended {
                 return Ok(request.after_the_end());

@@ -161,12 +161,15 @@ impl State {
         self.engine.handle(now, Input::Release { op, lease });
     }
 
-    pub(crate) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) {
-        let Some(held) = self.held.get_mut(&lease) else { return };
+    /// Takes one handle off a lease, and tells how the lease was lost, if it was.
+    pub(crate) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) -> Option<LossReason> {
+        let held = self.held.get_mut(&lease)?;
+        let lost = held.lost;
         held.handles = held.handles.saturating_sub(1);
         if held.handles == 0 {
             after.released.extend(self.held.remove(&lease));
         }
+        lost
     }
 
     /// The driver comes by itself at `work.wake_at`; it is rung for what can't wait until then.
