@@ -19,15 +19,21 @@ export type Failure =
   /** This connection can't do it at all. */
   | { readonly kind: 'unsupported'; readonly text: string };
 
-/** How a command ended. `cause` is the library's own error, kept for `error.cause`. */
-export type CallResult = { readonly reply: Reply } | { readonly failure: Failure; readonly cause?: unknown };
+/** What went wrong; `cause` is the library's own error, kept for `error.cause`. */
+export interface Failed {
+  readonly failure: Failure;
+  readonly cause?: unknown;
+}
+
+/** How a command ended. */
+export type CallResult = { readonly reply: Reply } | Failed;
 
 /** What a subscription tells. Never called from within `subscribe`, `unsubscribe` or `close`. */
 export interface SubscriptionListener {
-  /** The server has acknowledged the subscription; again after each reconnect. */
+  /** The server has acknowledged the subscription. */
   acknowledged(): void;
   message(payload: string): void;
-  /** The subscription has ended, or can't be made now. Unless `unsupported`, the adapter goes on trying by itself. */
+  /** The subscription has ended, or can't be made now. Whoever wants it again calls `subscribe` again. */
   broken(failure: Failure, cause?: unknown): void;
 }
 
@@ -39,23 +45,24 @@ export interface Link {
   /**
    * Sends one command. Never throws and never rejects: a failure is a value.
    *
-   * If the connection breaks while the command is out it ends as `interrupted` at once, even where the library will send
+   * If the connection breaks while the command is out it ends as `interrupted` at once, even where the library would send
    * it again by itself. Commands of one tick leave in one write where the library can.
    */
   call(args: readonly string[]): Promise<CallResult>;
 
   /**
-   * Subscribes to the one channel of a manager, over a connection of the adapter's own, made by the first call.
+   * Subscribes to the one channel of a manager, over a connection of the adapter's own. A subscription that is there is
+   * told again, and an attempt that is still under way is given up for a new one.
    * Absent where there is no pub/sub: then the engine polls.
    */
   subscribe?(channel: string, listener: SubscriptionListener): void;
 
-  /** Ends the subscription: its listener hears nothing more. */
+  /** Ends the subscription and closes its connection: the listener hears nothing more. */
   unsubscribe?(): void;
 
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
   close(): Promise<void>;
 
-  /** Whether the adapter's own sockets keep the process alive. The user's connection is left alone. */
+  /** Whether the adapter's own sockets keep the process alive; they don't until told. The user's are left alone. */
   ref?(alive: boolean): void;
 }

@@ -1,0 +1,49 @@
+/** From what the libraries answer and throw to what the engine reads. */
+
+import type { Failed, Reply, Scalar } from './link.js';
+
+/** A reply of any library. What is no flat reply becomes text, which the engine then refuses to read. */
+export function toReply(value: unknown): Reply {
+  if (!Array.isArray(value)) return toScalar(value);
+  return value.every(isScalar) ? value : value.map(toScalar);
+}
+
+function isScalar(value: unknown): value is Scalar {
+  return value === null || typeof value === 'number' || typeof value === 'string' || value instanceof Uint8Array;
+}
+
+function toScalar(value: unknown): Scalar {
+  if (isScalar(value)) return value;
+  if (value === undefined) return null;
+  if (typeof value === 'bigint' || typeof value === 'boolean') return Number(value);
+  return String(value);
+}
+
+/** An error of a command that was handed to a library: the server's answer, or else nobody knows how far it came. */
+export function toFailed(error: unknown): Failed {
+  const refusal = serverText(error);
+  if (refusal !== undefined) return { failure: { kind: 'refused', text: refusal }, cause: error };
+  return { failure: { kind: 'interrupted', text: textOf(error) }, cause: error };
+}
+
+export function unavailable(text: string, cause?: unknown): Failed {
+  return cause === undefined ? { failure: { kind: 'unavailable', text } } : { failure: { kind: 'unavailable', text }, cause };
+}
+
+/** A server's error text begins with a code word in capitals. No library's own error does, nor the operating system's. */
+const CODE_WORD = /^-?(?!(?:TLS|SSL|TCP|DNS|HTTP|HTTPS|IO) )[A-Z][A-Z0-9_]+ /;
+
+/** The server's own words, if the error is its answer. */
+export function serverText(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || 'syscall' in error) return undefined;
+  const text = textOf(error);
+  return CODE_WORD.test(text) ? text : undefined;
+}
+
+export function textOf(error: unknown): string {
+  if (!(typeof error === 'object' && error !== null && 'message' in error)) return String(error);
+  if (typeof error.message === 'string' && error.message !== '') return error.message;
+  // Several addresses were tried: the error of the whole has no words of its own.
+  return 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0 ? textOf(error.errors[0]) : String(error);
+}
+

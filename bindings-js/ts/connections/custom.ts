@@ -1,0 +1,90 @@
+/** A connection of the user's own making. */
+
+import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import { type Channel, Subscriber } from './subscriber.js';
+
+/**
+ * Any way to run commands, e.g. over HTTP or a library that is not known here.
+ *
+ * ```ts
+ * const locks = new LockManager({ call: (args) => myClient.send(args) });
+ * ```
+ */
+export interface CustomConnection {
+  /**
+   * Runs one command once, as it is: no retry, no key prefix. Resolves to what the server answered: an integer, null, a
+   * string or bytes, or a flat list of those.
+   *
+   * Rejects with an error whose message is the server's own text, code word first (`NOSCRIPT No matching script`), if the
+   * server refused it. Any other error means that nobody knows whether it ran, unless the error has `sent: false`, which
+   * promises that it never left.
+   */
+  call(args: string[]): Promise<unknown>;
+
+  /**
+   * Subscribes to a channel; resolves, once the server has acknowledged it, to what ends it. `onEnd` tells that it ended
+   * by itself: then it is asked for again. Without `subscribe` waiters ask instead.
+   */
+  subscribe?(channel: string, onMessage: (payload: string) => void, onEnd: (error?: unknown) => void): Promise<Unsubscribe> | Unsubscribe;
+}
+
+export type Unsubscribe = () => unknown;
+
+export class CustomLink implements Link {
+  readonly library = 'custom';
+  readonly #connection: CustomConnection;
+  readonly #subscriber: Subscriber | undefined;
+  readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
+
+  constructor(connection: CustomConnection) {
+    this.#connection = connection;
+    if (typeof connection.subscribe !== 'function') return;
+    const subscriber = new Subscriber((channel, listener) => openChannel(connection, channel, listener));
+    this.#subscriber = subscriber;
+    this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
+  }
+
+  async call(args: readonly string[]): Promise<CallResult> {
+    try {
+      return { reply: toReply(await this.#connection.call([...args])) };
+    } catch (error) {
+      return failedBy(error);
+    }
+  }
+
+  unsubscribe(): void {
+    this.#subscriber?.unsubscribe();
+  }
+
+  async close(): Promise<void> {
+    this.unsubscribe();
+  }
+}
+
+function failedBy(error: unknown): Failed {
+  const neverSent = typeof error === 'object' && error !== null && 'sent' in error && error.sent === false;
+  return neverSent ? unavailable(textOf(error), error) : toFailed(error);
+}
+
+function openChannel(connection: CustomConnection, channel: string, listener: SubscriptionListener): Channel {
+  let closed = false;
+  const broken = (error: unknown): void => {
+    const { failure, cause } = error === undefined ? unavailable('the subscription ended') : toFailed(error);
+    listener.broken(failure, cause);
+  };
+  // Told later in any case, whatever the user's function does at once.
+  const subscribed = Promise.resolve().then(() =>
+    closed ? ignore : connection.subscribe?.(channel, listener.message, (error) => queueMicrotask(() => broken(error))),
+  );
+  subscribed.then(() => listener.acknowledged(), broken);
+  return {
+    close: () => {
+      closed = true;
+      subscribed.then((unsubscribe) => unsubscribe?.()).catch(ignore);
+    },
+    ref: ignore,
+  };
+}
+
+function ignore(): void {}

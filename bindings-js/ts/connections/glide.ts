@@ -1,0 +1,142 @@
+/**
+ * Valkey GLIDE 2.x, a single server or a cluster.
+ *
+ * GLIDE reconnects by itself and fails at once what was out, and it holds back no command for longer than its
+ * `requestTimeout`. It does not tell when a subscription breaks and comes back: then grants are found by heartbeat.
+ */
+
+import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import { type Channel, Subscriber } from './subscriber.js';
+
+/** What is used of a client, whichever version of the library made it. */
+export interface Glide {
+  readonly isClosed?: boolean;
+  /** What it was made with. */
+  readonly config?: object;
+  customCommand(args: string[], options: object): Promise<unknown>;
+  subscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
+  close(): void;
+  /** To its own core, which holds the real connection. */
+  readonly socket?: { ref(): void; unref(): void };
+}
+
+/** The class of a client. */
+interface GlideClass {
+  createClient?(config: object): Promise<Glide>;
+}
+
+/** Why this client can't be used, if it can't. */
+export function glideProblem(client: Glide): string | undefined {
+  return client.isClosed === true ? 'is a GLIDE client that was closed: bring an open one' : undefined;
+}
+
+/** Strings as bytes. */
+const COMMAND_OPTIONS = { decoder: 0 };
+
+export class GlideLink implements Link {
+  readonly library = 'glide';
+  readonly #client: Glide;
+  readonly #subscriber: Subscriber | undefined;
+  readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
+
+  constructor(client: Glide) {
+    this.#client = client;
+    const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
+    // Before 2.3 a client could not subscribe once it was made.
+    if (createClient === undefined || client.config === undefined || typeof client.subscribe !== 'function') return;
+    const config = client.config;
+    const subscriber = new Subscriber((channel, listener) => openChannel(createClient, config, channel, listener));
+    this.#subscriber = subscriber;
+    this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
+  }
+
+  async call(args: readonly string[]): Promise<CallResult> {
+    if (this.#client.isClosed === true) return unavailable('the GLIDE client was closed');
+    try {
+      return { reply: toReply(await this.#client.customCommand([...args], COMMAND_OPTIONS)) };
+    } catch (error) {
+      return failedBy(error);
+    }
+  }
+
+  unsubscribe(): void {
+    this.#subscriber?.unsubscribe();
+  }
+
+  async close(): Promise<void> {
+    this.unsubscribe();
+  }
+
+  ref(alive: boolean): void {
+    this.#subscriber?.ref(alive);
+  }
+}
+
+/** GLIDE reads a server's error and tells it in its own words: `NoScriptError: text`, or `CODE: text` for what it doesn't know. */
+const SERVER_ERROR = /^(?:An error was signalled by the server: - )?([A-Za-z]+): ([^]*)$/;
+const CODES: Readonly<Record<string, string>> = {
+  ResponseError: 'ERR',
+  NoScriptError: 'NOSCRIPT',
+  BusyLoadingError: 'LOADING',
+  ReadOnly: 'READONLY',
+  MasterDown: 'MASTERDOWN',
+  ClusterDown: 'CLUSTERDOWN',
+  TryAgain: 'TRYAGAIN',
+  CrossSlot: 'CROSSSLOT',
+  Moved: 'MOVED',
+  Ask: 'ASK',
+  NotBusy: 'NOTBUSY',
+  PermissionDenied: 'NOPERM',
+  ExecAbortError: 'EXECABORT',
+};
+
+function failedBy(error: unknown): Failed {
+  const text = textOf(error);
+  if (text === 'timed out') return { failure: { kind: 'timed-out' }, cause: error };
+  const [, kind = '', detail = ''] = SERVER_ERROR.exec(text) ?? [];
+  const code = CODES[kind] ?? (/^[A-Z][A-Z0-9_]+$/.test(kind) ? kind : undefined);
+  if (code === undefined) return toFailed(error);
+  return { failure: { kind: 'refused', text: `${code} ${detail}` }, cause: error };
+}
+
+const RESP3 = 0;
+const EXACT = 0;
+
+/** Messages of a client all go one way, so that the user's own client can't be used for ours. */
+function openChannel(
+  createClient: (config: object) => Promise<Glide>,
+  config: object,
+  channel: string,
+  listener: SubscriptionListener,
+): Channel {
+  let closed = false;
+  let alive = true;
+  let subscriber: Glide | undefined;
+  const ref = (): void => void (alive ? subscriber?.socket?.ref() : subscriber?.socket?.unref());
+  const callback = ({ message }: { message: unknown }): void => listener.message(String(message));
+  const pubsubSubscriptions = { channelsAndPatterns: { [EXACT]: new Set() }, callback };
+  const subscribe = async (): Promise<void> => {
+    subscriber = await createClient({ ...config, protocol: RESP3, pubsubSubscriptions });
+    ref();
+    if (closed) return subscriber.close();
+    await subscriber.subscribe?.(new Set([channel]), FOR_EVER);
+    listener.acknowledged();
+  };
+  subscribe().catch((error) => {
+    const { failure, cause } = failedBy(error);
+    listener.broken(failure, cause);
+  });
+  return {
+    close: () => {
+      closed = true;
+      subscriber?.close();
+    },
+    ref: (stay) => {
+      alive = stay;
+      ref();
+    },
+  };
+}
+
+const FOR_EVER = 0;

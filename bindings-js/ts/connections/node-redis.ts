@@ -1,0 +1,193 @@
+/**
+ * node-redis 4, 5 and 6: what `createClient` makes.
+ *
+ * Commands go by `sendCommand`, which knows no key prefix, and with options of their own, so that the client's type
+ * mapping, abort signal and timeout don't touch them.
+ */
+
+import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { Hold } from './hold.js';
+import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import { type Channel, Subscriber } from './subscriber.js';
+import { watch } from './watch.js';
+
+/** What is used of a client, whichever version of the library made it. */
+export interface NodeRedis {
+  readonly isOpen: boolean;
+  readonly isReady: boolean;
+  readonly isPubSubActive?: boolean;
+  readonly options?: Options;
+  /** The plain client behind one in legacy mode, whose own `sendCommand` takes a callback. Throws in any other mode. */
+  readonly v4?: Sender;
+  connect(): Promise<unknown>;
+  disconnect(): Promise<unknown>;
+  sendCommand(args: string[], options: object): Promise<unknown>;
+  duplicate(options: object): NodeRedis;
+  subscribe(channel: string, listener: (payload: string) => void): Promise<unknown>;
+  ref(): void;
+  unref(): void;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  off(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+type Sender = Pick<NodeRedis, 'sendCommand'>;
+
+interface Options {
+  readonly legacyMode?: boolean;
+  readonly RESP?: number;
+  /** Set by the library itself, to something else than `disabled` on RESP3 only. */
+  readonly maintNotifications?: string;
+  readonly socket?: object;
+}
+
+interface Flight {
+  readonly args: string[];
+  settle(result: CallResult): void;
+}
+
+/** Why this client can't be used, if it can't. */
+export function nodeRedisProblem(client: NodeRedis): string | undefined {
+  if (!client.isOpen) return 'is a node-redis client that is not connected: call its `connect()` first';
+  if (isSubscriber(client)) return `is a node-redis client ${SUBSCRIBER_MODE}`;
+  return undefined;
+}
+
+const SUBSCRIBER_MODE = 'in subscriber mode, which takes no commands: bring one that does not subscribe';
+
+/** On RESP3 a client that subscribes still takes commands. */
+function isSubscriber({ isPubSubActive, options }: NodeRedis): boolean {
+  if (isPubSubActive !== true || options?.RESP === 3) return false;
+  return (options?.maintNotifications ?? 'disabled') === 'disabled';
+}
+
+export class NodeRedisLink implements Link {
+  readonly library = 'node-redis';
+  readonly #client: NodeRedis;
+  readonly #sender: Sender;
+  readonly #inFlight = new Set<Flight>();
+  readonly #hold = new Hold();
+  readonly #subscriber: Subscriber;
+  readonly #unwatch: () => void;
+
+  constructor(client: NodeRedis) {
+    this.#client = client;
+    this.#sender = (client.options?.legacyMode === true && client.v4) || client;
+    this.#subscriber = new Subscriber((channel, listener) => openChannel(client, channel, listener));
+    this.#unwatch = watch(client, {
+      ready: () => this.#hold.end(true),
+      reconnecting: () => this.#interrupt(),
+      end: () => this.#hold.end(false),
+    });
+  }
+
+  call(args: readonly string[]): Promise<CallResult> {
+    return this.#client.isReady ? this.#send([...args]) : this.#sendOnceConnected([...args]);
+  }
+
+  subscribe(channel: string, listener: SubscriptionListener): void {
+    this.#subscriber.subscribe(channel, listener);
+  }
+
+  unsubscribe(): void {
+    this.#subscriber.unsubscribe();
+  }
+
+  async close(): Promise<void> {
+    this.#unwatch();
+    this.#subscriber.unsubscribe();
+    this.#hold.end(false);
+    this.#interrupt();
+  }
+
+  ref(alive: boolean): void {
+    this.#subscriber.ref(alive);
+  }
+
+  async #sendOnceConnected(args: string[]): Promise<CallResult> {
+    if (!this.#client.isOpen) return unavailable('the node-redis client was closed');
+    if (await this.#hold.wait()) return this.#send(args);
+    return unavailable('the node-redis client is not connected');
+  }
+
+  #send(args: string[]): Promise<CallResult> {
+    if (isSubscriber(this.#client)) {
+      return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${SUBSCRIBER_MODE}` } });
+    }
+    return new Promise((resolve) => {
+      const flight: Flight = {
+        args,
+        settle: (result) => {
+          if (this.#inFlight.delete(flight)) resolve(result);
+        },
+      };
+      this.#inFlight.add(flight);
+      try {
+        this.#sender.sendCommand(args, COMMAND_OPTIONS).then(
+          (value) => flight.settle({ reply: toReply(value) }),
+          (error) => flight.settle(failedBy(error)),
+        );
+      } catch (error) {
+        flight.settle(failedBy(error));
+      }
+    });
+  }
+
+  /**
+   * The connection broke. The library ends what was written, but what it had only queued would leave after the reconnect,
+   * however late: that becomes a harmless command.
+   */
+  #interrupt(): void {
+    for (const { args, settle } of this.#inFlight) {
+      args.splice(0, args.length, 'PING');
+      settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
+    }
+  }
+}
+
+/** Strings as bytes: version 4 by the first, later ones by the mapping of bulk and of simple strings. */
+const COMMAND_OPTIONS = {
+  returnBuffers: true,
+  typeMapping: { 36: Buffer, 43: Buffer },
+  timeout: undefined,
+  abortSignal: undefined,
+  asap: false,
+};
+
+/** What the library answers before it takes a command at all. */
+const NEVER_SENT = ['The client is closed', 'The client is offline', 'The queue is full'];
+
+function failedBy(error: unknown): Failed {
+  const text = textOf(error);
+  return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
+}
+
+function openChannel(client: NodeRedis, channel: string, listener: SubscriptionListener): Channel {
+  const subscriber = client.duplicate({
+    // The engine decides when it is tried again, and then anew.
+    socket: { ...client.options?.socket, reconnectStrategy: false },
+    disableOfflineQueue: false,
+    commandsQueueMaxLength: undefined,
+    commandOptions: undefined,
+    clientSideCache: undefined,
+    emitInvalidate: undefined,
+    maintNotifications: 'disabled',
+    legacyMode: false,
+  });
+  const broken = (error: unknown): void => {
+    const { failure, cause } = toFailed(error);
+    listener.broken(failure, cause);
+  };
+  subscriber.on('error', broken);
+  const connected = subscriber.connect();
+  connected
+    .then(() => subscriber.subscribe(channel, (payload) => listener.message(payload)))
+    .then(() => listener.acknowledged(), broken);
+  return {
+    // Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already.
+    close: () => {
+      subscriber.unref();
+      connected.then(() => subscriber.disconnect()).catch(() => {});
+    },
+    ref: (alive) => (alive ? subscriber.ref() : subscriber.unref()),
+  };
+}

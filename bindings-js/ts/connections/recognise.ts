@@ -1,0 +1,68 @@
+/** Which library a connection is of, by what it can do: several versions and copies of a library may be loaded. */
+
+import { InvalidOptionError } from '../errors.js';
+import { type CustomConnection, CustomLink } from './custom.js';
+import { type Glide, GlideLink, glideProblem } from './glide.js';
+import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
+import type { Link } from './link.js';
+import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
+
+/**
+ * The adapter for a connection.
+ *
+ * Throws `invalid-option`, field `connection`, for anything unknown, and for a client that is closed or takes no commands.
+ */
+export function recognise(connection: unknown): Link {
+  if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => new IoRedisLink(connection));
+  if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
+  if (isGlide(connection)) return usable(glideProblem(connection), () => new GlideLink(connection));
+  if (isCustom(connection)) return new CustomLink(connection);
+  throw new InvalidOptionError('connection', unknown(connection));
+}
+
+function usable(problem: string | undefined, make: () => Link): Link {
+  if (problem !== undefined) throw new InvalidOptionError('connection', problem);
+  return make();
+}
+
+function isIoRedis(connection: unknown): connection is IoRedis {
+  return (
+    has(connection, 'callBuffer', 'sendCommand', 'duplicate', 'on', 'off') &&
+    'status' in connection &&
+    typeof connection.status === 'string'
+  );
+}
+
+function isNodeRedis(connection: unknown): connection is NodeRedis {
+  return (
+    has(connection, 'sendCommand', 'duplicate', 'ref', 'unref', 'on', 'off') &&
+    'isOpen' in connection &&
+    typeof connection.isOpen === 'boolean'
+  );
+}
+
+function isGlide(connection: unknown): connection is Glide {
+  return has(connection, 'customCommand', 'close');
+}
+
+/** What looks like one of a library's other things, such as a pipeline or a class, is none. */
+function isCustom(connection: unknown): connection is CustomConnection {
+  return typeof connection === 'object' && has(connection, 'call') && !has(connection, 'sendCommand');
+}
+
+const EXPECTED = 'must be an ioredis, node-redis or GLIDE client, or an object with a `call(args)` function';
+
+function unknown(connection: unknown): string {
+  if (typeof connection === 'string' || connection instanceof URL) return `${EXPECTED}, not an address: connect a client first`;
+  if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: make a client first`;
+  if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
+  if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used, since one client does for any load`;
+  if (has(connection, 'sendCommand', 'duplicate')) return `${EXPECTED}; node-redis clusters and sentinels are not supported yet: use ioredis or GLIDE for those`;
+  if (has(connection, 'then')) return `${EXPECTED}, not a promise of one: await it first`;
+  return EXPECTED;
+}
+
+function has<Name extends string>(value: unknown, ...names: Name[]): value is Record<Name, (...args: never[]) => unknown> {
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return false;
+  return names.every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+}

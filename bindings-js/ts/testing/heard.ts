@@ -1,0 +1,52 @@
+import type { Failure, SubscriptionListener } from '../connections/link.js';
+
+type Word = 'acknowledged' | 'message' | 'broken';
+
+/** What a subscription has told, to be awaited. */
+export class Heard implements SubscriptionListener {
+  readonly all: Word[] = [];
+  readonly #told: { word: Word; value: string | Failure | undefined }[] = [];
+  #wake: () => void = () => {};
+
+  acknowledged = (): void => this.#tell('acknowledged', undefined);
+  message = (payload: string): void => this.#tell('message', payload);
+  broken = (failure: Failure): void => this.#tell('broken', failure);
+
+  /** The next thing told has to be this. */
+  async next(word: Word): Promise<string | Failure | undefined> {
+    while (this.#told.length === 0) {
+      const told = new Promise<void>((resolve) => (this.#wake = resolve));
+      await within(told, () => `nothing more was heard after ${this.all.join(', ')}; expected ${word}`);
+    }
+    const told = this.#told.shift();
+    if (told?.word !== word) throw new Error(`heard ${told?.word} ${JSON.stringify(told?.value)}, not ${word}`);
+    return told.value;
+  }
+
+  #tell(word: Word, value: string | Failure | undefined): void {
+    this.all.push(word);
+    this.#told.push({ word, value });
+    this.#wake();
+  }
+}
+
+/** Asks until it is so. */
+export async function until(isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`it is still not so: ${isSo}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const PATIENCE_MS = 15_000;
+
+async function within(promise: Promise<void>, problem: () => string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(problem())), PATIENCE_MS)));
+  try {
+    await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

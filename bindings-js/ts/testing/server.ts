@@ -1,0 +1,93 @@
+/** A real server for tests, on a free loopback port. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export class Server {
+  readonly port: number;
+  #process: ChildProcess | undefined;
+
+  private constructor(port: number) {
+    this.port = port;
+  }
+
+  static async start(): Promise<Server> {
+    const server = new Server(await freePort());
+    await server.restart();
+    return server;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** On the same port, empty. */
+  async restart(): Promise<void> {
+    await this.kill();
+    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+    const child = spawn(program(), options, { stdio: 'ignore' });
+    child.unref();
+    this.#process = child;
+    while (!(await answers(this.port))) {
+      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
+      await sleep(10);
+    }
+  }
+
+  /** Ends it at once, as a crash would. */
+  async kill(): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    child.ref();
+    child.kill('SIGKILL');
+    await exited;
+  }
+
+  /** Stops answering, and keeps its connections open. */
+  pause(): void {
+    this.#process?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+}
+
+/** `LEASEHOLD_SERVER`, else one on the path, else one that `cargo xtask test` has fetched. */
+function program(): string {
+  const named = process.env['LEASEHOLD_SERVER'];
+  if (named !== undefined && named !== '') return named;
+  const directories = (process.env['PATH'] ?? '').split(delimiter);
+  const names = directories.flatMap((directory) => ['redis-server', 'valkey-server'].map((name) => join(directory, name)));
+  const fetched = fileURLToPath(new URL('../../../target/servers/debian/redis-server', import.meta.url));
+  const found = [...names, fetched].find((path) => existsSync(path));
+  if (found === undefined) throw new Error('no server: set LEASEHOLD_SERVER=/path/to/redis-server');
+  return found;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (typeof address !== 'object' || address === null) throw new Error('no port');
+  return address.port;
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
+    socket.once('data', () => (socket.destroy(), resolve(true)));
+    socket.once('error', () => (socket.destroy(), resolve(false)));
+  });
+}
