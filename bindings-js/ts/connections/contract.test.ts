@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 
-import { libraries, type Opened } from '../testing/libraries.js';
-import { Server } from '../testing/server.js';
 import { Heard, until } from '../testing/heard.js';
-import type { CallResult, Link, Reply } from './link.js';
+import { libraries, type Opened } from '../testing/libraries.js';
+import { kindOf, refusal, replyOf, text } from '../testing/results.js';
+import { Server } from '../testing/server.js';
+import type { Link } from './link.js';
 import { recognise } from './recognise.js';
 
 for (const library of libraries) {
@@ -256,25 +257,4 @@ for (const library of libraries) {
       }
     }
   });
-}
-
-function replyOf(result: CallResult): Reply {
-  if ('reply' in result) return result.reply;
-  assert.fail(`${JSON.stringify(result.failure)}`);
-}
-
-/** A reply with its bytes read as text. */
-function text(result: CallResult): unknown {
-  const read = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value).toString() : value);
-  const reply = replyOf(result);
-  return Array.isArray(reply) ? reply.map(read) : read(reply);
-}
-
-function kindOf(result: CallResult): string {
-  return 'reply' in result ? 'reply' : result.failure.kind;
-}
-
-function refusal(result: CallResult): string {
-  if ('reply' in result || result.failure.kind !== 'refused') assert.fail(`not refused: ${JSON.stringify(result)}`);
-  return result.failure.text;
 }

@@ -1,22 +1,31 @@
 /** A real server for tests, on a free loopback port. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
+/** None outlives the tests, however they end. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+
 export class Server {
   readonly port: number;
+  readonly #options: readonly string[];
+  readonly #directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
   #process: ChildProcess | undefined;
 
-  private constructor(port: number) {
+  private constructor(port: number, options: readonly string[]) {
     this.port = port;
+    this.#options = options;
   }
 
-  static async start(): Promise<Server> {
-    const server = new Server(await freePort());
+  /** With further options of the server's, e.g. `'--cluster-enabled', 'yes'`. */
+  static async start(...options: string[]): Promise<Server> {
+    const server = new Server(await freePort(), options);
     await server.restart();
     return server;
   }
@@ -28,9 +37,11 @@ export class Server {
   /** On the same port, empty. */
   async restart(): Promise<void> {
     await this.kill();
-    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
-    const child = spawn(program(), options, { stdio: 'ignore' });
+    mkdirSync(this.#directory, { recursive: true });
+    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', this.#directory];
+    const child = spawn(program(), [...options, ...this.#options], { stdio: 'ignore' });
     child.unref();
+    running.add(child);
     this.#process = child;
     while (!(await answers(this.port))) {
       if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
@@ -47,6 +58,8 @@ export class Server {
     child.ref();
     child.kill('SIGKILL');
     await exited;
+    running.delete(child);
+    rmSync(this.#directory, { recursive: true, force: true });
   }
 
   /** Stops answering, and keeps its connections open. */
