@@ -127,25 +127,25 @@ impl Handle {
         match self {
             Self::Leasehold(lock) => {
                 let lease = lock.acquire().await?;
-                let (granted, released) = held(hold).await;
+                let (granted, released) = held(hold).await?;
                 lease.release().await?;
                 Ok(Turn { asked, granted, released })
             }
             Self::Raw(raw) => {
                 let token = raw.acquire().await?;
-                let (granted, released) = held(hold).await;
+                let (granted, released) = held(hold).await?;
                 raw.release(&token).await?;
                 Ok(Turn { asked, granted, released })
             }
             Self::Rslock(locks, name) => {
                 let lock = locks.acquire_no_guard(name.as_str(), TTL).await?;
-                let (granted, released) = held(hold).await;
+                let (granted, released) = held(hold).await?;
                 locks.unlock(&lock).await;
                 Ok(Turn { asked, granted, released })
             }
             Self::Memory(mutex) => {
                 let guard = mutex.lock().await;
-                let (granted, released) = held(hold).await;
+                let (granted, released) = held(hold).await?;
                 drop(guard);
                 Ok(Turn { asked, granted, released })
             }
@@ -154,11 +154,12 @@ impl Handle {
 }
 
 /// When the lock was granted and, after the hold, is to be given back.
-async fn held(hold: Option<Duration>) -> (u64, u64) {
+async fn held(hold: Option<Duration>) -> Result<(u64, u64)> {
     let granted = now();
-    let Some(hold) = hold else { return (granted, granted) };
-    tokio::time::sleep(hold).await;
-    (granted, now())
+    let Some(hold) = hold else { return Ok((granted, granted)) };
+    // A thread's sleep is exact to a tenth of a millisecond; tokio's timer rounds up to the next whole one.
+    tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await?;
+    Ok((granted, now()))
 }
 
 /// What the engine sends for an uncontended lock, sent by hand.
