@@ -99,6 +99,7 @@ impl Engine {
             Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
             Input::Convert { op, lease, mode } => self.convert(op, lease, mode),
             Input::Hold { op, lease } => self.hold(op, lease),
+            Input::Keep { lease, until } => self.keep(lease, until),
             Input::Verify { op, lease } => self.verify(op, lease),
             Input::Inspect { op, name } => self.inspect(op, name),
             Input::Close { op } => self.close(op),

@@ -75,6 +75,14 @@ pub enum Input<'a> {
         /// What to hold once more.
         lease: LeaseId,
     },
+    /// A renewed lease is kept until then and not longer, whatever was said before; renewals go on as long as that takes. It
+    /// is for drivers that renew only while somebody stands by. Nothing is answered; ignored for a fixed lease.
+    Keep {
+        /// What to keep.
+        lease: LeaseId,
+        /// When it ends at the latest, with [`LossReason::MaxHold`].
+        until: Instant,
+    },
     /// A user asks the server whether the lease is still its own. Ends with [`Outcome::Verified`].
     Verify {
         /// The call.

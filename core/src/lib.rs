@@ -25,6 +25,7 @@ mod event;
 mod fences;
 mod grant;
 mod inspect;
+mod keep;
 mod lease;
 mod message;
 mod mutant;

@@ -1,0 +1,22 @@
+//! A driver's word on how long a renewed lease is kept.
+
+use crate::engine::Engine;
+use crate::event::LeaseId;
+use crate::time::Instant;
+use crate::timers::Timer;
+
+impl Engine {
+    /// Moves a renewed lease's end.
+    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
+        let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
+        let resource = lease.resource;
+        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
+        self.with(resource, |resource, cx| {
+            let Some(tenure) = &mut resource.tenure else { return };
+            // A renewal that is under way has its own time to be tried again.
+            if tenure.timers.renewal.is_none() {
+                tenure.schedule_renewal(cx, resource.id);
+            }
+        });
+    }
+}
