@@ -5,5 +5,5 @@ import { readdirSync } from 'node:fs';
 const files = process.argv.length > 2
   ? process.argv.slice(2)
   : readdirSync('ts', { recursive: true }).filter((file) => file.endsWith('.test.ts')).map((file) => `ts/${file}`).sort();
-const { status } = spawnSync(process.execPath, ['--expose-gc', '--import', 'tsx', '--test', ...files], { stdio: 'inherit' });
+const { status } = spawnSync(process.execPath, ['--expose-gc', '--import', 'tsx', '--test', '--test-reporter=spec', ...files], { stdio: 'inherit' });
 process.exit(status ?? 1);

@@ -11,7 +11,7 @@ const LIMIT = 60 * 1024;
 // What rustc emits for wasm32-unknown-unknown. It is said here, because wasm-bindgen strips the section that tells.
 const FEATURES = ['bulk-memory', 'bulk-memory-opt', 'mutable-globals', 'nontrapping-float-to-int', 'sign-ext', 'reference-types', 'multivalue'];
 
-const generated = (name) => new URL(`../generated/${name}`, import.meta.url).pathname;
+const generated = (name) => join(import.meta.dirname, '../generated', name);
 const wasmOpt = join(dirname(createRequire(import.meta.url).resolve('binaryen')), 'bin', 'wasm-opt');
 
 execFileSync(process.execPath, [

@@ -1,13 +1,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use leasehold_servers::Server;
 
-use crate::cargo::{cargo, run};
+use crate::cargo::{cargo, root, run};
 use crate::error::Result;
+use crate::{node, package};
 
-/// Measure what locks cost, beside bare calls and another library, in one run
+/// Measure what locks cost, beside bare calls and other libraries, in one run
 #[derive(Args)]
 pub(crate) struct Options {
+    /// Measure the npm package instead of the crate
+    #[arg(long, conflicts_with = "sections")]
+    node: bool,
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -17,10 +22,21 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn measure(options: &Options) -> Result {
-    println!("building the benchmark, optimised");
-    let mut command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
+    let mut command;
+    // Kept until the end: the server ends with it.
+    let server;
+    if options.node {
+        println!("building the npm package");
+        let project = node::project(&root().join("tests").join("bench-node"), &package::tarball()?)?;
+        server = Server::start()?;
+        command = node::node(&project, &["main.mjs"]);
+        command.env("REDIS_URL", server.url());
+    } else {
+        println!("building the benchmark, optimised");
+        command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
+    }
     if let Some(path) = &options.json {
-        // The benchmark runs in the workspace's root, and the path is meant from here.
+        // The benchmark runs in a directory of its own, and the path is meant from here.
         command.arg("--json").arg(std::path::absolute(path)?);
     }
     run(command.args(&options.sections))

@@ -35,7 +35,7 @@ pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     let lines = child.stdout.take().map(|output| BufReader::new(output).lines());
     for line in lines.into_iter().flatten().map_while(std::result::Result::ok) {
         println!("{line}");
-        if let Some(more) = tally_of(&line) {
+        if let Some(more) = tally_of(&line).or_else(|| node_tally_of(&line)) {
             tally.passed += more.passed;
             tally.failed += more.failed;
         }
@@ -66,6 +66,17 @@ fn tally_of(line: &str) -> Option<Tally> {
     Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")? })
 }
 
+/// Reads `ℹ pass 8` and `ℹ fail 0`, as Node's own test runner ends.
+fn node_tally_of(line: &str) -> Option<Tally> {
+    let (what, count) = line.strip_prefix("ℹ ")?.split_once(' ')?;
+    let count = count.trim().parse().ok()?;
+    match what {
+        "pass" => Some(Tally { passed: count, failed: 0 }),
+        "fail" => Some(Tally { passed: 0, failed: count }),
+        _ => None,
+    }
+}
+
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -82,5 +93,12 @@ mod tests {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.25s";
         assert_eq!(tally_of(line), Some(Tally { passed: 12, failed: 3 }));
         assert_eq!(tally_of("test result of something else"), None);
+    }
+
+    #[test]
+    fn the_summary_of_node_is_read() {
+        assert_eq!(node_tally_of("ℹ pass 12"), Some(Tally { passed: 12, failed: 0 }));
+        assert_eq!(node_tally_of("ℹ fail 3"), Some(Tally { passed: 0, failed: 3 }));
+        assert_eq!(node_tally_of("ℹ duration_ms 81.5"), None);
     }
 }

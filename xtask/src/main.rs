@@ -41,7 +41,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
-        Command::Test(options) => test::run(&options),
+        Command::Test(options) => test::run_all(&options),
         Command::Simulate(options) => simulation::simulate(&options),
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Bench(options) => bench::measure(&options),

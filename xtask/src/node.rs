@@ -1,9 +1,10 @@
 //! Node and npm, as this machine has them.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{root, run};
+use crate::cargo::{root, run, target};
 use crate::error::{Error, Result};
 
 /// The oldest Node that the package supports.
@@ -23,7 +24,7 @@ pub(crate) fn check() -> Result {
 }
 
 /// The npm package's sources.
-pub(crate) fn package() -> std::path::PathBuf {
+pub(crate) fn package() -> PathBuf {
     root().join("bindings-js")
 }
 
@@ -41,15 +42,33 @@ pub(crate) fn node(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Installs what a directory's lock file names, unless that is what is there.
+/// Installs what a directory's lock file names, unless it is there already.
 pub(crate) fn install(directory: &Path) -> Result {
     let modified = |name: &str| directory.join(name).metadata().and_then(|data| data.modified()).ok();
-    // npm writes this file last, and copies the lock file's content to it.
+    // npm writes this file last.
     let installed = modified("node_modules/.package-lock.json");
     if installed.is_some() && installed > modified("package-lock.json") {
         return Ok(());
     }
     run(&mut npm(directory, &["ci", "--no-fund", "--no-audit"]))
+}
+
+/// A copy of a directory of programs, in which the tarball is installed with whatever else its `package.json` names.
+pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
+    let name = programs.file_name().unwrap_or_default();
+    let project = target().join("npm").join("projects").join(name);
+    // A package of the same version counts as installed, whatever is in it.
+    let _ = fs::remove_dir_all(project.join("node_modules").join("leasehold"));
+    let _ = fs::remove_file(project.join("package-lock.json"));
+    fs::create_dir_all(&project)?;
+    for entry in fs::read_dir(programs)? {
+        let path = entry?.path();
+        if path.is_file() {
+            fs::copy(&path, project.join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    run(npm(&project, &["install", "--no-fund", "--no-audit", "--prefer-offline"]).arg(tarball))?;
+    Ok(project)
 }
 
 /// Reads the `20` of `v20.20.2`.

@@ -1,11 +1,17 @@
+//! The npm package: WebAssembly, the JavaScript around it, TypeScript, and the tarball of it all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
 use clap::Args;
 
 use crate::cargo::{cargo, run, target};
 use crate::error::{Error, Result};
-use crate::node::{self, node};
+use crate::node::{self, node, npm};
 use crate::wasm::{self, TARGET};
 
-/// Make the npm package
+/// Make the npm package, and check it
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the WebAssembly and the JavaScript around it, which the sources import: enough for the unit tests
@@ -14,23 +20,51 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn make(options: &Options) -> Result {
-    node::check()?;
-    let package = node::package();
-    node::install(&package)?;
-    build_wasm()?;
-    run(&mut node(&package, &["build/wasm.mjs"]))?;
     if options.wasm_only {
-        return Ok(());
+        return generate();
     }
+    check(&tarball()?)
+}
+
+/// Makes the tarball that would be published, and tells where it is.
+pub(crate) fn tarball() -> Result<PathBuf> {
+    generate()?;
+    let package = node::package();
+    let staged = target().join("npm").join("package");
+    let _ = fs::remove_file(place());
+    run(&mut node(&package, &["build/bundle.mjs"]))?;
+    run(node(&package, &["build/stage.mjs"]).arg(&staged))?;
+    run(npm(&staged, &["pack", "--pack-destination", ".."]).stdout(Stdio::null()))?;
+    Ok(place())
+}
+
+/// Where the tarball is, once it is made.
+pub(crate) fn place() -> PathBuf {
+    target().join("npm").join(format!("leasehold-{}.tgz", env!("CARGO_PKG_VERSION")))
+}
+
+/// Checks the sources' types, and what importers of the tarball would find.
+pub(crate) fn check(tarball: &Path) -> Result {
+    let package = node::package();
+    run(&mut npm(&package, &["run", "--silent", "types"]))?;
+    run(npm(&package, &["exec", "--no", "--", "publint", "run", "--strict"]).arg(tarball))?;
+    // The .wasm is a file, and has no types to be wrong.
+    let attw = ["exec", "--no", "--", "attw", "--exclude-entrypoints", "./core.wasm", "--"];
+    run(npm(&package, &attw).arg(tarball))?;
+    println!("{}", tarball.display());
     Ok(())
 }
 
 /// Fills `bindings-js/generated/` with the engine and the JavaScript around it.
-fn build_wasm() -> Result {
+fn generate() -> Result {
+    node::check()?;
+    let package = node::package();
+    node::install(&package)?;
     wasm::add_target()?;
     run(&mut cargo(&["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET]))?;
     let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
     let module = module.to_str().ok_or_else(|| Error::new("the path of the target directory is no Unicode"))?;
-    let generated = node::package().join("generated");
-    run(cargo(&["run", "--quiet", "--package", "leasehold-js-bindgen", "--", module]).arg(generated))
+    let bindgen = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--", module];
+    run(cargo(&bindgen).arg(package.join("generated")))?;
+    run(&mut node(&package, &["build/wasm.mjs"]))
 }

@@ -4,9 +4,11 @@ use std::process::Command;
 use clap::Args;
 use leasehold_servers::{Version, find, find_version};
 
-use crate::cargo::{Tally, cargo, run_counted};
+use crate::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::demo;
 use crate::error::Result;
+use crate::node::{self, npm};
+use crate::package;
 use crate::simulation::{self, Mutants, Simulate};
 use crate::steps::Steps;
 use crate::wasm;
@@ -14,12 +16,12 @@ use crate::wasm;
 /// Run all tests, with everything they need: one server, 20,000 simulated lives, every mutant
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Add every supported server version; run this before a release
+    /// Add every supported server version and JavaScript runtime; run this before a release
     #[arg(long)]
     full: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result {
+pub(crate) fn run_all(options: &Options) -> Result {
     let mut steps = Steps::default();
     add_to(&mut steps, options);
     steps.finish()
@@ -41,6 +43,8 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
     } else {
         steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..]));
     }
+    steps.counted("npm package", npm_package);
+    steps.counted("npm package in real projects", || npm_projects(options));
     steps.step("demo", || demo::run(&demo::Options::default()));
     steps.counted("simulation's own tests", || {
         run_counted(cargo_test(&["leasehold-simulation"]).args(["--profile", "sim"]))
@@ -60,6 +64,40 @@ fn with_server(program: std::result::Result<PathBuf, leasehold_servers::Error>, 
             run_counted(cargo_test(packages).env("LEASEHOLD_SERVER", program))
         }
         Err(error) => (Tally::default(), Err(error.into())),
+    }
+}
+
+/// Makes the package, and runs the tests that stand beside its sources.
+fn npm_package() -> (Tally, Result) {
+    let ready = package::tarball().and_then(|tarball| package::check(&tarball)).and_then(|()| Ok(find()?));
+    match ready {
+        Ok(server) => run_counted(npm(&node::package(), &["test", "--silent"]).env("LEASEHOLD_SERVER", server)),
+        Err(error) => (Tally::default(), Err(error)),
+    }
+}
+
+/// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.
+fn npm_projects(options: &Options) -> (Tally, Result) {
+    let workers = [
+        "build",
+        "--package",
+        "leasehold-examples",
+        "--bin",
+        "demo-worker",
+        "--package",
+        "leasehold-live",
+        "--bin",
+        "live-worker",
+    ];
+    let ready = run(&mut cargo(&workers)).and_then(|()| Ok(find()?));
+    match ready {
+        Ok(server) => {
+            let mut command = node::node(&root(), &["tests/node/run.mjs"]);
+            command.arg(package::place()).args(options.full.then_some("--full"));
+            command.env("LEASEHOLD_SERVER", server).env("LEASEHOLD_WORKERS", target().join("debug"));
+            run_counted(&mut command)
+        }
+        Err(error) => (Tally::default(), Err(error)),
     }
 }
 

@@ -6,4 +6,4 @@ const text = atob(base64);
 const bytes = new Uint8Array(text.length);
 for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
 
-initSync({ module: bytes });
+export const { memory } = initSync({ module: bytes });

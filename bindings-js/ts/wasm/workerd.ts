@@ -2,4 +2,4 @@ import { initSync } from '../../generated/leasehold_js.js';
 // @ts-expect-error A module of this kind is workerd's own: there code may not be made from bytes.
 import module from './core.wasm';
 
-initSync({ module });
+export const { memory } = initSync({ module });

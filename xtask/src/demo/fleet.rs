@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use leasehold_servers::Process;
 
+use super::WRITERS;
 use super::event::Event;
 use crate::error::{Error, Result};
 
-/// Where the workers meet.
+/// Where the workers meet, and their programs.
 pub(crate) struct Place {
-    pub(crate) worker: PathBuf,
+    pub(crate) rust: PathBuf,
+    /// Absent where there is no Node.
+    pub(crate) node: Option<PathBuf>,
     pub(crate) url: String,
     pub(crate) prefix: String,
     pub(crate) ttl: Duration,
@@ -29,6 +32,43 @@ pub(crate) enum Role {
     Judge,
 }
 
+/// What a worker is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    Rust,
+    Node,
+}
+
+impl Language {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::Node => "Node",
+        }
+    }
+}
+
+/// The last writers are in Node, if it is here.
+const NODE_WRITERS: usize = 2;
+
+impl Place {
+    pub(crate) fn language(&self, number: usize) -> Language {
+        let node = (WRITERS - NODE_WRITERS..WRITERS).contains(&number) && self.node.is_some();
+        if node { Language::Node } else { Language::Rust }
+    }
+
+    fn program(&self, number: usize) -> Command {
+        match &self.node {
+            Some(program) if self.language(number) == Language::Node => {
+                let mut command = Command::new("node");
+                command.arg(program);
+                command
+            }
+            _ => Command::new(&self.rust),
+        }
+    }
+}
+
 /// A worker process: told what to do by lines on its standard input, and ended by that input's end.
 pub(crate) struct Worker {
     pub(crate) process: Process,
@@ -38,7 +78,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts one; its events come with its number.
     pub(crate) fn start(place: &Place, role: Role, number: usize, events: &Sender<(usize, Event)>) -> Result<Self> {
-        let mut command = Command::new(&place.worker);
+        let mut command = place.program(number);
         command
             .arg(match role {
                 Role::Writer => "writer",

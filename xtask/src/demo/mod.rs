@@ -1,4 +1,4 @@
-//! The demo: real processes share a real lock through a crash and a pause, and nothing is lost.
+//! The demo: real processes, in Rust and in Node, share a real lock through a crash and a pause, and nothing is lost.
 
 mod event;
 mod fleet;
@@ -15,8 +15,9 @@ use std::time::Duration;
 use clap::Args;
 use leasehold_servers::Server;
 
-use crate::cargo::{cargo, run as run_command, target};
+use crate::cargo::{cargo, root, run as run_command, target};
 use crate::error::{Error, Result};
+use crate::{node, package};
 use fleet::Place;
 use stage::Stage;
 
@@ -28,9 +29,10 @@ pub(crate) const WRITERS: usize = 8;
 pub(crate) const READERS: usize = 2;
 
 const KILLED: usize = 2;
-const PAUSED: usize = 5;
+/// One in Node, if it is here.
+const PAUSED: usize = 6;
 
-/// Watch eight processes share one lock while one is killed and another is paused
+/// Watch eight processes, in Rust and in Node, share one lock while one is killed and another is paused
 ///
 /// Uses the server at REDIS_URL under a random prefix, and flushes nothing there; else starts one of its own.
 #[derive(Args, Default)]
@@ -43,13 +45,15 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result {
     println!("building the worker");
     run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
+    let node = node_worker()?;
     // Kept until the end: the server ends with it.
     let mut server = None;
     let url = match env::var("REDIS_URL") {
         Ok(url) => url,
         Err(_) => server.insert(Server::start()?).url(),
     };
-    let place = Place { worker: target().join("debug").join("demo-worker"), url, prefix: random_prefix(), ttl: TTL };
+    let place =
+        Place { rust: target().join("debug").join("demo-worker"), node, url, prefix: random_prefix(), ttl: TTL };
 
     let mut stage = Stage::open(&place)?;
     stage.play_for(Duration::from_secs(3))?;
@@ -68,6 +72,17 @@ pub(crate) fn run(options: &Options) -> Result {
             .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
     }
     report.verdict()
+}
+
+/// The worker in JavaScript, with the npm package installed beside it; `None` if there is no Node.
+fn node_worker() -> Result<Option<PathBuf>> {
+    if let Err(missing) = node::check() {
+        println!("{missing}\nso all workers are in Rust this time");
+        return Ok(None);
+    }
+    println!("building the npm package");
+    let project = node::project(&root().join("examples").join("node"), &package::tarball()?)?;
+    Ok(Some(project.join("demo-worker.mjs")))
 }
 
 /// Keys of a server that is not ours must not meet ours.

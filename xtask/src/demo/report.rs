@@ -3,8 +3,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::event::{Event, Turn};
-use super::fleet::Role;
-use super::{READERS, STALL_LIMIT, TTL, WRITERS};
+use super::fleet::{Language, Role};
+use super::{STALL_LIMIT, TTL, WRITERS};
 use crate::error::{Error, Result};
 
 /// All that the workers told, and what follows from it.
@@ -26,6 +26,7 @@ pub(crate) struct Report {
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) role: Role,
+    pub(crate) language: Language,
     pub(crate) turns: u64,
     pub(crate) state: State,
     /// Its turns after it came back from a pause.
@@ -42,14 +43,19 @@ pub(crate) enum State {
     Resumed,
 }
 
-impl Default for Report {
-    fn default() -> Self {
-        let seen = |role| Seen { role, turns: 0, state: State::Starting, turns_since_resumed: None };
-        let mut workers = vec![seen(Role::Writer); WRITERS];
-        workers.extend(vec![seen(Role::Reader); READERS]);
+impl Report {
+    /// About these workers: first the writers, then the readers.
+    pub(crate) fn new(languages: impl Iterator<Item = Language>) -> Self {
+        let workers = languages.enumerate().map(|(number, language)| Seen {
+            role: if number < WRITERS { Role::Writer } else { Role::Reader },
+            language,
+            turns: 0,
+            state: State::Starting,
+            turns_since_resumed: None,
+        });
         Self {
             server: String::new(),
-            workers,
+            workers: workers.collect(),
             turns: Vec::new(),
             killed_at: 0,
             paused_at: 0,
@@ -61,9 +67,7 @@ impl Default for Report {
             mirror: 0,
         }
     }
-}
 
-impl Report {
     /// Takes note of what a worker told; an error if it ended and should not have.
     pub(crate) fn add(&mut self, number: usize, event: &Event) -> Result {
         let Some(worker) = self.workers.get_mut(number) else { return self.add_judge(event) };
@@ -209,14 +213,14 @@ impl Report {
 
     /// The table at the end.
     pub(crate) fn print(&self) {
-        println!("\n  worker      grants");
+        println!("\n  worker            grants");
         for (number, worker) in self.workers.iter().enumerate() {
             let fate = match worker.state {
                 State::Killed => "killed by SIGKILL while it held the lock",
                 State::Resumed => "paused by SIGSTOP past its TTL, and back again",
                 _ => "",
             };
-            println!("  {:<10}  {:>6}  {fate}", name(number), worker.turns);
+            println!("  {:<9} {:<4}  {:>8}  {fate}", name(number), worker.language.name(), worker.turns);
         }
         let handovers = self.handovers();
         let rising = if self.fences_rise() { "yes" } else { "NO" };
@@ -248,7 +252,7 @@ impl Report {
             .iter()
             .enumerate()
             .map(|(number, worker)| {
-                json!({ "name": name(number), "grants": worker.turns, "killed": worker.state == State::Killed,
+                json!({ "name": name(number), "language": worker.language.name(), "grants": worker.turns, "killed": worker.state == State::Killed,
                     "paused": worker.state == State::Resumed })
             })
             .collect();

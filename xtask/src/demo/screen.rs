@@ -106,7 +106,13 @@ impl Screen {
             };
             let filled = usize::try_from(worker.turns * BAR as u64 / most).unwrap_or(BAR);
             let bar = "█".repeat(filled) + &"·".repeat(BAR - filled);
-            let _ = writeln!(frame, "  {}  \x1b[{colour}m{bar}\x1b[0m {:>6}  {state}", name(number), worker.turns);
+            let _ = writeln!(
+                frame,
+                "  {} {:<4}  \x1b[{colour}m{bar}\x1b[0m {:>6}  {state}",
+                name(number),
+                worker.language.name(),
+                worker.turns
+            );
         }
         let _ = writeln!(frame, "\n  grants    {}", pulse(&self.pulse));
         let _ = writeln!(

@@ -29,8 +29,8 @@ impl Stage {
     pub(crate) fn open(place: &Place) -> Result<Self> {
         let (outbox, inbox): (Sender<_>, _) = channel();
         let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
-        let mut stage =
-            Self { judge, workers: Vec::new(), inbox, report: Report::default(), screen: Screen::default() };
+        let report = Report::new((0..JUDGE).map(|number| place.language(number)));
+        let mut stage = Self { judge, workers: Vec::new(), inbox, report, screen: Screen::default() };
         stage.play_until("the server to answer", |number, event| {
             number == JUDGE && matches!(event, Event::Ready { .. })
         })?;

@@ -1,0 +1,43 @@
+// ts/ and generated/ -> dist/, which is what users get.
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { build } from 'esbuild';
+import { rollup } from 'rollup';
+import { dts } from 'rollup-plugin-dts';
+
+process.chdir(dirname(import.meta.dirname));
+rmSync('dist', { recursive: true, force: true });
+mkdirSync('dist');
+copyFileSync('generated/core.wasm', 'dist/core.wasm');
+
+const common = {
+  entryPoints: ['ts/index.ts'],
+  bundle: true,
+  platform: 'neutral',
+  target: 'es2022',
+  charset: 'utf8',
+  legalComments: 'none',
+  // `sideEffects` in package.json speaks of what is published; among the sources the wasm's start is one.
+  ignoreAnnotations: true,
+  logLevel: 'warning',
+};
+
+// For this platform esbuild adds the hint by which Node finds the names in a CommonJS file.
+await build({ ...common, format: 'cjs', outfile: 'dist/index.cjs', platform: 'node' });
+const { metafile } = await build({
+  ...common, format: 'esm', outfile: 'dist/workerd.mjs', metafile: true, plugins: [{ name: 'workerd', setup: forWorkerd }],
+});
+
+// One copy of the code for both kinds of importers: two would be two engines, and errors of two classes.
+const { exports } = metafile.outputs['dist/workerd.mjs'];
+writeFileSync('dist/index.mjs', `export {\n${exports.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
+
+const types = await rollup({ input: 'ts/index.ts', plugins: [dts()] });
+for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) await types.write({ file, format: 'es' });
+await types.close();
+
+/** workerd makes no code from bytes: it gets the module as a file of its own. */
+function forWorkerd(build) {
+  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/wasm/workerd.ts` }));
+  build.onResolve({ filter: /\/core\.wasm$/ }, () => ({ path: './core.wasm', external: true }));
+}

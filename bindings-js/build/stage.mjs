@@ -1,0 +1,15 @@
+// `stage.mjs <directory>`: puts everything that is published there, as it is to be published.
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+
+const target = resolve(process.argv[2]);
+process.chdir(dirname(import.meta.dirname));
+rmSync(target, { recursive: true, force: true });
+mkdirSync(target, { recursive: true });
+
+// Users need neither our tools nor our scripts.
+const { devDependencies, scripts, ...manifest } = JSON.parse(readFileSync('package.json', 'utf8'));
+writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+cpSync('dist', join(target, 'dist'), { recursive: true });
+cpSync('README.md', join(target, 'README.md'));
+for (const licence of ['LICENSE-MIT', 'LICENSE-APACHE']) cpSync(join('..', licence), join(target, licence));

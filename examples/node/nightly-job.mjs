@@ -1,0 +1,50 @@
+// A job that every instance starts at night and only one runs.
+//
+// The lock alone does not do: an instance whose clock is late finds the lock free, and would run the job again. So there is
+// a mark, and the mark checks the fencing token: who lost the lease in the middle can't say "done" for somebody else.
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+
+const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
+const locks = new LockManager(redis);
+
+/** Runs `work` once in the whole fleet for this id. Tells what became of it: `ran`, or `done before`. */
+export async function once(id, work) {
+  return locks.mutex(`job:${id}`).run(async (lease) => {
+    if (await mark(id, lease.fence, 'begun') === 'done') return 'done before';
+    await work(lease.signal);
+    if (await mark(id, lease.fence, 'done') !== 'marked') throw new Error(`job ${id}: another instance has taken over`);
+    return 'ran';
+  }, { wait: '1h' });
+}
+
+// In one step: nothing after "done", and nothing from a smaller fence than was seen.
+const MARK = `
+  local done, fence = unpack(redis.call('HMGET', KEYS[1], 'done', 'fence'))
+  if done then return 'done' end
+  if tonumber(ARGV[1]) < tonumber(fence or 0) then return 'late' end
+  redis.call('HSET', KEYS[1], 'fence', ARGV[1])
+  if ARGV[2] == 'done' then redis.call('HSET', KEYS[1], 'done', '1') end
+  redis.call('EXPIRE', KEYS[1], 172800)
+  return 'marked'`;
+
+function mark(id, fence, state) {
+  return redis.eval(MARK, 1, `job:${id}:mark`, fence, state);
+}
+
+// What the scheduler of each instance calls.
+const night = process.argv[2] ?? new Date().toISOString().slice(0, 10);
+const outcome = await once(`invoices:${night}`, async (signal) => {
+  for (let page = 1; page <= 3; page++) {
+    signal.throwIfAborted(); // the lease is lost: somebody else is at it
+    await sendInvoices(page);
+  }
+});
+console.log(`the invoices of ${night}: ${outcome}`);
+await locks.close();
+redis.disconnect();
+
+async function sendInvoices(page) {
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  console.log(`sent page ${page}`);
+}

@@ -1,0 +1,56 @@
+// An HTTP handler that answers in time, whether it gets the lock or not, and stops waiting when the client has gone.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { Redis } from 'ioredis';
+import { LockManager, isLeaseholdError } from 'leasehold';
+
+const DEADLINE = 500;
+
+const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
+const locks = new LockManager(redis);
+
+const server = createServer(async (request, response) => {
+  const order = new URL(request.url, 'http://localhost').pathname.slice(1);
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  try {
+    // The wait ends with whatever comes first: the lock, the deadline, or the client's patience.
+    const result = await locks.mutex(`order:${order}`).run((lease) => ship(order, lease), { wait: DEADLINE, signal: gone.signal });
+    response.end(`${result}\n`);
+  } catch (error) {
+    if (gone.signal.aborted) return;
+    if (isLeaseholdError(error) && error.retryable) {
+      response.writeHead(503, { 'Retry-After': '1' }).end(`${error.code}: try again\n`);
+      return;
+    }
+    console.error(error);
+    response.writeHead(500).end('failed\n');
+  }
+});
+
+async function ship(order, lease) {
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  return `shipped ${order} with fence ${lease.fence}`;
+}
+
+// Three requests: one gets the lock, one finds it held by a colleague for too long, one gives up before.
+server.listen(Number(process.argv[2] ?? 0), '127.0.0.1');
+await once(server, 'listening');
+const url = `http://127.0.0.1:${server.address().port}`;
+
+const free = await fetch(`${url}/order-1`);
+console.log(free.status, (await free.text()).trim().replace(/\d{16}/, '...'));
+
+const colleague = await locks.mutex('order:order-2').acquire();
+const began = performance.now();
+const busy = await fetch(`${url}/order-2`);
+console.log(busy.status, (await busy.text()).trim(), performance.now() - began < DEADLINE + 500 ? 'in time' : 'too late');
+
+const impatient = await fetch(`${url}/order-2`, { signal: AbortSignal.timeout(50) }).catch((error) => error.name);
+console.log('the client left:', impatient);
+await colleague.release();
+
+server.close();
+server.closeAllConnections();
+await locks.close();
+redis.disconnect();

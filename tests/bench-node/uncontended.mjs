@@ -1,0 +1,39 @@
+import { LEASEHOLD, PEERS, RAW, connect, disconnect } from './contenders.mjs';
+import { Spread } from './report.mjs';
+import { work } from './work.mjs';
+
+const ROUNDS = 5;
+const TIMES = { warmUp: 200, duration: 700 };
+const CONTENDERS = [LEASEHOLD, RAW, ...PEERS];
+
+/** Take a lock that nobody else wants and give it back: cycles a second. */
+export async function measureUncontended(report) {
+  report.title('Uncontended: every task acquires and releases a lock of its own, on one connection');
+  report.line(['tasks', 5], ['', -18], ['cycles/s', 28], ['x raw', 20]);
+  for (const tasks of [1, 64]) {
+    const rates = new Map(CONTENDERS.map((contender) => [contender, []]));
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const contender of CONTENDERS) rates.get(contender).push(await sample(contender, tasks));
+    }
+    const rows = CONTENDERS.map((contender) => {
+      const rate = new Spread(rates.get(contender));
+      const ratio = new Spread(rates.get(contender).map((its, round) => its / rates.get(RAW)[round]));
+      report.line([tasks, 5], [contender.name, -18], [rate.shown(), 28], [ratio.shown(2), 20]);
+      report.add('uncontended', { tasks, contender: contender.name, cycles_per_s: rate, to_raw: ratio });
+      return { contender, ratio, rate };
+    });
+    const ours = rows[0];
+    if (tasks === 64) report.aim('uncontended at 64 tasks >= 0.9 of raw', ours.ratio.median >= 0.9, ours.ratio.shown(2));
+    const best = rows.filter(({ contender }) => PEERS.includes(contender)).sort((a, b) => b.rate.median - a.rate.median)[0];
+    report.aim(`uncontended at ${tasks} ahead of every peer`, ours.rate.median > best.rate.median,
+      `${(ours.rate.median / best.rate.median).toFixed(2)} of ${best.contender.name}`);
+  }
+}
+
+async function sample(contender, tasks) {
+  const redis = await connect();
+  const locks = Array.from({ length: tasks }, (_, task) => contender.lock(redis, `${contender.name}-${task}`));
+  const turns = (await work(locks, TIMES)).flat().length;
+  await disconnect(redis);
+  return turns / TIMES.duration * 1000;
+}

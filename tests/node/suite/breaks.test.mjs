@@ -1,0 +1,112 @@
+// Connections are cut, the server stands still, forgets its scripts, loses its data or is away.
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+import { startServer } from '../support/server.mjs';
+import { soon, until } from '../support/wait.mjs';
+
+let server, ends;
+const waiters = (name) => server.cli('ZCARD', `leasehold:{${name}}:queue`);
+
+beforeEach(async () => {
+  ends = [];
+  server = await startServer();
+});
+afterEach(async () => {
+  for (const end of ends) await end();
+  await server.stop();
+});
+
+/** A manager with a connection of its own. */
+function manager(options = {}) {
+  const redis = new Redis(server.port, { retryStrategy: () => 20 });
+  redis.on('error', () => {});
+  const locks = new LockManager(redis, { claimWindow: 600, ...options });
+  ends.push(async () => {
+    await locks.close();
+    redis.disconnect();
+  });
+  return locks;
+}
+
+const cut = (kind) => server.cli('CLIENT', 'KILL', 'TYPE', kind, 'SKIPME', 'yes');
+
+test('holders survive the cutting of their command connection', async () => {
+  const locks = manager();
+  const held = await locks.mutex('held').acquire({ ttl: 900 });
+  // Two TTLs long, so that renewals had to pass.
+  for (const start = performance.now(); performance.now() - start < 1800;) {
+    await cut('normal');
+    const lease = await soon('the lock', locks.mutex('door').acquire());
+    await cut('normal');
+    assert.equal(await soon('an answer', lease.verify()), true);
+    await cut('normal');
+    assert.equal(await soon('the release', lease.release()), 'released');
+  }
+  assert.ok(held.isHeld && await held.verify());
+});
+
+test('a waiter survives the cutting of its command connection and of its subscription', async () => {
+  // A claim window this long lets only a message or a new subscription bring the lock soon.
+  const [holder, waiter] = [manager(), manager({ claimWindow: 30_000 })];
+  const lease = await holder.mutex('door').acquire();
+  const waiting = waiter.mutex('door').acquire();
+  await until('it waits', async () => await waiters('door') === 1);
+  await cut('normal');
+  await cut('pubsub');
+  await lease.release();
+  await (await soon('the lock', waiting)).release();
+});
+
+test('forgotten scripts are sent again', async () => {
+  const locks = manager();
+  await (await locks.mutex('door').acquire()).release();
+  await server.cli('SCRIPT', 'FLUSH');
+  const lease = await soon('the lock', locks.mutex('door').acquire());
+  await server.cli('SCRIPT', 'FLUSH');
+  assert.equal(await soon('the release', lease.release()), 'released');
+});
+
+test('a holder is told after FLUSHALL, and fences still rise', async () => {
+  const locks = manager();
+  const lease = await locks.mutex('door').acquire({ ttl: 900 });
+  await server.cli('FLUSHALL');
+  assert.equal(await soon('the loss', lease.lost), 'gone');
+  assert.ok(lease.signal.aborted && !lease.isHeld);
+  const next = await locks.mutex('door').acquire();
+  assert.ok(next.fence > lease.fence);
+  assert.equal(await lease.release(), 'already-expired');
+  assert.equal(await next.verify(), true);
+});
+
+test('a lease that somebody else has taken is lost, and its release takes nothing back', async () => {
+  const locks = manager();
+  const lease = await locks.mutex('door').acquire({ ttl: 900 });
+  await server.cli('SET', 'door', 'somebody', 'PX', '60000');
+  assert.equal(await soon('the loss', lease.lost), 'taken');
+  await lease.release();
+  assert.equal(await server.cli('GET', 'door'), 'somebody');
+});
+
+test('a pause of the server past the TTL is told as a loss while it lasts', async () => {
+  const locks = manager({ responseTimeout: 300 });
+  const lease = await locks.mutex('door').acquire({ ttl: 400 });
+  await server.cli('CLIENT', 'PAUSE', '1500');
+  const paused = performance.now();
+  assert.equal(await soon('the loss', lease.lost), 'expired');
+  assert.ok(performance.now() - paused < 1000);
+  await assert.rejects(locks.mutex('door').acquire({ wait: 300 }), { code: 'unreachable' });
+  // Renewals that the server has kept back bring nothing to life.
+  const next = await soon('the lock after the pause', locks.mutex('door').acquire());
+  assert.ok(next.fence > lease.fence && await next.verify());
+});
+
+test('a server that comes back empty is used again', async () => {
+  const locks = manager();
+  const lease = await locks.mutex('door').acquire({ ttl: 900 });
+  await server.restart();
+  assert.match(await soon('the loss', lease.lost), /^(gone|expired)$/);
+  const next = await soon('the lock', locks.mutex('door').acquire());
+  assert.ok(next.fence > lease.fence);
+});

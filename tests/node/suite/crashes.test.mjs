@@ -1,0 +1,97 @@
+// Other processes die or stand still, whatever language they are written in.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+import { writeGuarded } from '../support/guarded.mjs';
+import { startServer } from '../support/server.mjs';
+import { soon, until } from '../support/wait.mjs';
+import { LANGUAGES, startWorker } from '../support/worker.mjs';
+
+const TTL = 500;
+const CLAIM_WINDOW = 600;
+
+for (const [language, program] of Object.entries(LANGUAGES)) {
+  describe(`a process in ${language}`, () => {
+    let server, redis, locks;
+    const waiters = (name) => server.cli('ZCARD', `leasehold:{${name}}:queue`);
+    const start = (name, ttl = TTL) => startWorker(program, server, name, { ttl, claimWindow: CLAIM_WINDOW });
+
+    before(async () => {
+      server = await startServer();
+      redis = new Redis(server.port);
+      locks = new LockManager(redis, { claimWindow: CLAIM_WINDOW });
+    });
+    after(async () => {
+      await locks.close();
+      redis.disconnect();
+      await server.stop();
+    });
+
+    test('a killed holder frees the lock after its TTL', async () => {
+      const holder = start('killed');
+      const fence = Number((await holder.report()).replace('held ', ''));
+      const waiting = locks.mutex('killed').acquire();
+      await until('it waits', async () => await waiters('killed') === 1);
+      const killed = performance.now();
+      await holder.process.kill();
+      const lease = await soon('the lock of the dead', waiting);
+      const took = performance.now() - killed;
+      assert.ok(took < TTL * 3, `${took} ms`);
+      assert.ok(lease.fence > fence);
+      await lease.release();
+    });
+
+    test('a killed waiter delays the next by its claim window at most', async () => {
+      const lease = await locks.mutex('waiter').acquire();
+      const dead = start('waiter', 60_000);
+      await until('it waits', async () => await waiters('waiter') === 1);
+      const later = new LockManager(redis, { claimWindow: CLAIM_WINDOW });
+      const waiting = later.mutex('waiter').acquire();
+      await until('both wait', async () => await waiters('waiter') === 2);
+      await dead.process.kill();
+      const released = performance.now();
+      await lease.release();
+      await (await soon('the lock that the dead did not claim', waiting)).release();
+      const took = performance.now() - released;
+      assert.ok(took < CLAIM_WINDOW * 2, `${took} ms`);
+      await later.close();
+    });
+
+    test('a holder paused past its TTL is told of the loss, and its stale write is refused', async () => {
+      const paused = start('paused');
+      assert.match(await paused.report(), /^held /);
+      paused.order('write account early');
+      assert.equal(await paused.report(), 'written');
+
+      paused.process.pause();
+      const lease = await soon('the lock of the paused', locks.mutex('paused').acquire());
+      assert.ok(await writeGuarded(redis, 'account', lease.fence, 'fresh'));
+      // It finds the order when it goes on, and obeys without a look at its lease.
+      paused.order('write account stale');
+      paused.process.resume();
+      assert.deepEqual([await paused.report(), await paused.report()].sort(), ['lost expired', 'refused']);
+      assert.equal(await redis.hget('account', 'value'), 'fresh');
+
+      paused.order('release');
+      assert.equal(await paused.report(), 'AlreadyExpired');
+      assert.equal(await lease.verify(), true);
+      await lease.release();
+    });
+
+    test('a waiter that was paused for long still gets the lock', async () => {
+      const lease = await locks.mutex('slow').acquire();
+      const paused = start('slow', 60_000);
+      await until('it waits', async () => await waiters('slow') === 1);
+      paused.process.pause();
+      // It is dropped from the queue, and others come and go.
+      await lease.release();
+      await (await soon('the lock', locks.mutex('slow').acquire())).release();
+      await until('its claim is over', async () => await server.cli('EXISTS', 'slow') === 0);
+      paused.process.resume();
+      assert.match(await paused.report(), /^held /);
+      paused.order('release');
+      assert.equal(await paused.report(), 'Released');
+    });
+  });
+}

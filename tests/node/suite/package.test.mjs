@@ -1,0 +1,71 @@
+// What is installed is what was promised: its parts, its size in time, and that it lets a process end.
+import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import * as leasehold from 'leasehold';
+import { startServer } from '../support/server.mjs';
+
+const project = join(import.meta.dirname, '..');
+const require = createRequire(import.meta.url);
+const execute = promisify(execFile);
+let server;
+
+before(async () => {
+  server = await startServer();
+});
+after(() => server.stop());
+
+/** Runs a program in this project, and gives what it printed. */
+async function run(...words) {
+  const { stdout } = await execute(process.execPath, words, {
+    cwd: project, timeout: 20_000, env: { ...process.env, REDIS_URL: server.url },
+  });
+  return stdout;
+}
+
+test('modules and require get one and the same package', () => {
+  const required = require('leasehold');
+  assert.ok(Object.keys(leasehold).includes('LockManager'));
+  for (const [name, value] of Object.entries(leasehold)) {
+    if (name !== 'default' && name !== 'module.exports') assert.equal(required[name], value, name);
+  }
+});
+
+test('it has no dependency, and the WebAssembly is there as a file', () => {
+  const { dependencies, scripts } = require('leasehold/package.json');
+  assert.equal(dependencies, undefined);
+  assert.equal(scripts, undefined);
+  assert.ok(WebAssembly.validate(readFileSync(require.resolve('leasehold/core.wasm'))));
+});
+
+for (const kind of ['mjs', 'cjs']) {
+  test(`a lock waits, passes on, is lost and released from a .${kind} file`, async () => {
+    assert.match(await run(`programs/tour.${kind}`), /^toured$/m);
+  });
+}
+
+test('the first lock of the README runs as printed', async () => {
+  const readme = readFileSync(join(project, 'README.md'), 'utf8');
+  const program = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme)[1];
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
+    cwd: project, encoding: 'utf8', timeout: 20_000, env: { ...process.env, REDIS_URL: server.url },
+  });
+  assert.equal(status, 0, stderr);
+  assert.match(stdout, /fence \d{16}/);
+});
+
+test('from the import to the first lock it takes less than 10 ms', async () => {
+  const times = [];
+  for (let i = 0; i < 7; i++) times.push(Number(await run('programs/first-lock.mjs')));
+  times.sort((a, b) => a - b);
+  console.log(`import to first lock: ${times[3].toFixed(1)} ms (${times[0].toFixed(1)} to ${times[6].toFixed(1)})`);
+  assert.ok(times[3] < 10, `${times[3]} ms`);
+});
+
+test('a process that holds a lease and has nothing else to do ends', async () => {
+  assert.match(await run('programs/idle.mjs'), /^held\n$/);
+});

@@ -1,0 +1,43 @@
+// The types are right for whoever imports them, and code that is written with them runs on Node 20.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { startServer } from '../support/server.mjs';
+
+const project = join(import.meta.dirname, '..');
+const execute = promisify(execFile);
+let server;
+
+before(async () => {
+  server = await startServer();
+});
+after(() => server.stop());
+
+for (const moduleResolution of ['nodenext', 'bundler']) {
+  test(`strict TypeScript compiles under ${moduleResolution}, and runs`, async () => {
+    const directory = join(project, `typed-${moduleResolution}`);
+    mkdirSync(directory);
+    // Under `nodenext` each is a module of its kind, and sees the types for that kind.
+    const files = moduleResolution === 'nodenext' ? ['consumer.mts', 'consumer.cts'] : ['consumer.mts'];
+    for (const file of files) copyFileSync(join(project, 'types/consumer.ts'), join(directory, file));
+    writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({
+      compilerOptions: {
+        moduleResolution, module: moduleResolution === 'nodenext' ? 'nodenext' : 'esnext', target: 'es2022',
+        lib: ['es2022', 'esnext.disposable'], types: ['node'],
+        strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: true,
+      },
+      files,
+    }));
+    const compiler = join(project, 'node_modules/typescript/bin/tsc');
+    await execute(process.execPath, [compiler, '--project', directory]).catch((error) => assert.fail(error.stdout));
+    for (const file of files) {
+      const { stdout } = await execute(process.execPath, [join(directory, file.replace('ts', 'js'))], {
+        env: { ...process.env, REDIS_URL: server.url }, timeout: 20_000,
+      });
+      assert.equal(stdout, 'typed released true\n');
+    }
+  });
+}

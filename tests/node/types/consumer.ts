@@ -1,0 +1,27 @@
+// What a user writes, compiled under every module resolution and run by Node 20, which does not parse `await using` itself.
+import { Redis } from 'ioredis';
+import { LockManager, type Lease } from 'leasehold';
+
+const redis = new Redis(process.env['REDIS_URL']!);
+
+async function count(locks: LockManager): Promise<number> {
+  await using lease: Lease = await locks.mutex('counter').acquire({ ttl: '10s', wait: 5_000 });
+  const fence: number = lease.fence;
+  const signal: AbortSignal = lease.signal;
+  void signal;
+  return fence;
+}
+
+async function main(): Promise<void> {
+  await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
+  const first = await count(locks);
+  const second = await count(locks);
+  if (!(second > first)) throw new Error('the fences do not rise');
+
+  const busy: Lease | null = await locks.mutex('counter').tryAcquire();
+  const outcome: 'released' | 'still-held' | 'already-expired' | 'not-owner' | undefined = await busy?.release();
+  const value: string = await locks.readWrite('page').read().run(async (lease) => `read with ${lease.remaining} ms left`);
+  console.log(`typed ${outcome} ${value.length > 0}`);
+}
+
+void main().finally(() => redis.disconnect());
