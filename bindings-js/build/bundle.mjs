@@ -22,15 +22,19 @@ const common = {
   logLevel: 'warning',
 };
 
-// For this platform esbuild adds the hint by which Node finds the names in a CommonJS file.
-await build({ ...common, format: 'cjs', outfile: 'dist/index.cjs', platform: 'node' });
+// Node searches a CommonJS file for its names, character by character, when a module imports it. So the big ones stand
+// behind a small one that lists them.
+await build({ ...common, format: 'cjs', outfile: 'dist/leasehold.cjs', plugins: [{ name: 'node', setup: withTextApart }] });
+await build({ entryPoints: ['generated/base64.js'], format: 'cjs', outfile: 'dist/base64.cjs' });
+
 const { metafile } = await build({
   ...common, format: 'esm', outfile: 'dist/workerd.mjs', metafile: true, plugins: [{ name: 'workerd', setup: forWorkerd }],
 });
-
+const names = metafile.outputs['dist/workerd.mjs'].exports;
+const listed = names.map((name) => `exports.${name} = leasehold.${name};\n`).join('');
+writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./leasehold.cjs');\n${listed}`);
 // One copy of the code for both kinds of importers: two would be two engines, and errors of two classes.
-const { exports } = metafile.outputs['dist/workerd.mjs'];
-writeFileSync('dist/index.mjs', `export {\n${exports.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
+writeFileSync('dist/index.mjs', `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
 
 const types = await rollup({ input: 'ts/index.ts', plugins: [dts()] });
 for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) await types.write({ file, format: 'es' });
@@ -40,4 +44,8 @@ await types.close();
 function forWorkerd(build) {
   build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/wasm/workerd.ts` }));
   build.onResolve({ filter: /\/core\.wasm$/ }, () => ({ path: './core.wasm', external: true }));
+}
+
+function withTextApart(build) {
+  build.onResolve({ filter: /\/base64\.js$/ }, () => ({ path: './base64.cjs', external: true }));
 }
