@@ -1,0 +1,68 @@
+/** A lease as all handles to it see it, from its grant to its end. */
+
+import type { Grant, Mode } from './engine.js';
+import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from './errors.js';
+
+export class Held {
+  readonly id: number;
+  readonly name: string;
+  /** What the server keeps if nobody renews, in milliseconds. */
+  readonly ttl: number;
+  mode: Mode;
+  fence: number;
+  /** How many holds there are: each handle is one. */
+  holds = 1;
+  /** Why the lease ended before its holder gave it back. */
+  ended: AnyLeaseholdError | undefined;
+  // Made when somebody asks for them: most leases are neither watched nor lost.
+  #controller: AbortController | undefined;
+  #lost: Promise<LossReason> | undefined;
+  #tellLost: ((reason: LossReason) => void) | undefined;
+
+  constructor(grant: Grant, name: string, ttl: number) {
+    this.id = grant.lease;
+    this.name = name;
+    this.ttl = ttl;
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  get loss(): LossReason | undefined {
+    return this.ended?.code === 'lost' ? this.ended.reason : undefined;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.ended !== undefined) this.#controller.abort(this.ended);
+    }
+    return this.#controller.signal;
+  }
+
+  get lost(): Promise<LossReason> {
+    const { loss } = this;
+    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#tellLost = resolve));
+    return this.#lost;
+  }
+
+  convert(grant: Grant): void {
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  lose(reason: LossReason): void {
+    this.ended ??= new LostError(this.name, reason);
+  }
+
+  /** The manager gives the lease back, and not its holder. */
+  close(): void {
+    this.ended ??= new ClosedError({ lockName: this.name });
+  }
+
+  /** Tells whoever watches. It runs foreign code. */
+  tell(): void {
+    const { loss } = this;
+    if (loss !== undefined) this.#tellLost?.(loss);
+    this.#controller?.abort(this.ended);
+  }
+}

@@ -1,0 +1,126 @@
+/** The client: where every lock begins. */
+
+import type { CustomConnection } from './connections/custom.js';
+import { recognise } from './connections/recognise.js';
+import { asyncDispose } from './dispose.js';
+import { Driver } from './driver.js';
+import type { Inspection, Wish } from './engine.js';
+import type { Lease } from './lease.js';
+import { type Lock, lockOf, ReadWriteLock } from './lock.js';
+import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions, readName } from './options.js';
+import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
+
+/**
+ * One client of a server. A process needs one for each server.
+ *
+ * It works over the connection that you have: an ioredis, node-redis or GLIDE client, or anything that runs commands. That
+ * connection stays yours: it is never closed here, and it can be used for everything else at the same time. A second one, to
+ * be told when a lock is granted, is made when somebody first waits, and closed by {@link LockManager.close}.
+ *
+ * A call that waits keeps the process alive; a lease that is held, its renewal and an idle manager don't.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis';
+ * import { LockManager } from 'leasehold';
+ *
+ * const locks = new LockManager(new Redis());
+ * await using lease = await locks.mutex('invoice:42').acquire(); // waits up to 60 s, renews itself while held
+ * await db.save(invoice, { fence: lease.fence, signal: lease.signal });
+ * ```
+ */
+export class LockManager implements AsyncDisposable {
+  readonly #driver: Driver;
+  readonly #defaults: Wish;
+
+  /**
+   * Nothing is sent before the first lock.
+   *
+   * @throws `invalid-option` (a `TypeError`) for a connection that is closed, in subscriber mode or of an unknown kind, and
+   * for an option that can't be used; `error.field` names it.
+   */
+  constructor(connection: Connection, options?: LockManagerOptions) {
+    const { config, wish } = readManagerOptions(options);
+    this.#driver = new Driver(config, () => recognise(connection));
+    this.#defaults = wish;
+  }
+
+  /**
+   * An exclusive lock.
+   *
+   * @throws `invalid-option`.
+   */
+  mutex(name: string, options?: LockOptions): Lock {
+    return lockOf(this.#driver, name, 'exclusive', options, this.#defaults);
+  }
+
+  /**
+   * A lock with many readers or one writer, in one queue: neither starves the other.
+   *
+   * @throws `invalid-option`.
+   */
+  readWrite(name: string, options?: LockOptions): ReadWriteLock {
+    return new ReadWriteLock(this.#driver, readName(name), readLockOptions(options, this.#defaults));
+  }
+
+  /**
+   * Takes a lock, calls back, and releases it when the callback's promise settles, as `navigator.locks.request` does.
+   *
+   * It differs where a lock of a fleet has to: the callback gets a {@link Lease}, whose `name` and `mode` are those of
+   * the browser's `Lock`; a lease can be lost, which rejects the request with `lost` as a stolen lock would; there is
+   * no `steal`; names may begin with a hyphen; and requests of several processes stand in one queue, first come, first
+   * served but for a few hand-overs inside each process.
+   *
+   * @throws The callback's own error, and those of {@link Lock.run}; `unsupported` for `steal`, and for `signal` together
+   * with `ifAvailable` (all as rejections).
+   *
+   * @example
+   * ```ts
+   * await locks.request('page:7', { mode: 'shared' }, async (lock) => render());
+   * ```
+   */
+  request<T>(name: string, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable: true }, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable?: false | undefined }, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, ...rest: unknown[]): Promise<T> {
+    const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
+    return request(this.#driver, this.#defaults, name, options, callback) as Promise<T>;
+  }
+
+  /**
+   * What this manager holds and waits for, as `navigator.locks.query` does for an origin. Other clients are not seen: ask
+   * {@link LockManager.inspect} for the whole fleet.
+   */
+  async query(): Promise<LockManagerSnapshot> {
+    return this.#driver.query();
+  }
+
+  /**
+   * Asks the server who holds the lock `name` and who waits for it, in one round trip.
+   *
+   * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
+   */
+  async inspect(name: string): Promise<Inspection> {
+    return this.#driver.inspect(readName(name));
+  }
+
+  /**
+   * Ends the client: waits reject with `closed`, leases are released and their signals abort. The connection that you
+   * brought stays open.
+   *
+   * It ends when the server has confirmed the releases, and after twice the response timeout at the latest: leases that it
+   * could not be told of then end by their TTL. A second call ends with the first.
+   */
+  close(): Promise<void> {
+    return this.#driver.close();
+  }
+
+  /** Closes at the end of the block. */
+  [asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** Any client that is recognised, or a connection of your own. */
+export type Connection = object | CustomConnection;

@@ -1,0 +1,167 @@
+/** What a manager and a caller can choose, with the defaults, and the checks that untyped callers need. */
+
+import { type Duration, milliseconds } from './duration.js';
+import type { Config, Wish } from './engine.js';
+import { InvalidOptionError } from './errors.js';
+import { shown } from './shown.js';
+
+/** How a lock is taken. A lock's options stand above those of its manager, and those of a call above both. */
+export interface LockOptions {
+  /**
+   * What the server keeps if nobody renews, and so how long a crashed holder blocks the others: 10 ms to 24 h.
+   * Default `'30s'`.
+   */
+  readonly ttl?: Duration | undefined;
+  /** Whether the lease is renewed at a third of `ttl` while it is held; false makes a fixed lease. Default true. */
+  readonly renew?: boolean | undefined;
+  /** A renewed lease is lost after this, with the reason `max-hold`. At least 10 ms. Default none. */
+  readonly maxHold?: Duration | undefined;
+  /**
+   * How long to wait: 1 ms to 30 days, or `'forever'`. Default `'60s'`: longer than `ttl`, so that a crashed holder does
+   * not fail its successor.
+   */
+  readonly wait?: Duration | 'forever' | undefined;
+}
+
+/** The options of one acquire. */
+export interface AcquireOptions extends LockOptions {
+  /** Ends the wait: the acquire then rejects with `signal.reason`. It has no effect on a lease that was granted. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The options of a {@link LockManager}. One fleet should agree on all of its own; those of locks are defaults. */
+export interface LockManagerOptions extends LockOptions {
+  /** Put before every name. Default empty. */
+  readonly prefix?: string | undefined;
+  /** Hand-overs inside this process once another one waits (and for 1 s at most): 0 to 1023. Default 32. */
+  readonly localHandoffs?: number | undefined;
+  /** One command's answer; past it the command counts as "maybe applied": 10 ms to 60 s. Default `'2s'`. */
+  readonly responseTimeout?: Duration | undefined;
+  /**
+   * How long a grant is kept for a waiter, and so what a dead waiter can cost the others; heartbeats go at a third of it:
+   * 100 ms to 60 s. Default `'3s'`.
+   */
+  readonly claimWindow?: Duration | undefined;
+  /** Everybody polls, so that clients of other libraries compete on equal terms; slower. Default false. */
+  readonly mixedFleet?: boolean | undefined;
+  /** How long an unused name remembers its last fence: 1 min to 30 days. Default `'1h'`. */
+  readonly fenceRetention?: Duration | undefined;
+}
+
+const DEFAULTS = {
+  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000 } satisfies Wish,
+  config: {
+    prefix: '',
+    localHandoffs: 32,
+    claimWindow: 3_000,
+    responseTimeout: 2_000,
+    mixedFleet: false,
+    fenceRetention: 3_600_000,
+  } satisfies Config,
+};
+
+const LOCK = ['ttl', 'renew', 'maxHold', 'wait'] as const;
+const ACQUIRE = [...LOCK, 'signal'] as const;
+const MANAGER = [...LOCK, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+
+/** A manager's options, checked: what is the engine's, and the defaults of its locks. */
+export function readManagerOptions(options: unknown): { config: Config; wish: Wish } {
+  const given = read(options, MANAGER);
+  const { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
+  const config = {
+    prefix: given.prefix === undefined ? prefix : text('prefix', given.prefix),
+    localHandoffs: given.localHandoffs === undefined ? localHandoffs : count('localHandoffs', given.localHandoffs),
+    claimWindow: given.claimWindow === undefined ? claimWindow : milliseconds('claimWindow', given.claimWindow),
+    responseTimeout:
+      given.responseTimeout === undefined ? responseTimeout : milliseconds('responseTimeout', given.responseTimeout),
+    mixedFleet: given.mixedFleet === undefined ? mixedFleet : flag('mixedFleet', given.mixedFleet),
+    fenceRetention:
+      given.fenceRetention === undefined ? fenceRetention : milliseconds('fenceRetention', given.fenceRetention),
+  };
+  return { config, wish: wishOf(given, DEFAULTS.wish) };
+}
+
+/** A lock's options over its manager's. */
+export function readLockOptions(options: unknown, defaults: Wish): Wish {
+  return options === undefined ? defaults : wishOf(read(options, LOCK), defaults);
+}
+
+/** One acquire's options over its lock's. */
+export function readAcquireOptions(options: unknown, defaults: Wish): { wish: Wish; signal: AbortSignal | undefined } {
+  if (options === undefined) return { wish: defaults, signal: undefined };
+  const given = read(options, ACQUIRE);
+  return { wish: wishOf(given, defaults), signal: readSignal(given.signal) };
+}
+
+/** The fields of an options object, whatever an untyped caller gave. A field that is not known is a typing error. */
+export function read<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
+  if (options === undefined) return {};
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new InvalidOptionError('options', `is ${shown(options)}: give an object, or nothing`);
+  }
+  for (const field of guarded('options', () => Object.keys(options))) {
+    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is no option here: there are ${fields.join(', ')}`);
+  }
+  const given: { [field in Field]?: unknown } = {};
+  for (const field of fields) given[field] = guarded(field, () => (options as Record<string, unknown>)[field]);
+  return given;
+}
+
+/** A signal, if there is one. */
+export function readSignal(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  const is = guarded('signal', () => {
+    const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Record<string, unknown>;
+    return typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function';
+  });
+  if (!is) throw new InvalidOptionError('signal', `is ${shown(signal)}: give an AbortSignal, e.g. controller.signal`);
+  return signal as AbortSignal;
+}
+
+/** A lock's name, as far as it can be judged without the prefix. */
+export function readName(name: unknown): string {
+  const given = text('name', name);
+  // Two such names would be one on the wire.
+  if (/\p{Surrogate}/u.test(given)) throw new InvalidOptionError('name', 'has half of a surrogate pair: it is no Unicode text');
+  return given;
+}
+
+function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: Wish): Wish {
+  return {
+    ttl: given.ttl === undefined ? defaults.ttl : milliseconds('ttl', given.ttl),
+    renew: given.renew === undefined ? defaults.renew : flag('renew', given.renew),
+    maxHold: given.maxHold === undefined ? defaults.maxHold : milliseconds('maxHold', given.maxHold),
+    wait: given.wait === undefined ? defaults.wait : waiting(given.wait),
+  };
+}
+
+function waiting(value: unknown): number {
+  if (value === 'forever') return Infinity;
+  const wait = milliseconds('wait', value);
+  if (wait > 0) return wait;
+  throw new InvalidOptionError('wait', "is 0: give at least 1 ms, or 'forever', or call tryAcquire() instead");
+}
+
+function text(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${shown(value)}: give a string`);
+  return value;
+}
+
+function flag(field: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${shown(value)}: give true or false`);
+  return value;
+}
+
+function count(field: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new InvalidOptionError(field, `is ${shown(value)}: give a whole number`);
+}
+
+/** Reads what may be a getter or a proxy that throws. */
+function guarded<T>(field: string, get: () => T): T {
+  try {
+    return get();
+  } catch (cause) {
+    throw new InvalidOptionError(field, 'can not be read', { cause });
+  }
+}

@@ -1,0 +1,75 @@
+/** From the engine's errors to those that users catch. */
+
+import type { Failure } from './connections/link.js';
+import type { EngineError } from './engine.js';
+import {
+  AuthError, BusyError, CancelledError, ClosedError, ConflictError, InvalidOptionError, type LeaseholdError, LostError,
+  type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, WrongKindError,
+} from './errors.js';
+
+/** What a library said last when a command failed: the engine keeps its words only. */
+export interface LastFailure {
+  readonly text: string | undefined;
+  readonly cause: unknown;
+}
+
+/** The engine's error about the lock `lockName`, or about none. */
+export function errorOf(error: EngineError, lockName: string | undefined, last: LastFailure | undefined): LeaseholdError | InvalidOptionError {
+  const { code, about, text, waited, holderRemaining } = error;
+  const details = { lockName, waited, holderRemaining, cause: causeOf(error, last) };
+  switch (code) {
+    case 'invalid-option':
+      return new InvalidOptionError(camelCase(about), text);
+    case 'not-held':
+      return new NotHeldError(lockName ?? '');
+    case 'conflict':
+      return new ConflictError(lockName ?? '', text);
+    case 'unsupported':
+      return new UnsupportedError(text, details);
+    case 'closed':
+      return new ClosedError({ lockName });
+    case 'busy':
+      return new BusyError(details);
+    case 'cancelled':
+      return new CancelledError(lockName);
+    case 'lost':
+      return new LostError(lockName, about as LossReason);
+    case 'unreachable':
+      return new UnreachableError(error.cause === undefined ? undefined : described(error.cause), details);
+    case 'auth':
+      return new AuthError(text, details);
+    case 'server':
+      return new ServerError(text, details);
+    case 'wrong-kind':
+      return new WrongKindError(text, details);
+    default:
+      return new ProtocolError(text, details);
+  }
+}
+
+/** An option as it is written here; the engine writes `max_hold`. */
+export function camelCase(field: string): string {
+  return field.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** The library's own error where it is the one that the engine speaks of. */
+function causeOf({ cause, text }: EngineError, last: LastFailure | undefined): unknown {
+  const words = cause !== undefined && 'text' in cause ? cause.text : text;
+  if (last !== undefined && last.text === words) return last.cause;
+  return cause === undefined ? undefined : new Error(described(cause));
+}
+
+function described(failure: Failure): string {
+  switch (failure.kind) {
+    case 'refused':
+      return `refused by the server: ${failure.text}`;
+    case 'unavailable':
+      return `not available: ${failure.text}`;
+    case 'interrupted':
+      return `the connection broke: ${failure.text}`;
+    case 'unsupported':
+      return `not supported: ${failure.text}`;
+    case 'timed-out':
+      return 'no answer in time';
+  }
+}
