@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// `wait` is 0 for not at all and infinite for ever.
+    /// `wait` is infinite for ever, and absent for not at all.
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire(
         &mut self,
@@ -66,7 +66,7 @@ impl Engine {
         ttl: f64,
         renew: bool,
         max_hold: Option<f64>,
-        wait: f64,
+        wait: Option<f64>,
     ) -> Address {
         let (Some(op), Some(ttl), Some(wait)) = (op_of(op), duration(ttl), wait_of(wait)) else { return REFUSED };
         let max_hold = match max_hold.map(duration) {
@@ -191,12 +191,10 @@ fn mode_of(shared: bool) -> Mode {
     if shared { Mode::Shared } else { Mode::Exclusive }
 }
 
-fn wait_of(wait: f64) -> Option<Wait> {
-    if wait == f64::INFINITY {
-        return Some(Wait::Forever);
+fn wait_of(wait: Option<f64>) -> Option<Wait> {
+    match wait {
+        None => Some(Wait::No),
+        Some(f64::INFINITY) => Some(Wait::Forever),
+        Some(wait) => duration(wait).map(Wait::For),
     }
-    if wait == 0.0 {
-        return Some(Wait::No);
-    }
-    duration(wait).map(Wait::For)
 }

@@ -81,7 +81,7 @@ export type Outcome =
 export interface Outputs {
   send(call: number, words: readonly string[]): void;
   subscribe(channel: string): void;
-  unsubscribe(): void;
+  unsubscribe(channel: string): void;
   completed(op: number, outcome: Outcome): void;
   lost(lease: number, reason: LossReason): void;
 }
@@ -96,12 +96,12 @@ export interface Config {
   readonly fenceRetention: number;
 }
 
-/** How a lock is wanted. Durations are milliseconds; `wait` is 0 for not at all, and infinite for ever. */
+/** How a lock is wanted. Durations are milliseconds; `wait` is infinite for ever, and undefined for not at all. */
 export interface Wish {
   readonly ttl: number;
   readonly renew: boolean;
   readonly maxHold: number | undefined;
-  readonly wait: number;
+  readonly wait: number | undefined;
 }
 
 /** One client's engine. Every input is taken in at `now`, in microseconds, and leads to `outputs` before it returns. */
@@ -254,8 +254,7 @@ class Row {
         return outputs.subscribe(this.#word());
       case 3:
         this.#next();
-        this.#word();
-        return outputs.unsubscribe();
+        return outputs.unsubscribe(this.#word());
       case 13:
         return outputs.lost(this.#next(), this.#word() as LossReason);
       default:

@@ -64,7 +64,7 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { wish, signal } = readAcquireOptions(options, this.#wish);
     try {
-      return new Lease(this.#driver, await this.#driver.acquire(this.name, this.mode, { ...wish, wait: 0 }, signal));
+      return new Lease(this.#driver, await this.#driver.acquire(this.name, this.mode, { ...wish, wait: undefined }, signal));
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;

@@ -1,0 +1,193 @@
+/** Replays the engine's transcripts in `tests/vectors`, whose README defines the format, through WebAssembly. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import type { Failure, Reply, Scalar } from './connections/link.js';
+import { type Config, Engine, type EngineError, type Grant, type Inspection, type Mode, type Outcome, type Outputs } from './engine.js';
+
+const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const files = readdirSync(new URL('../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
+
+for (const name of files) {
+  const file = JSON.parse(read(`tests/vectors/${name}`)) as File;
+  test(`${name}: ${file.about}`, () => replay(file));
+}
+
+test('there are vectors', () => assert.ok(files.length >= 70, `${files.length}`));
+
+interface File {
+  about: string;
+  client: string;
+  config?: Record<string, unknown>;
+  refused?: { code: string; field: string };
+  steps: { at: number; why?: string; input: Event; outputs: unknown; wake: number | null }[];
+}
+
+type Text = string | { hex: string };
+type FailureText = 'timed-out' | Record<string, string>;
+type Event = 'wake' | Record<string, Record<string, never>>;
+
+function replay(file: File): void {
+  const found: unknown[] = [];
+  let engine: Engine;
+  try {
+    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found));
+  } catch (refused) {
+    const [field] = String(refused).split('\n');
+    assert.deepEqual({ code: 'invalid-option', field }, file.refused);
+    return;
+  }
+  assert.equal(file.refused, undefined);
+  file.steps.forEach((step, index) => {
+    found.length = 0;
+    handle(engine, step.at, step.input);
+    const place = `step ${index + 1} at ${step.at} µs: ${step.why ?? JSON.stringify(step.input)}`;
+    assert.deepEqual(found, step.outputs, place);
+    assert.equal(engine.wake < 0 ? null : engine.wake, step.wake, place);
+  });
+  engine.free();
+}
+
+function config(given: Record<string, unknown> = {}): Config {
+  const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
+  const { mixed_fleet = false, fence_retention = 3_600_000 } = given;
+  return {
+    prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, mixedFleet: mixed_fleet,
+    fenceRetention: fence_retention,
+  } as Config;
+}
+
+function handle(engine: Engine, at: number, event: Event): void {
+  if (event === 'wake') return engine.passed(at);
+  const [kind, fields] = Object.entries(event)[0] as [string, Record<string, unknown>];
+  const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
+  switch (kind) {
+    case 'acquire': {
+      const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000 } = fields as {
+        name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever';
+      };
+      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
+      return engine.acquire(at, op, name, mode, wanted);
+    }
+    case 'cancel':
+      return engine.cancel(at, op);
+    case 'release':
+      return engine.release(at, op, lease);
+    case 'extend':
+      return engine.extend(at, op, lease, ttl);
+    case 'convert':
+      return engine.convert(at, op, lease, mode);
+    case 'hold':
+      return engine.hold(at, op, lease);
+    case 'verify':
+      return engine.verify(at, op, lease);
+    case 'inspect':
+      return engine.inspect(at, op, fields['name'] as string);
+    case 'close':
+      return engine.close(at, op);
+    case 'reply': {
+      const { call, result } = fields as { call: number; result: { one: unknown } | { list: unknown[] } | FailureText };
+      if (typeof result === 'object' && 'one' in result) return engine.reply(at, call, scalar(result.one));
+      if (typeof result === 'object' && 'list' in result) return engine.reply(at, call, (result.list as unknown[]).map(scalar));
+      return engine.failed(at, call, failure(result));
+    }
+    case 'message':
+      return engine.message(at, textOf(fields['payload'] as Text));
+    case 'subscribed':
+      return engine.subscribed(at);
+    case 'unsubscribed':
+      return engine.unsubscribed(at, failure(fields['cause'] as FailureText));
+    default:
+      assert.fail(`unknown input ${kind}`);
+  }
+}
+
+function failure(given: FailureText): Failure {
+  if (given === 'timed-out') return { kind: 'timed-out' };
+  const [kind, text] = Object.entries(given)[0] as [Exclude<Failure['kind'], 'timed-out'>, string];
+  return { kind, text };
+}
+
+function scalar(given: unknown): Scalar & Reply {
+  return typeof given === 'object' && given !== null ? bytes((given as { hex: string }).hex) : (given as Scalar & Reply);
+}
+
+function textOf(given: Text): string {
+  return typeof given === 'string' ? given : Buffer.from(given.hex, 'hex').toString();
+}
+
+function bytes(hex: string): Uint8Array {
+  return new Uint8Array(Buffer.from(hex, 'hex'));
+}
+
+function recorder(found: unknown[]): Outputs {
+  return {
+    send: (call, [command, script = '', ...rest]) =>
+      found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest] } }),
+    subscribe: (channel) => found.push({ subscribe: { channel } }),
+    unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),
+    completed: (op, outcome) => found.push({ completed: { op, result: resultOf(outcome) } }),
+    lost: (lease, reason) => found.push({ lost: { lease, reason } }),
+  };
+}
+
+/** A script's digest and its source, with its name. */
+const scripts = new Map<string, string>();
+for (const name of ['acquire', 'release', 'renew', 'convert', 'inspect']) {
+  const source = read(`lua/src/${name}.lua`).replace('--@prelude\n', () => read('lua/src/prelude.lua'));
+  scripts.set(source, name);
+  scripts.set(createHash('sha1').update(source).digest('hex'), name);
+}
+
+function resultOf(outcome: Outcome): unknown {
+  switch (outcome.kind) {
+    case 'acquired':
+    case 'converted':
+      return { [outcome.kind]: grantOf(outcome.grant) };
+    case 'released':
+      return { released: outcome.outcome };
+    case 'extended':
+      return { extended: { valid_until: outcome.validUntil } };
+    case 'held':
+      return { held: outcome.holds };
+    case 'verified':
+      return { verified: outcome.held };
+    case 'inspected':
+      return { inspected: inspectionOf(outcome.inspection) };
+    case 'closed':
+      return 'closed';
+    case 'failed':
+      return { error: errorOf(outcome.error) };
+  }
+}
+
+function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
+  return { lease, mode, fence, valid_until: validUntil, local };
+}
+
+function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
+  return { holders, waiters, last_fence: lastFence };
+}
+
+function errorOf({ code, about, text, waited, holderRemaining, cause }: EngineError): unknown {
+  switch (code) {
+    case 'invalid-option':
+      return { code, field: about };
+    case 'busy':
+      return { code, waited, holder_remaining: holderRemaining ?? null };
+    case 'unreachable':
+      return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text } };
+    case 'lost':
+      return { code, reason: about };
+    case 'auth':
+    case 'server':
+    case 'wrong-kind':
+    case 'unsupported':
+      return { code, text };
+    default:
+      return { code };
+  }
+}
