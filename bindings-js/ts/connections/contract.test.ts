@@ -12,7 +12,7 @@ import type { Link } from './link.js';
 import { recognise } from './recognise.js';
 
 for (const library of libraries) {
-  describe(library.name, { concurrency: 4 }, () => {
+  describe(library.name, { concurrency: 4, timeout: 120_000 }, () => {
     test('replies_come_as_numbers_nulls_and_bytes', () =>
       connected(async ({ link }) => {
         assert.deepEqual(text(await link.call(['EVAL', "return {7, false, 'x', 1790000000000000, -1}", '0'])), [7, null, 'x', 1_790_000_000_000_000, -1]);
@@ -96,6 +96,19 @@ for (const library of libraries) {
         await server.restart();
         await until(async () => 'reply' in (await link.call(['PING'])));
         assert.equal(text(await link.call(['EXISTS', 'key'])), 0);
+      }));
+
+    test('a_backlog_that_never_left_is_not_applied_later', () =>
+      connected(async ({ link, server }) => {
+        await link.call(['PING']);
+        server.pause();
+        const backlog = Array.from({ length: 300 }, () => link.call(['RPUSH', 'late', 'x'.repeat(100_000)]));
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        await server.kill();
+        for (const result of await Promise.all(backlog)) assert.ok(['interrupted', 'timed-out'].includes(kindOf(result)));
+        await server.restart();
+        await until(async () => 'reply' in (await link.call(['PING'])));
+        assert.equal(text(await link.call(['LLEN', 'late'])), 0);
       }));
 
     test('a_subscription_is_acknowledged_and_brings_its_messages', () =>

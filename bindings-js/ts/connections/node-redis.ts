@@ -145,7 +145,7 @@ export class NodeRedisLink implements Link {
 }
 
 /** Strings as bytes: version 4 by the first, later ones by the mapping of bulk and of simple strings. */
-const COMMAND_OPTIONS = {
+export const COMMAND_OPTIONS = {
   returnBuffers: true,
   typeMapping: { 36: Buffer, 43: Buffer },
   timeout: undefined,
@@ -156,12 +156,13 @@ const COMMAND_OPTIONS = {
 /** What the library answers before it takes a command at all. */
 const NEVER_SENT = ['The client is closed', 'The client is offline', 'The queue is full'];
 
-function failedBy(error: unknown): Failed {
+export function failedBy(error: unknown): Failed {
   const text = textOf(error);
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
 
-function openChannel(client: NodeRedis, channel: string, listener: SubscriptionListener): Channel {
+/** Another client, made after this one, that subscribes. */
+export function openChannel(client: NodeRedis, channel: string, listener: SubscriptionListener): Channel {
   const subscriber = client.duplicate({
     // The engine decides when it is tried again, and then anew.
     socket: { ...client.options?.socket, reconnectStrategy: false },

@@ -5,6 +5,7 @@ import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
 import type { Link } from './link.js';
+import { type NodeRedisCluster, NodeRedisClusterLink, nodeRedisClusterProblem } from './node-redis-cluster.js';
 import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
 
 /**
@@ -15,6 +16,7 @@ import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js
 export function recognise(connection: unknown): Link {
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => new IoRedisLink(connection));
   if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
+  if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
   if (isGlide(connection)) return usable(glideProblem(connection), () => new GlideLink(connection));
   if (isCustom(connection)) return new CustomLink(connection);
   throw new InvalidOptionError('connection', unknown(connection));
@@ -41,6 +43,10 @@ function isNodeRedis(connection: unknown): connection is NodeRedis {
   );
 }
 
+function isNodeRedisCluster(connection: unknown): connection is NodeRedisCluster {
+  return has(connection, 'sendCommand', 'nodeClient') && 'masters' in connection && Array.isArray(connection.masters);
+}
+
 function isGlide(connection: unknown): connection is Glide {
   return has(connection, 'customCommand', 'close');
 }
@@ -57,7 +63,7 @@ function unknown(connection: unknown): string {
   if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: make a client first`;
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used, since one client does for any load`;
-  if (has(connection, 'sendCommand', 'duplicate')) return `${EXPECTED}; node-redis clusters and sentinels are not supported yet: use ioredis or GLIDE for those`;
+  if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for that`;
   if (has(connection, 'then')) return `${EXPECTED}, not a promise of one: await it first`;
   return EXPECTED;
 }

@@ -1,7 +1,7 @@
 /** A real server for tests, on a free loopback port. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -10,12 +10,15 @@ import { fileURLToPath } from 'node:url';
 
 /** None outlives the tests, however they end. */
 const running = new Set<ChildProcess>();
-process.once('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+const directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
+process.once('exit', () => {
+  running.forEach((child) => child.kill('SIGKILL'));
+  rmSync(directory, { recursive: true, force: true });
+});
 
 export class Server {
   readonly port: number;
   readonly #options: readonly string[];
-  readonly #directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
   #process: ChildProcess | undefined;
 
   private constructor(port: number, options: readonly string[]) {
@@ -34,11 +37,10 @@ export class Server {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** On the same port, empty. */
+  /** On the same port, without its data. */
   async restart(): Promise<void> {
     await this.kill();
-    mkdirSync(this.#directory, { recursive: true });
-    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', this.#directory];
+    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory, '--cluster-config-file', `${this.port}.conf`];
     const child = spawn(program(), [...options, ...this.#options], { stdio: 'ignore' });
     child.unref();
     running.add(child);
@@ -59,7 +61,6 @@ export class Server {
     child.kill('SIGKILL');
     await exited;
     running.delete(child);
-    rmSync(this.#directory, { recursive: true, force: true });
   }
 
   /** Stops answering, and keeps its connections open. */

@@ -1,0 +1,108 @@
+/** A node-redis 4, 5 or 6 cluster: what `createCluster` makes. It follows redirections, and sends nothing again by itself. */
+
+import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannel } from './node-redis.js';
+import { type Channel, Subscriber } from './subscriber.js';
+
+/** What is used of a cluster, whichever version of the library made it. */
+export interface NodeRedisCluster {
+  /** Version 4 does not tell. */
+  readonly isOpen?: boolean;
+  /** None before it is connected. */
+  readonly masters: readonly object[];
+  nodeClient(node: object): NodeRedis | Promise<NodeRedis>;
+  sendCommand(key: string | undefined, isReadonly: boolean, args: string[], options: object): Promise<unknown>;
+}
+
+/** Why this cluster can't be used, if it can't. */
+export function nodeRedisClusterProblem(cluster: NodeRedisCluster): string | undefined {
+  return isConnected(cluster) ? undefined : 'is a node-redis cluster that is not connected: await its `connect()` first';
+}
+
+function isConnected({ isOpen, masters }: NodeRedisCluster): boolean {
+  return isOpen !== false && masters.length > 0;
+}
+
+/** How long a command may wait for a node that is connecting: see `Hold`. */
+const PATIENCE_MS = 1000;
+
+export class NodeRedisClusterLink implements Link {
+  readonly library = 'node-redis';
+  readonly #cluster: NodeRedisCluster;
+  readonly #subscriber: Subscriber;
+
+  constructor(cluster: NodeRedisCluster) {
+    this.#cluster = cluster;
+    this.#subscriber = new Subscriber((channel, listener) => openChannelAtNode(cluster, channel, listener));
+  }
+
+  async call(args: readonly string[]): Promise<CallResult> {
+    if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster was closed');
+    // Takes a command out of a node's queue, and does nothing once it is written. Version 4 and later ones name it differently.
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    try {
+      const options = { ...COMMAND_OPTIONS, signal, abortSignal: signal };
+      return { reply: toReply(await this.#cluster.sendCommand(keyOf(args), false, [...args], options)) };
+    } catch (error) {
+      return neverWritten(error) ?? failedBy(error);
+    }
+  }
+
+  subscribe(channel: string, listener: SubscriptionListener): void {
+    this.#subscriber.subscribe(channel, listener);
+  }
+
+  unsubscribe(): void {
+    this.#subscriber.unsubscribe();
+  }
+
+  async close(): Promise<void> {
+    this.#subscriber.unsubscribe();
+  }
+
+  ref(alive: boolean): void {
+    this.#subscriber.ref(alive);
+  }
+}
+
+/** The key that leads to the node: of a script the first one it names. */
+function keyOf([command, first, keys, key]: readonly string[]): string | undefined {
+  if (command !== 'EVALSHA' && command !== 'EVAL') return first;
+  return keys === '0' ? undefined : key;
+}
+
+function neverWritten(error: unknown): Failed | undefined {
+  return textOf(error) === 'The command was aborted' ? unavailable("the key's node is not connected", error) : undefined;
+}
+
+/** A message reaches every node, so that any one will do to listen at. */
+function openChannelAtNode(cluster: NodeRedisCluster, channel: string, listener: SubscriptionListener): Channel {
+  let closed = false;
+  let alive = true;
+  let opened: Channel | undefined;
+  const open = async (): Promise<void> => {
+    const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
+    if (node === undefined) throw new Error('the cluster has no node now');
+    const client = await cluster.nodeClient(node);
+    if (closed) return;
+    opened = openChannel(client, channel, listener);
+    opened.ref(alive);
+  };
+  queueMicrotask(() =>
+    open().catch((error) => {
+      const { failure, cause } = toFailed(error);
+      listener.broken(failure, cause);
+    }),
+  );
+  return {
+    close: () => {
+      closed = true;
+      opened?.close();
+    },
+    ref: (stay) => {
+      alive = stay;
+      opened?.ref(stay);
+    },
+  };
+}
