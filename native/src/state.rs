@@ -114,7 +114,7 @@ impl State {
         match self.calls.get_mut(&op) {
             Some(waiting) => {
                 if let Ok(Outcome::Acquired(grant)) = &result {
-                    self.held.insert(grant.lease, Held::new(waiting.name.clone(), grant));
+                    self.held.insert(grant.lease, Held::new(waiting.name.take(), grant));
                 }
                 waiting.result = Some(result);
                 after.wakers.extend(waiting.waker.take());
