@@ -111,7 +111,7 @@ function openChannel(
   listener: SubscriptionListener,
 ): Channel {
   let closed = false;
-  let alive = true;
+  let alive = false;
   let subscriber: Glide | undefined;
   const ref = (): void => void (alive ? subscriber?.socket?.ref() : subscriber?.socket?.unref());
   const callback = ({ message }: { message: unknown }): void => listener.message(String(message));

@@ -221,7 +221,7 @@ const SUBSCRIBER = {
 
 function openChannel(client: IoRedis, channel: string, listener: SubscriptionListener): Channel {
   const subscriber = template(client).duplicate(SUBSCRIBER);
-  let alive = true;
+  let alive = false;
   let lastError: unknown;
   const ref = (): void => {
     if (alive) subscriber.stream?.ref();

@@ -79,7 +79,7 @@ function neverWritten(error: unknown): Failed | undefined {
 /** A message reaches every node, so that any one will do to listen at. */
 function openChannelAtNode(cluster: NodeRedisCluster, channel: string, listener: SubscriptionListener): Channel {
   let closed = false;
-  let alive = true;
+  let alive = false;
   let opened: Channel | undefined;
   const open = async (): Promise<void> => {
     const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];

@@ -178,7 +178,12 @@ export function openChannel(client: NodeRedis, channel: string, listener: Subscr
     const { failure, cause } = toFailed(error);
     listener.broken(failure, cause);
   };
+  let alive = false;
+  const ref = (): void => (alive ? subscriber.ref() : subscriber.unref());
   subscriber.on('error', broken);
+  // Version 4 forgets it of a socket that is just being made.
+  subscriber.on('connect', ref);
+  ref();
   const connected = subscriber.connect();
   connected
     .then(() => subscriber.subscribe(channel, (payload) => listener.message(payload)))
@@ -186,9 +191,13 @@ export function openChannel(client: NodeRedis, channel: string, listener: Subscr
   return {
     // Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already.
     close: () => {
-      subscriber.unref();
+      alive = false;
+      ref();
       connected.then(() => subscriber.disconnect()).catch(() => {});
     },
-    ref: (alive) => (alive ? subscriber.ref() : subscriber.unref()),
+    ref: (stay) => {
+      alive = stay;
+      ref();
+    },
   };
 }

@@ -2,12 +2,8 @@
 
 import type { EventEmitter } from 'node:events';
 
-import { GlideClient, Logger } from '@valkey/valkey-glide';
-import { Redis as IoRedis5 } from 'ioredis-5';
-import { Redis as IoRedis6 } from 'ioredis-6';
-import { createClient as createClient4 } from 'redis-4';
-import { createClient as createClient5 } from 'redis-5';
-import { createClient as createClient6 } from 'redis-6';
+import type { Redis as IoRedis5 } from 'ioredis-5';
+import type { Redis as IoRedis6 } from 'ioredis-6';
 
 /** A connected client, as a user of the library would make it. */
 export interface Opened {
@@ -24,18 +20,19 @@ export interface Library {
   open(port: number): Promise<Opened>;
 }
 
-Logger.init('off');
-
+// Imported on use, so that a process which needs one does not load them all.
 export const libraries: readonly Library[] = [
-  ioRedis('ioredis 5', (port) => new IoRedis5(port, '127.0.0.1', { retryStrategy: () => 20 })),
-  ioRedis('ioredis 6', (port) => new IoRedis6(port, '127.0.0.1', { retryStrategy: () => 20 })),
-  nodeRedis('node-redis 4', createClient4),
-  nodeRedis('node-redis 5', createClient5),
-  nodeRedis('node-redis 6', createClient6),
+  ioRedis('ioredis 5', async (port) => new (await import('ioredis-5')).Redis(port, '127.0.0.1', { retryStrategy: () => 20 })),
+  ioRedis('ioredis 6', async (port) => new (await import('ioredis-6')).Redis(port, '127.0.0.1', { retryStrategy: () => 20 })),
+  nodeRedis('node-redis 4', async (options) => (await import('redis-4')).createClient(options)),
+  nodeRedis('node-redis 5', async (options) => (await import('redis-5')).createClient(options)),
+  nodeRedis('node-redis 6', async (options) => (await import('redis-6')).createClient(options)),
   {
     name: 'GLIDE 2',
     emits: false,
     open: async (port) => {
+      const { GlideClient, Logger } = await import('@valkey/valkey-glide');
+      Logger.init('off');
       const client = await GlideClient.createClient({
         addresses: [{ host: '127.0.0.1', port }],
         connectionBackoff: { numberOfRetries: 5, factor: 10, exponentBase: 2 },
@@ -45,12 +42,12 @@ export const libraries: readonly Library[] = [
   },
 ];
 
-function ioRedis(name: string, create: (port: number) => IoRedis5 | IoRedis6): Library {
+function ioRedis(name: string, create: (port: number) => Promise<IoRedis5 | IoRedis6>): Library {
   return {
     name,
     emits: true,
     open: async (port) => {
-      const client = create(port);
+      const client = await create(port);
       client.on('error', ignore);
       await client.ping();
       return { client, run: (name, ...args) => client.call(name ?? '', ...args), close: async () => client.disconnect() };
@@ -66,12 +63,12 @@ interface NodeRedisClient extends EventEmitter {
 
 type Options = { socket: { host: string; port: number; reconnectStrategy: () => number } };
 
-function nodeRedis(name: string, create: (options: Options) => unknown): Library {
+function nodeRedis(name: string, create: (options: Options) => Promise<unknown>): Library {
   return {
     name,
     emits: true,
     open: async (port) => {
-      const client = create({ socket: { host: '127.0.0.1', port, reconnectStrategy: () => 20 } }) as NodeRedisClient;
+      const client = (await create({ socket: { host: '127.0.0.1', port, reconnectStrategy: () => 20 } })) as NodeRedisClient;
       client.on('error', ignore);
       await client.connect();
       return { client, run: (...args) => client.sendCommand(args), close: async () => client.disconnect() };

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { test } from 'node:test';
+
+import { Redis } from 'ioredis-6';
+
+import { recognise } from './recognise.js';
+
+const refused = (connection: unknown, message: RegExp): void =>
+  assert.throws(
+    () => recognise(connection),
+    (error: unknown) => {
+      assert.ok(error instanceof TypeError);
+      assert.equal((error as { code?: string }).code, 'invalid-option');
+      assert.equal((error as { field?: string }).field, 'connection');
+      assert.match(error.message, message);
+      return true;
+    },
+  );
+
+test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
+  const expected = /^`connection` must be an ioredis, node-redis or GLIDE client, or an object with a `call\(args\)` function/;
+  for (const odd of [undefined, null, 0, 1n, true, Symbol('x'), {}, [], new Map(), new EventEmitter(), { call: 'text' }, Object.create(null)]) {
+    refused(odd, expected);
+  }
+  refused('redis://127.0.0.1', /not an address: connect a client first$/);
+  refused(new URL('redis://127.0.0.1'), /not an address: connect a client first$/);
+  refused(Redis, /not a class or a function: make a client first$/);
+  refused(() => {}, /not a class or a function/);
+  refused(Promise.resolve({}), /not a promise of one: await it first$/);
+});
+
+test('a_library_of_which_another_copy_is_loaded_is_recognised_by_what_it_does', (t) => {
+  class Mine extends Redis {}
+  const mine = new Mine({ lazyConnect: true });
+  t.after(() => mine.disconnect());
+  assert.equal(recognise(mine).library, 'ioredis');
+  assert.equal(recognise({ call: async () => null }).library, 'custom');
+});

@@ -1,0 +1,30 @@
+/** A process of its own: `alone.ts <port> <what> <name>`. Its connection keeps nothing alive; what does is leasehold's doing. */
+
+import { Redis } from 'ioredis-6';
+
+import { isLeaseholdError, LockManager } from '../index.js';
+
+const [port, what, name = ''] = process.argv.slice(2);
+const redis = new Redis(Number(port), '127.0.0.1');
+await redis.ping();
+(redis as unknown as { stream: { unref(): void } }).stream.unref();
+
+const lock = new LockManager(redis, { claimWindow: 600 }).mutex(name);
+switch (what) {
+  case 'released':
+  case 'waited':
+    await (await lock.acquire()).release();
+    break;
+  case 'held':
+    await lock.acquire({ ttl: '2s' });
+    break;
+  case 'aborted':
+    await lock.acquire({ signal: AbortSignal.timeout(200) }).catch(() => {});
+    break;
+  case 'timed-out':
+    await lock.acquire({ wait: 200 }).catch((error: unknown) => {
+      if (!isLeaseholdError(error, 'busy')) throw error;
+    });
+    break;
+}
+process.on('exit', () => process.stdout.write('done\n'));

@@ -1,0 +1,11 @@
+import assert from 'node:assert/strict';
+
+/** What a promise rejects with. */
+export async function caught(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  return assert.fail('nothing was thrown');
+}

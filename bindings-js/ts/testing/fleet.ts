@@ -1,0 +1,66 @@
+/** A real server, and as many managers on it as a test wants, each with a connection of its own. */
+
+import { after } from 'node:test';
+
+import { Redis } from 'ioredis-6';
+
+import { LockManager, type LockManagerOptions } from '../index.js';
+import { until } from './heard.js';
+import { Server } from './server.js';
+
+export class Fleet {
+  readonly server: Server;
+  /** A plain client, to look and to meddle. */
+  readonly redis: Redis;
+  readonly #clients: Redis[] = [];
+  readonly #managers: LockManager[] = [];
+
+  private constructor(server: Server) {
+    this.server = server;
+    this.redis = this.client();
+  }
+
+  /** Ends with the tests of the file, or with the test that calls. */
+  static async start(end: (close: () => Promise<void>) => void = after): Promise<Fleet> {
+    const fleet = new Fleet(await Server.start());
+    end(() => fleet.close());
+    return fleet;
+  }
+
+  client(): Redis {
+    const client = new Redis(this.server.port, '127.0.0.1', { retryStrategy: () => 20 });
+    client.on('error', () => {});
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** A client of the fleet, with times that suit tests. */
+  manager(options: LockManagerOptions = {}): LockManager {
+    const locks = new LockManager(this.client(), { claimWindow: 600, responseTimeout: 500, wait: '10s', ...options });
+    this.#managers.push(locks);
+    return locks;
+  }
+
+  /** Until so many wait for a lock. */
+  async waiting(name: string, count: number): Promise<void> {
+    const locks = this.#managers[0] ?? this.manager();
+    await until(async () => (await locks.inspect(name)).waiters.length === count);
+  }
+
+  async isThere(name: string): Promise<boolean> {
+    return (await this.redis.exists(name)) === 1;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#managers.map((locks) => locks.close()));
+    for (const client of this.#clients) client.disconnect();
+    await this.server.kill();
+  }
+}
+
+let named = 0;
+
+/** A name that no other test has. */
+export function unique(what = 'lock'): string {
+  return `${what}:${++named}`;
+}
