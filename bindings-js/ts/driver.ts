@@ -6,6 +6,7 @@ import { type Config, Engine, type Inspection, type Mode, type Outcome, type Out
 import { CancelledError, ClosedError, InvalidOptionError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { camelCase, errorOf, type LastFailure } from './outcome.js';
+import { onAbort } from './signals.js';
 import { Timer } from './timer.js';
 import { Turns } from './turns.js';
 
@@ -312,11 +313,6 @@ function makeEngine(id: Uint8Array, config: Config, outputs: Outputs): Engine {
 function uuid(id: Uint8Array): string {
   const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-}
-
-function onAbort(signal: AbortSignal, abort: () => void): () => void {
-  signal.addEventListener('abort', abort, { once: true });
-  return () => signal.removeEventListener('abort', abort);
 }
 
 function reasonOf(signal: AbortSignal, name: string): unknown {

@@ -1,0 +1,151 @@
+/** What can't be used is refused at once, and says which field it was. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions } from './index.js';
+import { caught } from './testing/caught.js';
+
+/** Nothing may be sent. */
+const nobody = { call: () => assert.fail('something was sent') };
+/** Whatever untyped callers do. */
+type Any = never;
+
+const throwing = (field: string): object => Object.defineProperty({}, field, {
+  enumerable: true,
+  get: () => {
+    throw new Error('a getter');
+  },
+});
+const noDurations: unknown[] = [NaN, Infinity, -Infinity, -1, -0.5, 2 ** 60, '', 'soon', '30', '-1s', '1 h 5 m', 's', '1e3s', '0x10ms', null, true, Symbol('x'), 10n, {}, [], () => 1];
+
+function assertField(error: unknown, field: string): void {
+  assert.ok(isLeaseholdError(error, 'invalid-option'), `${field}: ${error}`);
+  assert.equal(error.field, field, error.message);
+  assert.ok(error instanceof TypeError && !error.retryable && error.message.length > field.length + 10);
+}
+
+function assertRefused(field: string, call: () => unknown): void {
+  try {
+    call();
+  } catch (error) {
+    return assertField(error, field);
+  }
+  assert.fail(`${field} was taken`);
+}
+
+test('a_managers_options_are_checked_at_its_construction', () => {
+  const bad: [string, unknown][] = [
+    ['options', 7], ['options', 'prefix'], ['options', null], ['options', []], ['options', () => {}],
+    ['prefix', { prefix: 7 }], ['prefix', { prefix: null }], ['prefix', throwing('prefix')], ['tll', { tll: '30s' }],
+    ['localHandoffs', { localHandoffs: 1.5 }], ['localHandoffs', { localHandoffs: -1 }], ['localHandoffs', { localHandoffs: '3' }],
+    ['localHandoffs', { localHandoffs: 1024 }], ['localHandoffs', { localHandoffs: NaN }], ['localHandoffs', { localHandoffs: 3n }],
+    ['mixedFleet', { mixedFleet: 'false' }], ['renew', { renew: 0 }], ['wait', { wait: 0 }], ['wait', { wait: 'for ever' }],
+    ['claimWindow', { claimWindow: '99ms' }], ['claimWindow', { claimWindow: '61s' }],
+    ['responseTimeout', { responseTimeout: 9 }], ['responseTimeout', { responseTimeout: '2m' }],
+    ['fenceRetention', { fenceRetention: '59s' }], ['fenceRetention', { fenceRetention: '31d' }],
+    ...['ttl', 'maxHold', 'wait', 'claimWindow', 'responseTimeout', 'fenceRetention'].flatMap((field) =>
+      noDurations.map((value): [string, unknown] => [field, { [field]: value }])),
+  ];
+  for (const [field, options] of bad) assertRefused(field, () => new LockManager(nobody, options as LockManagerOptions));
+});
+
+test('a_connection_that_is_none_is_refused', () => {
+  for (const connection of [undefined, null, 7, 'redis://127.0.0.1', {}, [], { call: 1 }, () => {}, Symbol('x')]) {
+    assertRefused('connection', () => new LockManager(connection as Any));
+  }
+});
+
+test('a_locks_options_are_checked_where_they_are_given', async () => {
+  const locks = new LockManager(nobody);
+  for (const name of [undefined, null, 7, {}, Symbol('x'), ['a'], '\ud800', 'a\udfff']) {
+    assertRefused('name', () => locks.mutex(name as Any));
+    assertRefused('name', () => locks.readWrite(name as Any));
+    assertField(await caught(locks.inspect(name as Any)), 'name');
+  }
+  const bad: [string, unknown][] = [
+    ['options', 7], ['ttl', throwing('ttl')], ['renew', { renew: 'yes' }], ['signal', { signal: AbortSignal.abort() }],
+    ...['ttl', 'maxHold', 'wait'].flatMap((field) => noDurations.map((value): [string, unknown] => [field, { [field]: value }])),
+  ];
+  for (const [field, options] of bad) {
+    assertRefused(field, () => locks.mutex('a', options as LockOptions));
+    assertRefused(field, () => locks.readWrite('a').read(options as LockOptions));
+    if (field === 'signal') continue;
+    assertField(await caught(locks.mutex('a').acquire(options as LockOptions)), field);
+    assertField(await caught(locks.mutex('a').tryAcquire(options as LockOptions)), field);
+    assertField(await caught(locks.mutex('a').run(() => {}, options as LockOptions)), field);
+  }
+  for (const signal of [null, 7, {}, 'abort', { aborted: true }, new AbortController()]) {
+    assertField(await caught(locks.mutex('a').acquire({ signal: signal as Any })), 'signal');
+  }
+  assertField(await caught(locks.mutex('a').run(undefined as Any)), 'work');
+});
+
+test('names_and_times_out_of_bounds_are_refused_by_the_engine_at_the_call', async () => {
+  const locks = new LockManager(nobody);
+  for (const name of ['', 'a}b', '}a', 'x{y', '{}x', 'leasehold:door', 'n'.repeat(64 * 1024 + 1)]) {
+    assertField(await caught(locks.mutex(name).acquire()), 'name');
+    assertField(await caught(locks.mutex(name).tryAcquire()), 'name');
+    assertField(await caught(locks.inspect(name)), 'name');
+  }
+  const bad: [string, LockOptions][] = [
+    ['ttl', { ttl: 0 }], ['ttl', { ttl: 9.9 }], ['ttl', { ttl: '24.01h' }], ['wait', { wait: 0.5 }], ['wait', { wait: '31d' }],
+    ['maxHold', { maxHold: 0 }], ['maxHold', { maxHold: '31d' }], ['maxHold', { maxHold: '1h', renew: false }],
+  ];
+  for (const [field, options] of bad) {
+    assertField(await caught(locks.mutex('a', options).acquire()), field);
+    assertField(await caught(new LockManager(nobody, options).mutex('a').acquire()), field);
+  }
+  for (const prefix of ['leasehold:', 'open{']) {
+    assertField(await caught(new LockManager(nobody, { prefix }).mutex('door').acquire()), 'name');
+  }
+});
+
+test('a_refused_manager_leaves_nothing_behind', async () => {
+  const before = process.getActiveResourcesInfo();
+  for (let i = 0; i < 1_000; i++) assertRefused('connection', () => new LockManager({} as Any));
+  assert.deepEqual(process.getActiveResourcesInfo(), before);
+});
+
+test('a_connection_that_answers_nonsense_is_told_as_such', async () => {
+  const circular: unknown[] = [];
+  circular.push(circular);
+  const nonsense: unknown[] = [undefined, null, 7, 'OK', true, {}, [], [[]], circular, [1, 2, 3], Symbol('x'), 10n ** 30n, new Map(), Object.create(null), new Uint8Array([255, 254]), ['entered', NaN, 1, 1, 1, 1, 1], ['entered', 2 ** 70, 1, 1, 1, 1, 1]];
+  for (const answer of nonsense) {
+    const locks = new LockManager({ call: async () => answer }, { responseTimeout: 50 });
+    const error = await caught(locks.mutex('a').acquire({ wait: 200 }));
+    assert.ok(isLeaseholdError(error), String(error));
+    assert.ok(['protocol', 'unreachable'].includes(error.code), `${String(error)}`);
+    await locks.close();
+  }
+});
+
+test('a_connection_that_throws_is_unreachable_and_keeps_its_error', async () => {
+  for (const thrown of [new Error('broken'), 'a text', undefined, Symbol('x'), Object.create(null)]) {
+    for (const call of [() => { throw thrown; }, () => Promise.reject(thrown)]) {
+      const locks = new LockManager({ call } as Any, { responseTimeout: 50 });
+      const error = await caught(locks.mutex('a').acquire({ wait: 100 }));
+      assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
+      if (thrown instanceof Error) assert.equal(error.cause, thrown);
+      await locks.close();
+    }
+  }
+});
+
+test('a_connection_that_never_answers_keeps_nobody_waiting_for_ever', async () => {
+  const locks = new LockManager({ call: () => new Promise(() => {}), subscribe: () => new Promise(() => {}) } as Any, { responseTimeout: 50 });
+  assert.ok(isLeaseholdError(await caught(locks.mutex('a').acquire({ wait: 100 })), 'unreachable'));
+  assert.ok(isLeaseholdError(await caught(locks.mutex('a').tryAcquire()), 'unreachable'));
+  await locks.close();
+});
+
+test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
+  const sent: string[][] = [];
+  const locks = new LockManager({ call: async (args: string[]) => (sent.push(args), Promise.reject(new Error('ERR enough'))) });
+  const ttls: [LockOptions['ttl'], string][] = [[1_500, '1500'], ['500ms', '500'], ['30s', '30000'], ['1.5s', '1500'], ['5m', '300000'], ['1h', '3600000'], ['1d', '86400000']];
+  for (const [ttl, expected] of ttls) {
+    await caught(locks.mutex('a').acquire({ ttl, wait: 50 }));
+    assert.equal(sent[0]?.[11], expected, String(ttl));
+    sent.length = 0;
+  }
+});

@@ -1,0 +1,74 @@
+/** Nothing grows, however long a process lives. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { LockManager } from './index.js';
+import { caught } from './testing/caught.js';
+import { Fleet, unique } from './testing/fleet.js';
+import { memory } from './wasm/inline.js';
+
+const fleet = await Fleet.start();
+
+/** What is in use after a collection, in MB. */
+function inUse(): { wasm: number; heap: number } {
+  gc?.();
+  return { wasm: memory.buffer.byteLength / 2 ** 20, heap: process.memoryUsage().heapUsed / 2 ** 20 };
+}
+
+async function doesNotGrow(what: (count: number) => Promise<void>, count: number): Promise<void> {
+  assert.ok(gc, 'run with --expose-gc');
+  await what(Math.ceil(count / 10));
+  const before = inUse();
+  await what(count);
+  const after = inUse();
+  assert.ok(after.wasm <= before.wasm, `the engine's memory grew from ${before.wasm} to ${after.wasm} MB`);
+  assert.ok(after.heap < before.heap + 3, `the heap grew from ${before.heap} to ${after.heap} MB`);
+}
+
+test('two_hundred_thousand_cycles_leave_nothing', async () => {
+  const locks = fleet.manager();
+  const prefix = unique();
+  await doesNotGrow(async (count) => {
+    let left = count;
+    await Promise.all(Array.from({ length: 64 }, async (_, task) => {
+      // Half of them have a lock of their own, the others share one.
+      const lock = task % 2 === 0 ? locks.mutex(`${prefix}:${task}`) : locks.mutex(prefix);
+      while (left-- > 0) {
+        const lease = await lock.acquire();
+        if (left % 3 === 0) void lease.signal;
+        if (left % 5 === 0) void lease.lost;
+        await lease.release();
+      }
+    }));
+  }, 200_000);
+});
+
+test('waits_that_end_leave_nothing', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const lease = await others.mutex(name).acquire();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i += 100) {
+      const { signal } = new AbortController();
+      const controller = new AbortController();
+      const waits = Array.from({ length: 100 }, (_, j) =>
+        caught(locks.mutex(name).acquire(j % 2 === 0 ? { signal: controller.signal } : { wait: 5, signal })));
+      setImmediate(() => controller.abort());
+      await Promise.all(waits);
+    }
+  }, 10_000);
+  await lease.release();
+});
+
+test('managers_that_are_closed_leave_nothing', async () => {
+  const redis = fleet.client();
+  await redis.ping();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i++) {
+      const locks = new LockManager(redis);
+      await locks.mutex('a').run(() => {});
+      await locks.close();
+    }
+  }, 1_000);
+  assert.equal(redis.listenerCount('close') + redis.listenerCount('end'), 0);
+});
