@@ -16,14 +16,19 @@ function inUse(): { wasm: number; heap: number } {
   return { wasm: memory.buffer.byteLength / 2 ** 20, heap: process.memoryUsage().heapUsed / 2 ** 20 };
 }
 
+/** A first round may reach a new height. What leaks grows in every one. */
 async function doesNotGrow(what: (count: number) => Promise<void>, count: number): Promise<void> {
   assert.ok(gc, 'run with --expose-gc');
   await what(Math.ceil(count / 10));
-  const before = inUse();
-  await what(count);
-  const after = inUse();
-  assert.ok(after.wasm <= before.wasm, `the engine's memory grew from ${before.wasm} to ${after.wasm} MB`);
-  assert.ok(after.heap < before.heap + 3, `the heap grew from ${before.heap} to ${after.heap} MB`);
+  const seen = [inUse()];
+  for (let round = 0; round < 3; round++) {
+    const before = inUse();
+    await what(count);
+    const after = inUse();
+    seen.push(after);
+    if (after.wasm <= before.wasm && after.heap < before.heap + 1) return;
+  }
+  assert.fail(`it grows: ${JSON.stringify(seen)}`);
 }
 
 test('two_hundred_thousand_cycles_leave_nothing', async () => {
