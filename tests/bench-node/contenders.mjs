@@ -29,13 +29,12 @@ export const RAW = {
   name: 'raw ioredis',
   lock(redis, name) {
     let count = 0;
-    const token = () => `01234567-89ab-cdef-0123-456789abcdef:${++count}`;
-    const [acquire, release] = recorded;
-    const filled = (command, own) => command.map((word) => word.replaceAll(recordedName, name).replaceAll(recordedToken, own));
+    const [acquire, release] = recorded.map((command) => command.map((word) => word.replaceAll(recordedName, name)));
+    const [inAcquire, inRelease] = [acquire, release].map((command) => command.indexOf(recordedToken));
     return async () => {
-      const own = token();
-      await redis.call(...filled(acquire, own));
-      return () => redis.call(...filled(release, own));
+      const token = `01234567-89ab-cdef-0123-456789abcdef:${++count}`;
+      await redis.call(...acquire.with(inAcquire, token));
+      return () => redis.call(...release.with(inRelease, token));
     };
   },
 };

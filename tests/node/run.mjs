@@ -1,15 +1,17 @@
 // `run.mjs <tarball> [--full]`: installs the packed package into a throw-away project, and runs these tests there.
+// In full they run under newer versions of Node, too, and then the other runtimes have their turn.
 //
 // LEASEHOLD_SERVER names the server's program, LEASEHOLD_WORKERS the directory of the Rust workers.
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 const [tarball, ...flags] = process.argv.slice(2);
+const full = flags.includes('--full');
 const here = import.meta.dirname;
 const repository = resolve(here, '../..');
-const suites = flags.includes('--full') ? ['suite', 'full'] : ['suite'];
+const NEWER = full ? ['22', '24', '26'] : [];
 
 // Outside the repository, whose own node_modules must not be found.
 const project = mkdtempSync(join(tmpdir(), 'leasehold-project-'));
@@ -18,18 +20,28 @@ process.on('exit', () => rmSync(project, { recursive: true, force: true }));
 cpSync(here, project, { recursive: true });
 cpSync(join(repository, 'examples/node'), join(project, 'examples'), { recursive: true });
 cpSync(join(repository, 'bindings-js/README.md'), join(project, 'README.md'));
-install(project, ['package.json', 'examples/package.json', ...(flags.includes('--full') ? ['full/package.json'] : [])]);
+install(project, ['package.json', 'examples/package.json', ...(full ? ['full/package.json'] : [])]);
 
-const files = suites.flatMap((suite) => readdirSync(join(project, suite))
-  .filter((file) => file.endsWith('.test.mjs')).map((file) => join(suite, file)));
-const { status } = spawnSync(process.execPath, ['--test', '--test-reporter=spec', '--test-timeout=120000', ...files], { cwd: project, stdio: 'inherit' });
-process.exitCode = status ?? 1;
+test('suite', process.execPath);
+for (const version of NEWER) test('suite', join(project, 'node_modules', `node-${version}`, 'bin/node'));
+// Miniflare wants a newer Node than 20.
+if (full) test('full', join(project, 'node_modules/node-24/bin/node'));
+
+/** Runs the tests of a directory under this Node. */
+function test(directory, node) {
+  console.log(`\n${directory} under ${execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()}`);
+  const files = readdirSync(join(project, directory)).filter((file) => file.endsWith('.test.mjs'));
+  const words = ['--test', '--test-reporter=spec', '--test-timeout=120000', ...files.map((file) => join(directory, file))];
+  const { status } = spawnSync(node, words, { cwd: project, stdio: 'inherit' });
+  process.exitCode ||= status ?? 1;
+}
 
 /** Installs what these manifests ask for, with the tarball in the place of the published package. */
 function install(project, manifests) {
   const wanted = manifests.map((file) => JSON.parse(readFileSync(join(project, file), 'utf8')));
   const dependencies = Object.assign({}, ...wanted.map((manifest) => manifest.dependencies));
   dependencies.leasehold = `file:${resolve(tarball)}`;
+  for (const version of NEWER) dependencies[`node-${version}`] = `npm:node-${process.platform}-${process.arch}@${version}`;
   writeFileSync(join(project, 'package.json'), JSON.stringify({ ...wanted[0], dependencies }, null, 2));
   for (const file of manifests.slice(1)) rmSync(join(project, file));
   const { status } = spawnSync('npm', ['install', '--loglevel=error', '--no-audit', '--no-fund', '--prefer-offline'], {

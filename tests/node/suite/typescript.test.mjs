@@ -19,7 +19,7 @@ after(() => server.stop());
 for (const moduleResolution of ['nodenext', 'bundler']) {
   test(`strict TypeScript compiles under ${moduleResolution}, and runs`, async () => {
     const directory = join(project, `typed-${moduleResolution}`);
-    mkdirSync(directory);
+    mkdirSync(directory, { recursive: true });
     // Under `nodenext` each is a module of its kind, and sees the types for that kind.
     const files = moduleResolution === 'nodenext' ? ['consumer.mts', 'consumer.cts'] : ['consumer.mts'];
     for (const file of files) copyFileSync(join(project, 'types/consumer.ts'), join(directory, file));

@@ -1,0 +1,118 @@
+// A worker: within a request it opens a socket, makes a manager over it, and goes on the tour.
+import { connect } from 'cloudflare:sockets';
+import { LockManager } from 'leasehold';
+import tour from '../programs/tour.js';
+
+export default {
+  async fetch(request, env) {
+    const connection = new Connection(env.PORT);
+    try {
+      await tour(connection, LockManager, () => connection.call(['FLUSHALL']));
+      return new Response('toured');
+    } catch (error) {
+      return new Response(`${error.stack}`, { status: 500 });
+    } finally {
+      connection.close();
+    }
+  },
+};
+
+/** A connection of the simplest kind: commands, and a second socket for messages. */
+class Connection {
+  #port;
+  #commands;
+  #subscription;
+
+  constructor(port) {
+    this.#port = port;
+    this.#commands = new Wire(port);
+  }
+
+  call(args) {
+    return this.#commands.call(args);
+  }
+
+  async subscribe(channel, onMessage) {
+    const wire = new Wire(this.#port, ([kind, , payload]) => kind === 'message' && onMessage(payload));
+    this.#subscription = wire;
+    await wire.call(['SUBSCRIBE', channel]);
+    return () => wire.close();
+  }
+
+  close() {
+    this.#commands.close();
+    this.#subscription?.close();
+  }
+}
+
+/** The server's protocol over one socket, as far as locks need it. */
+class Wire {
+  #socket;
+  #writer;
+  #waiting = [];
+  #text = '';
+  #encoder = new TextEncoder();
+
+  constructor(port, onPush) {
+    this.#socket = connect({ hostname: '127.0.0.1', port });
+    this.#writer = this.#socket.writable.getWriter();
+    this.#read(onPush).catch((error) => this.#end(error));
+  }
+
+  call(args) {
+    const frame = `*${args.length}\r\n${args.map((arg) => `$${this.#encoder.encode(arg).length}\r\n${arg}\r\n`).join('')}`;
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#writer.write(this.#encoder.encode(frame)).catch(reject);
+    });
+  }
+
+  close() {
+    this.#socket.close().catch(() => {});
+  }
+
+  async #read(onPush) {
+    const reader = this.#socket.readable.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return this.#end(new Error('the connection is closed'));
+      this.#text += value;
+      for (let parsed = parse(this.#text, 0); parsed; parsed = parse(this.#text, 0)) {
+        this.#text = this.#text.slice(parsed.end);
+        const { value } = parsed;
+        const waiting = this.#waiting.shift();
+        if (!waiting) onPush?.(value);
+        else if (value instanceof Error) waiting.reject(value);
+        else waiting.resolve(value);
+      }
+    }
+  }
+
+  #end(error) {
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+}
+
+/** One answer from this place on, or undefined while it is not whole. ASCII only. */
+function parse(text, from) {
+  const eol = text.indexOf('\r\n', from);
+  if (eol < 0) return undefined;
+  const [kind, line, next] = [text[from], text.slice(from + 1, eol), eol + 2];
+  if (kind === '+') return { value: line, end: next };
+  if (kind === '-') return { value: new Error(line), end: next };
+  if (kind === ':') return { value: Number(line), end: next };
+  if (kind === '$') {
+    if (line === '-1') return { value: null, end: next };
+    const end = next + Number(line);
+    return text.length < end + 2 ? undefined : { value: text.slice(next, end), end: end + 2 };
+  }
+  const items = [];
+  let end = next;
+  for (let i = 0; i < Number(line); i++) {
+    const item = parse(text, end);
+    if (!item) return undefined;
+    items.push(item.value);
+    end = item.end;
+  }
+  return { value: items, end };
+}

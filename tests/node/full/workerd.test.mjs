@@ -1,0 +1,37 @@
+// In workerd, the runtime of Cloudflare Workers: the WebAssembly is a module, and the socket is the worker's own.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { build } from 'esbuild';
+import { Miniflare } from 'miniflare';
+import { startServer } from '../support/server.mjs';
+
+const project = join(import.meta.dirname, '..');
+
+let server, miniflare;
+
+before(async () => {
+  server = await startServer();
+  const outdir = join(project, 'workerd');
+  await build({
+    entryPoints: [join(project, 'full/worker.mjs')], outdir, format: 'esm', bundle: true, conditions: ['workerd'],
+    external: ['cloudflare:sockets'], loader: { '.wasm': 'copy' }, assetNames: '[name]',
+  });
+  const module = (type, path) => ({ type, path, contents: readFileSync(join(outdir, path)) });
+  miniflare = new Miniflare({
+    compatibilityDate: '2026-01-01', bindings: { PORT: server.port },
+    modules: [module('ESModule', 'worker.js'), module('CompiledWasm', 'core.wasm')],
+  });
+});
+after(async () => {
+  await miniflare?.dispose().catch(() => {});
+  await server.stop();
+});
+
+test('the tour in workerd, over its own sockets, again and again', async () => {
+  for (let request = 0; request < 3; request++) {
+    const response = await miniflare.dispatchFetch('http://localhost/');
+    assert.equal(await response.text(), 'toured');
+  }
+});
