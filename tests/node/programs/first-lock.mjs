@@ -1,11 +1,15 @@
-// Prints the milliseconds from the import of the package to the first lock, with a connection that is open already.
-import { Redis } from 'ioredis';
-
+// Prints how many milliseconds it takes from the import of the client library to its first answer, and from the import of
+// the package to the first lock.
+const start = performance.now();
+const { Redis } = await import('ioredis');
 const redis = new Redis(process.env.REDIS_URL);
 await redis.ping();
-const start = performance.now();
+// The garbage of loading the library is not ours to clear away.
+globalThis.gc();
+const answered = performance.now();
 const { LockManager } = await import('leasehold');
 const lease = await new LockManager(redis).mutex('first').acquire();
-console.log(performance.now() - start);
+const locked = performance.now();
+console.log(JSON.stringify({ client: answered - start, lock: locked - answered }));
 await lease.release();
 redis.disconnect();

@@ -58,12 +58,14 @@ test('the first lock of the README runs as printed', async () => {
   assert.match(stdout, /fence \d{16}/);
 });
 
-test('from the import to the first lock it takes less than 10 ms', async () => {
-  const times = [];
-  for (let i = 0; i < 7; i++) times.push(Number(await run('programs/first-lock.mjs')));
-  times.sort((a, b) => a - b);
-  console.log(`import to first lock: ${times[3].toFixed(1)} ms (${times[0].toFixed(1)} to ${times[6].toFixed(1)})`);
-  assert.ok(times[3] < 10, `${times[3]} ms`);
+test('from the import to the first lock it takes less than half of what loading the client takes', async () => {
+  const runs = [];
+  for (let i = 0; i < 7; i++) runs.push(JSON.parse(await run('--expose-gc', 'programs/first-lock.mjs')));
+  const ratios = runs.map(({ client, lock }) => lock / client).sort((a, b) => a - b);
+  const times = runs.map(({ lock }) => lock).sort((a, b) => a - b);
+  // The milliseconds are the machine's: a ratio in one run tells more.
+  console.log(`import to first lock: ${times[3].toFixed(1)} ms (${times[0].toFixed(1)} to ${times[6].toFixed(1)}), ${ratios[3].toFixed(2)} of loading ioredis`);
+  assert.ok(ratios[3] < 0.5, `${ratios[3]}`);
 });
 
 test('a process that holds a lease and has nothing else to do ends', async () => {
