@@ -21,7 +21,7 @@ export interface IoRedis {
   connect(): Promise<unknown>;
   disconnect(): void;
   callBuffer(name: string, ...args: readonly string[]): unknown;
-  sendCommand(command: Command): unknown;
+  sendCommand(command: Command, stream?: Pick<Stream, 'write'>): unknown;
   duplicate(options: object): IoRedis;
   nodes?(role: 'all'): IoRedis[];
   subscribe(channel: string): Promise<unknown>;
@@ -35,11 +35,11 @@ interface Command {
   args: unknown[];
   reject(error: unknown): void;
   setTimeout(ms: number): void;
+  toWritable?(): string;
 }
 
 interface Stream {
-  cork(): void;
-  uncork(): void;
+  write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
 }
@@ -64,15 +64,20 @@ function wrongMode(client: IoRedis): string | undefined {
 
 export class IoRedisLink implements Link {
   readonly library = 'ioredis';
+  readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
   readonly #inFlight = new Set<Flight>();
   readonly #hold = new Hold();
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
-  #corked: Stream | undefined;
+  readonly #gather: Gather | undefined;
+  #outgoing: Flight[] = [];
 
   constructor(client: IoRedis) {
     this.#client = client;
+    this.#gather = client.isCluster === true ? undefined : new Gather(client);
+    // A cluster has to see the key.
+    if (client.isCluster !== true) this.send = (wire) => this.#run(() => written(client, wire));
     this.#subscriber = new Subscriber((channel, listener) => openChannel(client, channel, listener));
     this.#unwatch = watch(client, {
       ready: () => this.#hold.end(true),
@@ -82,7 +87,7 @@ export class IoRedisLink implements Link {
   }
 
   call(args: readonly string[]): Promise<CallResult> {
-    return this.#client.status === 'ready' ? this.#send(args) : this.#sendOnceConnected(args);
+    return this.#run(() => mint(this.#client, args));
   }
 
   subscribe(channel: string, listener: SubscriptionListener): void {
@@ -104,49 +109,56 @@ export class IoRedisLink implements Link {
     this.#subscriber.ref(alive);
   }
 
-  async #sendOnceConnected(args: readonly string[]): Promise<CallResult> {
+  #run(make: () => Command): Promise<CallResult> {
+    return this.#client.status === 'ready' ? this.#send(make) : this.#sendOnceConnected(make);
+  }
+
+  async #sendOnceConnected(make: () => Command): Promise<CallResult> {
     if (this.#client.status === 'end') return unavailable('the ioredis client was closed');
     if (this.#client.status === 'wait') this.#client.connect().catch(ignore);
-    if (await this.#hold.wait()) return this.#send(args);
+    if (await this.#hold.wait()) return this.#send(make);
     return unavailable(`the ioredis client is not connected (${this.#client.status})`);
   }
 
-  #send(args: readonly string[]): Promise<CallResult> {
+  #send(make: () => Command): Promise<CallResult> {
     const problem = wrongMode(this.#client);
     if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
     return new Promise((resolve) => {
-      const command = mint(this.#client, args);
       const flight: Flight = {
-        command,
+        command: make(),
         settle: (result) => {
           if (this.#inFlight.delete(flight)) resolve(result);
         },
       };
       this.#inFlight.add(flight);
-      this.#cork();
-      try {
-        // What is answered may be a promise of its own, if somebody traces the commands.
-        Promise.resolve(this.#client.sendCommand(command)).then(
-          (value) => flight.settle({ reply: toReply(numbers(value)) }),
-          (error) => flight.settle(failedBy(error)),
-        );
-      } catch (error) {
-        flight.settle(failedBy(error));
-      }
-      if (this.#client.isCluster === true) noResend(flight);
+      if (this.#outgoing.push(flight) === 1) process.nextTick(() => this.#flush());
     });
   }
 
   /** ioredis writes each command by itself: here those of one tick, and of the promises it resolves, leave together. */
-  #cork(): void {
-    const stream = this.#client.stream;
-    if (this.#corked !== undefined || stream === undefined || stream === null) return;
-    this.#corked = stream;
-    stream.cork();
-    process.nextTick(() => {
-      this.#corked = undefined;
-      stream.uncork();
-    });
+  #flush(): void {
+    const flights = this.#outgoing.filter((flight) => this.#inFlight.has(flight));
+    this.#outgoing = [];
+    if (this.#client.status !== 'ready') {
+      for (const { settle } of flights) settle(unavailable(`the ioredis client is not connected (${this.#client.status})`));
+      return;
+    }
+    for (const flight of flights) this.#dispatch(flight);
+    this.#gather?.flush();
+  }
+
+  #dispatch(flight: Flight): void {
+    const { command, settle } = flight;
+    try {
+      // What is answered may be a promise of its own, if somebody traces the commands.
+      Promise.resolve(this.#client.sendCommand(command, this.#gather?.begin())).then(
+        (value) => settle({ reply: toReply(numbers(value)) }),
+        (error) => settle(failedBy(error)),
+      );
+    } catch (error) {
+      settle(failedBy(error));
+    }
+    if (this.#client.isCluster === true) noResend(flight);
   }
 
   /** The connection broke. ioredis would send again what was out, however late. */
@@ -155,6 +167,34 @@ export class IoRedisLink implements Link {
       defuse(flight.command);
       flight.settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
     }
+  }
+}
+
+/** What commands are written to instead of the socket, so that they leave in one piece. */
+class Gather {
+  readonly #client: IoRedis;
+  #text: string | undefined;
+
+  constructor(client: IoRedis) {
+    this.#client = client;
+  }
+
+  /** From here to `flush` nothing else may run: what others write would come before, and take our answers. */
+  begin(): this {
+    this.#text ??= '';
+    return this;
+  }
+
+  flush(): void {
+    const text = this.#text;
+    this.#text = undefined;
+    if (text !== undefined && text !== '') this.#client.stream?.write(text);
+  }
+
+  /** The library's to call; after a reconnect, too, when it sends again what it has left. */
+  write(data: string | Uint8Array): void {
+    if (this.#text !== undefined && typeof data === 'string') this.#text += data;
+    else this.#client.stream?.write(data);
   }
 }
 
@@ -168,10 +208,30 @@ function mint(client: IoRedis, args: readonly string[]): Command {
   return command;
 }
 
+/** A command of few words that is written as the engine put it together: the library would take longer than all else. */
+function written(client: IoRedis, wire: string): Command {
+  let type = types.get(client);
+  if (type === undefined) {
+    type = mint(client, ['EVALSHA']).constructor as CommandType;
+    types.set(client, type);
+  }
+  const command = new type('evalsha', [], { replyEncoding: null });
+  command.setTimeout = ignore;
+  command.toWritable = () => wire;
+  return command;
+}
+
+type CommandType = new (name: string, args: string[], options: object) => Command;
+
+/** The library's class of commands, by client: several versions may be loaded. */
+const types = new WeakMap<IoRedis, CommandType>();
+
 /** Whoever still sends this command sends a harmless one. */
 function defuse(command: Command): void {
   command.name = 'ping';
   command.args = [];
+  // Its class has one that goes by the words.
+  delete command.toWritable;
 }
 
 /** A cluster client follows redirections, which is right, and sends again what a broken connection left open, which is not. */

@@ -24,8 +24,9 @@ export interface NodeRedis {
   sendCommand(args: string[], options: object): Promise<unknown>;
   duplicate(options: object): NodeRedis;
   subscribe(channel: string, listener: (payload: string) => void): Promise<unknown>;
-  ref(): void;
-  unref(): void;
+  /** From 4.3 on. */
+  ref?(): void;
+  unref?(): void;
   on(event: string, listener: (...args: never[]) => void): unknown;
   off(event: string, listener: (...args: never[]) => void): unknown;
 }
@@ -144,6 +145,9 @@ export class NodeRedisLink implements Link {
   }
 }
 
+// Looked for, since this module is loaded where there is no `Buffer`, too.
+const { Buffer } = globalThis;
+
 /** Strings as bytes: version 4 by the first, later ones by the mapping of bulk and of simple strings. */
 export const COMMAND_OPTIONS = {
   returnBuffers: true,
@@ -164,8 +168,8 @@ export function failedBy(error: unknown): Failed {
 /** Another client, made after this one, that subscribes. */
 export function openChannel(client: NodeRedis, channel: string, listener: SubscriptionListener): Channel {
   const subscriber = client.duplicate({
-    // The engine decides when it is tried again, and then anew.
-    socket: { ...client.options?.socket, reconnectStrategy: false },
+    // The engine decides when it is tried again, and then anew. (Older versions know no `false` here.)
+    socket: { ...client.options?.socket, reconnectStrategy: () => new Error('the subscription ended') },
     disableOfflineQueue: false,
     commandsQueueMaxLength: undefined,
     commandOptions: undefined,
@@ -179,10 +183,9 @@ export function openChannel(client: NodeRedis, channel: string, listener: Subscr
     listener.broken(failure, cause);
   };
   let alive = false;
-  const ref = (): void => (alive ? subscriber.ref() : subscriber.unref());
+  const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
   subscriber.on('error', broken);
-  // Version 4 forgets it of a socket that is just being made.
-  subscriber.on('connect', ref);
+  // Before it connects: version 4 forgets it of a socket that is just being made.
   ref();
   const connected = subscriber.connect();
   connected
