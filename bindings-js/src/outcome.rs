@@ -2,9 +2,9 @@
 //!
 //! The row begins with four numbers: when to wake the engine at the latest (µs, -1 for never), the number of outputs, and the
 //! address and the bytes of the text. Each output follows as its kind and its fields. A text stands in the row as its length
-//! in UTF-16 units, as JavaScript counts, in the order of the text. What is not there is -1.
+//! in UTF-16 units, as JavaScript counts, in the order of the text. What is not there is -1. A command is one text.
 
-use leasehold_core::{Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output, ReleaseOutcome};
+use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output, ReleaseOutcome};
 
 use crate::failure;
 use crate::number::{millis, number};
@@ -30,7 +30,8 @@ const HEAD: usize = 4;
 #[derive(Default)]
 pub(crate) struct Row {
     numbers: Vec<f64>,
-    text: String,
+    /// UTF-8 in all.
+    text: Vec<u8>,
 }
 
 impl Row {
@@ -54,12 +55,8 @@ impl Row {
     fn output(&mut self, output: &Output) {
         match output {
             Output::Send { call, node, command } => {
-                let words = command.words();
-                self.push(&[SEND, number(call.0), node.0.into(), number(words.len() as u64)]);
-                for word in words {
-                    // The engine's words are texts: names, tokens, scripts and numbers.
-                    self.text(std::str::from_utf8(word).unwrap_or_default());
-                }
+                self.push(&[SEND, number(call.0), node.0.into()]);
+                self.command(command);
             }
             Output::Subscribe { node, channel } => {
                 self.push(&[SUBSCRIBE, node.0.into()]);
@@ -156,13 +153,54 @@ impl Row {
         self.text(text);
     }
 
+    /// The command as it goes over the wire, so that nobody has to put its words together again, and its length in bytes.
+    fn command(&mut self, command: &Command) {
+        let start = self.text.len();
+        let words = command.words();
+        self.header(b'*', words.len());
+        for word in words {
+            self.header(b'$', word.len());
+            self.text.extend_from_slice(word);
+            self.text.extend_from_slice(b"\r\n");
+        }
+        self.end_text(start);
+        self.numbers.push(number((self.text.len() - start) as u64));
+    }
+
+    fn header(&mut self, kind: u8, mut length: usize) {
+        let mut digits = [0; 20];
+        let mut used = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + u8::try_from(length % 10).unwrap_or_default();
+            length /= 10;
+            used += 1;
+            if length == 0 {
+                break;
+            }
+        }
+        self.text.push(kind);
+        self.text.extend_from_slice(digits.get(20 - used..).unwrap_or_default());
+        self.text.extend_from_slice(b"\r\n");
+    }
+
     fn push(&mut self, numbers: &[f64]) {
         self.numbers.extend_from_slice(numbers);
     }
 
     fn text(&mut self, text: &str) {
-        self.text.push_str(text);
-        let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
+        let start = self.text.len();
+        self.text.extend_from_slice(text.as_bytes());
+        self.end_text(start);
+    }
+
+    /// Notes the UTF-16 units of the text that began at `start`: one a character, two for one of four bytes.
+    fn end_text(&mut self, start: usize) {
+        let text = self.text.get(start..).unwrap_or_default();
+        let units = if text.is_ascii() {
+            text.len()
+        } else {
+            text.iter().map(|byte| usize::from(byte & 0xC0 != 0x80) + usize::from(*byte >= 0xF0)).sum()
+        };
         self.numbers.push(number(units as u64));
     }
 }

@@ -1,6 +1,7 @@
 /** The engine and the connection together: what the one puts out the other carries, and the clock tells both. */
 
 import { Clock } from './clock.js';
+import type { Command } from './command.js';
 import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
 import { type Config, Engine, type Inspection, type Mode, type Outcome, type Outputs, type ReleaseOutcome, type Wish } from './engine.js';
 import { CancelledError, ClosedError, InvalidOptionError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
@@ -59,7 +60,7 @@ export class Driver {
     this.#id = uuid(id);
     this.#responseTimeout = config.responseTimeout;
     this.#engine = makeEngine(id, config, {
-      send: (call, words) => this.#after.push(() => this.#send(call, words)),
+      send: (call, command) => this.#after.push(() => this.#send(call, command)),
       subscribe: (channel) => this.#after.push(() => this.#subscribe(channel)),
       unsubscribe: () => this.#after.push(() => this.#link.unsubscribe?.()),
       completed: (op, outcome) => this.#complete(op, outcome),
@@ -254,8 +255,9 @@ export class Driver {
     this.#after.push(() => held.tell());
   }
 
-  #send(call: number, words: readonly string[]): void {
-    this.#link.call(words).then(
+  #send(call: number, command: Command): void {
+    const answer = this.#link.send === undefined ? this.#link.call(command.words) : this.#link.send(command.wire);
+    answer.then(
       (result) => this.#answered(call, result),
       (cause: unknown) => this.#answered(call, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );

@@ -1,6 +1,7 @@
 /** The engine in WebAssembly: inputs go in as plain arguments, and what follows from them is read from its memory. */
 
 import { Engine as Core } from '../generated/leasehold_js.js';
+import { Command } from './command.js';
 import type { Failure, Reply, Scalar } from './connections/link.js';
 import type { ErrorCode, LossReason } from './errors.js';
 import { shown } from './shown.js';
@@ -79,7 +80,7 @@ export type Outcome =
 
 /** What the engine wants done. None of these may call the engine. */
 export interface Outputs {
-  send(call: number, words: readonly string[]): void;
+  send(call: number, command: Command): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
   completed(op: number, outcome: Outcome): void;
@@ -245,9 +246,7 @@ class Row {
       case 1: {
         const call = this.#next();
         this.#next(); // The node: there is one.
-        const words = new Array<string>(this.#next());
-        for (let i = 0; i < words.length; i++) words[i] = this.#word();
-        return outputs.send(call, words);
+        return outputs.send(call, new Command(this.#word(), this.#next()));
       }
       case 2:
         this.#next();

@@ -125,7 +125,7 @@ function bytes(hex: string): Uint8Array {
 
 function recorder(found: unknown[]): Outputs {
   return {
-    send: (call, [command, script = '', ...rest]) =>
+    send: (call, { words: [command, script = '', ...rest] }) =>
       found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest] } }),
     subscribe: (channel) => found.push({ subscribe: { channel } }),
     unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),

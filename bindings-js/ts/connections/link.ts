@@ -50,6 +50,9 @@ export interface Link {
    */
   call(args: readonly string[]): Promise<CallResult>;
 
+  /** The same for a command that is put together already, as it goes over the wire; only where the library lets that through. */
+  send?(wire: string): Promise<CallResult>;
+
   /**
    * Subscribes to the one channel of a manager, over a connection of the adapter's own. A subscription that is there is
    * told again, and an attempt that is still under way is given up for a new one.
