@@ -20,6 +20,7 @@ process.on('exit', () => rmSync(project, { recursive: true, force: true }));
 cpSync(here, project, { recursive: true });
 cpSync(join(repository, 'examples/node'), join(project, 'examples'), { recursive: true });
 cpSync(join(repository, 'bindings-js/README.md'), join(project, 'README.md'));
+cpSync(join(repository, 'README.md'), join(project, 'README.project.md'));
 install(project, ['package.json', 'examples/package.json', ...(full ? ['full/package.json'] : [])]);
 
 test('suite', process.execPath);

@@ -48,14 +48,31 @@ for (const kind of ['mjs', 'cjs']) {
   });
 }
 
-test('the first lock of the README runs as printed', async () => {
-  const readme = readFileSync(join(project, 'README.md'), 'utf8');
-  const program = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme)[1];
+/** Runs a program that stands in a text. */
+function runPrinted(program) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
     cwd: project, encoding: 'utf8', timeout: 20_000, env: { ...process.env, REDIS_URL: server.url },
   });
   assert.equal(status, 0, stderr);
-  assert.match(stdout, /fence \d{16}/);
+  return stdout;
+}
+
+test('the first lock of the README runs as printed', () => {
+  const readme = readFileSync(join(project, 'README.md'), 'utf8');
+  const [, program] = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme);
+  assert.match(runPrinted(program), /fence \d{16}/);
+});
+
+test('the first lock of the project\'s README runs, with a client and a database around it', () => {
+  const readme = readFileSync(join(project, 'README.project.md'), 'utf8');
+  const [, program] = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme);
+  const around = `
+    import { Redis } from 'ioredis';
+    const redis = new Redis(process.env.REDIS_URL);
+    const invoice = {};
+    const db = { async save(_, { fence, signal }) { console.log('saved with fence', fence, signal.aborted); } };
+  `;
+  assert.match(runPrinted(`${around}${program}\nawait locks.close(); redis.disconnect();`), /saved with fence \d{16} false/);
 });
 
 test('from the import to the first lock it takes less than half of what loading the client takes', async () => {
