@@ -7,6 +7,7 @@
  */
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
+import { Flights } from './flights.js';
 import { Hold } from './hold.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type Channel, Subscriber } from './subscriber.js';
@@ -45,6 +46,7 @@ interface Stream {
 }
 
 interface Flight {
+  place: number;
   readonly command: Command;
   settle(result: CallResult): void;
 }
@@ -66,7 +68,7 @@ export class IoRedisLink implements Link {
   readonly library = 'ioredis';
   readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
-  readonly #inFlight = new Set<Flight>();
+  readonly #inFlight = new Flights<Flight>();
   readonly #hold = new Hold();
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
@@ -125,6 +127,7 @@ export class IoRedisLink implements Link {
     if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
     return new Promise((resolve) => {
       const flight: Flight = {
+        place: -1,
         command: make(),
         settle: (result) => {
           if (this.#inFlight.delete(flight)) resolve(result);
@@ -163,7 +166,7 @@ export class IoRedisLink implements Link {
 
   /** The connection broke. ioredis would send again what was out, however late. */
   #interrupt(): void {
-    for (const flight of this.#inFlight) {
+    for (const flight of this.#inFlight.all()) {
       defuse(flight.command);
       flight.settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
     }

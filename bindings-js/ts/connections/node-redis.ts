@@ -6,6 +6,7 @@
  */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { Flights } from './flights.js';
 import { Hold } from './hold.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type Channel, Subscriber } from './subscriber.js';
@@ -42,6 +43,7 @@ interface Options {
 }
 
 interface Flight {
+  place: number;
   readonly args: string[];
   settle(result: CallResult): void;
 }
@@ -65,7 +67,7 @@ export class NodeRedisLink implements Link {
   readonly library = 'node-redis';
   readonly #client: NodeRedis;
   readonly #sender: Sender;
-  readonly #inFlight = new Set<Flight>();
+  readonly #inFlight = new Flights<Flight>();
   readonly #hold = new Hold();
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
@@ -116,6 +118,7 @@ export class NodeRedisLink implements Link {
     }
     return new Promise((resolve) => {
       const flight: Flight = {
+        place: -1,
         args,
         settle: (result) => {
           if (this.#inFlight.delete(flight)) resolve(result);
@@ -138,7 +141,7 @@ export class NodeRedisLink implements Link {
    * however late: that becomes a harmless command.
    */
   #interrupt(): void {
-    for (const { args, settle } of this.#inFlight) {
+    for (const { args, settle } of this.#inFlight.all()) {
       args.splice(0, args.length, 'PING');
       settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
     }

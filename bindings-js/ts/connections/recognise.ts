@@ -15,8 +15,8 @@ import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js
  */
 export function recognise(connection: unknown): Link {
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => new IoRedisLink(connection));
-  if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
+  if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
   if (isGlide(connection)) return usable(glideProblem(connection), () => new GlideLink(connection));
   if (isCustom(connection)) return new CustomLink(connection);
   throw new InvalidOptionError('connection', unknown(connection));
@@ -35,11 +35,13 @@ function isIoRedis(connection: unknown): connection is IoRedis {
   );
 }
 
+/** From 4.2 on. A sentinel of node-redis looks alike, but takes other arguments. */
 function isNodeRedis(connection: unknown): connection is NodeRedis {
   return (
-    has(connection, 'sendCommand', 'duplicate', 'ref', 'unref', 'on', 'off') &&
-    'isOpen' in connection &&
-    typeof connection.isOpen === 'boolean'
+    has(connection, 'sendCommand', 'duplicate', 'subscribe', 'on', 'off') &&
+    'isReady' in connection &&
+    typeof connection.isReady === 'boolean' &&
+    !has(connection, 'getSentinelNode')
   );
 }
 
