@@ -11,7 +11,7 @@ import { startCluster } from '../testing/cluster.js';
 import { Heard, until } from '../testing/heard.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
-import type { Link } from './link.js';
+import type { CallResult, Link } from './link.js';
 import { recognise } from './recognise.js';
 
 const versions = [
@@ -87,6 +87,36 @@ for (const { name, open, Cluster } of versions) {
       proxy.chunks = 0;
       await Promise.all(Array.from({ length: 50 }, () => link.call(ECHO)));
       assert.equal(proxy.chunks, 1);
+    });
+
+    test('a_command_that_is_put_together_goes_as_it_is_and_is_not_sent_again', async (t) => {
+      const { server, link } = await opened(t, { keyPrefix: 'app:', retryStrategy: () => 20 });
+      const send = (...words: string[]): Promise<CallResult> => {
+        const wire = `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join('')}`;
+        return link.send?.(wire) ?? assert.fail('it takes none');
+      };
+      assert.deepEqual(text(await send('EVAL', 'return {KEYS[1], ARGV[1]}', '1', 'näme', 'argument')), ['näme', 'argument']);
+      assert.match(refusal(await send('EVALSHA', 'f'.repeat(40), '1', 'name')), /^NOSCRIPT /);
+      server.pause();
+      const out = send('SET', 'late', 'x');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await server.kill();
+      assert.equal(kindOf(await out), 'interrupted');
+      await server.restart();
+      await until(async () => kindOf(await link.call(['PING'])) === 'reply');
+      assert.equal(text(await link.call(['EXISTS', 'late'])), 0);
+    });
+
+    test('commands_of_ours_and_of_the_user_get_each_their_own_answer', async (t) => {
+      const { client, link } = await opened(t, {});
+      await link.call(['PING']);
+      const answers = Array.from({ length: 50 }, async (_, i) => {
+        const ours = link.call(['EVAL', 'return ARGV[1]', '0', `ours ${i}`]);
+        const theirs = client.echo(`theirs ${i}`);
+        assert.equal(await theirs, `theirs ${i}`);
+        assert.equal(text(await ours), `ours ${i}`);
+      });
+      await Promise.all(answers);
     });
 
     test('a_client_in_subscriber_or_monitor_mode_is_refused', async (t) => {
