@@ -3,6 +3,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod component;
 mod demo;
 mod error;
 mod node;
@@ -34,6 +35,8 @@ enum Command {
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
+    /// Build the WASI component, `lock.wasm`
+    Component,
     /// What has to pass before a change goes in: format, lints, docs, and every test
     Ci,
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::measure(&options),
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
+        Command::Component => component::make(),
         Command::Ci => ci::run_all(),
     };
     match outcome {

@@ -2,6 +2,8 @@
 //!
 //! It is what `wasm-tools component new` does, as a library whose version cargo keeps with the guests'.
 
+mod strip;
+
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -14,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: leasehold-componentize <module.wasm> <component.wasm>".into());
     };
     let module = fs::read(module).map_err(|error| format!("{module}: {error}"))?;
-    let encoded = ComponentEncoder::default().validate(true).module(&module)?.encode()?;
+    let encoded = ComponentEncoder::default().validate(true).module(&strip::strip(&module)?)?.encode()?;
     fs::write(component, encoded).map_err(|error| format!("{component}: {error}"))?;
     Ok(())
 }

@@ -1,0 +1,33 @@
+//! What every handle keeps alive: the last one dropped ends the client.
+
+use alloc::rc::Rc;
+
+use leasehold_core::{Error as EngineError, Outcome};
+
+use crate::bindings::exports::leasehold::lock::locks::Error;
+use crate::call::{Call, Request};
+use crate::error;
+use crate::shared::Shared;
+
+pub(crate) struct Client {
+    pub(crate) shared: Rc<Shared>,
+}
+
+impl Client {
+    /// Asks the engine, about the lock `name`.
+    pub(crate) async fn ask(&self, request: Request<'_>, name: &str) -> Result<Outcome, Error> {
+        let call = Call::begin(&self.shared, &request);
+        call.await.map_err(|error| error::from_engine(error, Some(name)))
+    }
+
+    /// Asks the engine for what it answers at once.
+    pub(crate) fn ask_now(&self, request: &Request<'_>) -> Result<Outcome, EngineError> {
+        self.shared.begin_and_end(request).unwrap_or(Err(EngineError::NotHeld))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,158 @@
+//! The task that drives a manager: it sends commands, brings answers and messages, and keeps the time.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hashbrown::HashMap;
+use leasehold_core::{CallId, Command, Failure, Input, Instant, Reply};
+
+use crate::bindings::leasehold::lock::connection::Endpoint;
+use crate::shared::Shared;
+use crate::subscription::{self, NODE};
+use crate::timer::Timer;
+use crate::wire;
+
+/// The end of a command; no result if it was dropped.
+type Answer = (CallId, Option<Result<Reply, Failure>>);
+
+struct Driver {
+    shared: Rc<Shared>,
+    endpoint: Rc<Endpoint>,
+    calls: FuturesUnordered<LocalBoxFuture<'static, Answer>>,
+    overdue: Overdue,
+    subscription: Option<LocalBoxFuture<'static, Failure>>,
+    timer: Timer,
+}
+
+/// Runs until the engine is closed.
+pub(crate) async fn run(shared: Rc<Shared>, endpoint: Endpoint, response_timeout: Duration) {
+    let _end = End(Rc::clone(&shared));
+    let mut driver = Driver {
+        shared,
+        endpoint: Rc::new(endpoint),
+        calls: FuturesUnordered::new(),
+        overdue: Overdue::new(response_timeout),
+        subscription: None,
+        timer: Timer::default(),
+    };
+    poll_fn(|context| driver.poll(context)).await;
+}
+
+impl Driver {
+    /// One wake-up: takes in what happened and does what there is to do, until nothing is left of either.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let (now, work) = self.shared.take_work();
+            if work.closed {
+                return Poll::Ready(());
+            }
+            for (call, command) in work.sends {
+                self.send(now, call, &command);
+            }
+            if let Some(wish) = work.subscription {
+                self.subscribe(wish);
+            }
+            self.overdue.drop_late(now);
+            self.timer.set(now, work.wake_at);
+            if !self.take_in(context) {
+                self.shared.park(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Tells the engine what happened. True if anything did.
+    fn take_in(&mut self, context: &mut Context<'_>) -> bool {
+        let mut happened = false;
+        while let Poll::Ready(Some((call, result))) = self.calls.poll_next_unpin(context) {
+            self.overdue.ended(call);
+            self.shared.tell(Input::Reply { call, result: result.unwrap_or(Err(Failure::TimedOut)) });
+            happened = true;
+        }
+        if let Some(subscription) = &mut self.subscription
+            && let Poll::Ready(cause) = subscription.as_mut().poll(context)
+        {
+            self.subscription = None;
+            self.shared.tell(Input::Unsubscribed { node: NODE, cause });
+            happened = true;
+        }
+        if self.timer.poll(context) {
+            self.shared.tell(Input::Wake);
+            happened = true;
+        }
+        happened || self.shared.needs_driver()
+    }
+
+    fn send(&mut self, now: Instant, call: CallId, command: &Command) {
+        let endpoint = Rc::clone(&self.endpoint);
+        let words = wire::command(command);
+        let answer = async move { wire::result(endpoint.call(words).await) };
+        let (abort, registration) = AbortHandle::new_pair();
+        self.overdue.sent(now, call, abort);
+        let answer = Abortable::new(answer, registration);
+        self.calls.push(Box::pin(async move { (call, answer.await.ok()) }));
+    }
+
+    fn subscribe(&mut self, channel: Option<String>) {
+        let (shared, endpoint) = (Rc::clone(&self.shared), Rc::clone(&self.endpoint));
+        // The old one is dropped first: an endpoint may have room for one.
+        self.subscription = None;
+        self.subscription = channel.map(|channel| subscription::run(shared, endpoint, channel).boxed_local());
+    }
+}
+
+/// Commands that have no answer yet, in the order of their sending. A provider that never answers costs no memory.
+struct Overdue {
+    response_timeout: Duration,
+    sent: VecDeque<(Instant, CallId)>,
+    open: HashMap<CallId, AbortHandle>,
+}
+
+impl Overdue {
+    fn new(response_timeout: Duration) -> Self {
+        Self { response_timeout, sent: VecDeque::new(), open: HashMap::new() }
+    }
+
+    fn sent(&mut self, now: Instant, call: CallId, abort: AbortHandle) {
+        self.sent.push_back((now, call));
+        self.open.insert(call, abort);
+    }
+
+    fn ended(&mut self, call: CallId) {
+        self.open.remove(&call);
+        while self.sent.front().is_some_and(|(_, call)| !self.open.contains_key(call)) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Drops what the engine has given up as well.
+    fn drop_late(&mut self, now: Instant) {
+        // The engine counts from a moment before the sending.
+        let slack = Duration::from_millis(5);
+        while let Some((sent, call)) = self.sent.front()
+            && *sent + self.response_timeout <= now + slack
+        {
+            if let Some(abort) = self.open.remove(call) {
+                abort.abort();
+            }
+            self.sent.pop_front();
+        }
+    }
+}
+
+/// Tells whoever waits that nobody drives any more, also when the task is dropped.
+struct End(Rc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

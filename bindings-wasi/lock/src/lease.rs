@@ -1,0 +1,190 @@
+//! What a holder holds.
+
+use alloc::string::String;
+use alloc::string::ToString;
+
+use alloc::rc::Rc;
+use core::cell::Cell;
+use core::future::poll_fn;
+use core::time::Duration;
+
+use leasehold_core::{Error as EngineError, Grant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome};
+
+use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, GuestLease, HoldEnd};
+use crate::call::Request;
+use crate::client::Client;
+use crate::hold::Hold;
+use crate::{error, inspection, options};
+
+/// One hold on a lease. Dropping it gives the hold back in the background.
+pub(crate) struct Lease {
+    client: Rc<Client>,
+    id: LeaseId,
+    name: Rc<str>,
+    granted: Cell<(u64, Mode)>,
+    released: Cell<Option<Released>>,
+}
+
+/// A hold that was given back by hand.
+#[derive(Clone, Copy)]
+struct Released {
+    op: OpId,
+    /// How the lease had been lost before.
+    loss: Option<LossReason>,
+}
+
+impl Lease {
+    pub(crate) fn new(client: Rc<Client>, name: Rc<str>, grant: &Grant) -> Self {
+        let granted = Cell::new((grant.fence, grant.mode));
+        Self { client, id: grant.lease, name, granted, released: Cell::new(None) }
+    }
+
+    fn is_released(&self) -> bool {
+        self.released.get().is_some()
+    }
+
+    /// The fence and the mode; once it is over, those that it had last.
+    fn grant(&self) -> (u64, Mode) {
+        if !self.is_released()
+            && let Some(present) = self.client.shared.grant(self.id)
+        {
+            self.granted.set(present);
+        }
+        self.granted.get()
+    }
+
+    async fn convert(&self, mode: Mode) -> Result<(), Error> {
+        match self.ask(Request::Convert { lease: self.id, mode }).await? {
+            Outcome::Converted(_) => Ok(()),
+            _ => Err(error::unexpected()),
+        }
+    }
+
+    /// Asks the engine about the lease.
+    async fn ask(&self, request: Request<'_>) -> Result<Outcome, Error> {
+        if self.is_released() {
+            return Err(self.error(EngineError::NotHeld));
+        }
+        let result = self.client.ask(request, &self.name).await;
+        // Who lost it by its own end is told so by the lease's record.
+        match result {
+            Err(Error { kind: ErrorKind::Lost(_), .. }) => {
+                Err(self.error(EngineError::Lost(self.client.shared.loss(self.id).unwrap_or(LossReason::Expired))))
+            }
+            result => result,
+        }
+    }
+
+    fn error(&self, error: EngineError) -> Error {
+        error::from_engine(error, Some(&self.name))
+    }
+}
+
+impl GuestLease for Lease {
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn mode(&self) -> locks::Mode {
+        inspection::mode(self.grant().1)
+    }
+
+    fn fence(&self) -> u64 {
+        self.grant().0
+    }
+
+    fn remaining_ms(&self) -> u64 {
+        if self.is_released() { 0 } else { error::ms(self.client.shared.remaining(self.id)) }
+    }
+
+    fn is_held(&self) -> bool {
+        !self.is_released() && !self.client.shared.remaining(self.id).is_zero()
+    }
+
+    async fn verify(&self) -> Result<bool, Error> {
+        match self.ask(Request::Verify { lease: self.id }).await {
+            Ok(Outcome::Verified(held)) => Ok(held),
+            Ok(_) => Err(error::unexpected()),
+            Err(Error { kind: ErrorKind::NotHeld | ErrorKind::Lost(_), .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn hold(&self, for_ms: u64) -> Result<HoldEnd, Error> {
+        let time = options::bounded("for", for_ms)?;
+        let hold = Hold::new(&self.client.shared, self.id, time);
+        Ok(hold.end(|| self.is_released()).await)
+    }
+
+    async fn extend(&self, ttl_ms: u64) -> Result<(), Error> {
+        let ttl = Duration::from_millis(ttl_ms);
+        // The lease's end moves along; what the server then has stays.
+        let _hold = Hold::new(&self.client.shared, self.id, ttl);
+        match self.ask(Request::Extend { lease: self.id, ttl }).await? {
+            Outcome::Extended { .. } => Ok(()),
+            _ => Err(error::unexpected()),
+        }
+    }
+
+    async fn downgrade(&self) -> Result<(), Error> {
+        self.convert(Mode::Shared).await
+    }
+
+    async fn upgrade(&self) -> Result<(), Error> {
+        self.convert(Mode::Exclusive).await
+    }
+
+    fn nested(&self) -> Result<locks::Lease, Error> {
+        if self.is_released() {
+            return Err(self.error(EngineError::NotHeld));
+        }
+        match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(error))? {
+            Outcome::Held(_) => {
+                self.client.shared.add_handle(self.id);
+                let (client, name) = (Rc::clone(&self.client), Rc::clone(&self.name));
+                let (granted, released) = (Cell::new(self.grant()), Cell::new(None));
+                Ok(locks::Lease::new(Self { client, id: self.id, name, granted, released }))
+            }
+            _ => Err(error::unexpected()),
+        }
+    }
+
+    async fn release(&self) -> Result<locks::ReleaseOutcome, Error> {
+        let Released { op, loss } = match self.released.get() {
+            Some(released) => released,
+            None => {
+                // What it was last is told from now on.
+                self.grant();
+                let (op, loss) = self.client.shared.release(self.id);
+                let released = Released { op, loss };
+                self.released.set(Some(released));
+                released
+            }
+        };
+        match poll_fn(|context| self.client.shared.peek(op, context)).await {
+            Ok(Outcome::Released(outcome)) => Ok(outcome_of(outcome, loss)),
+            Ok(_) => Err(error::unexpected()),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+}
+
+fn outcome_of(outcome: ReleaseOutcome, loss: Option<LossReason>) -> locks::ReleaseOutcome {
+    match outcome {
+        // The engine has forgotten a lost lease; how it was lost is known here.
+        ReleaseOutcome::AlreadyExpired if loss == Some(LossReason::Taken) => locks::ReleaseOutcome::NotOwner,
+        ReleaseOutcome::Released => locks::ReleaseOutcome::Released,
+        ReleaseOutcome::StillHeld => locks::ReleaseOutcome::StillHeld,
+        ReleaseOutcome::AlreadyExpired => locks::ReleaseOutcome::AlreadyExpired,
+        ReleaseOutcome::NotOwner => locks::ReleaseOutcome::NotOwner,
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        match self.released.get() {
+            Some(Released { op, .. }) => self.client.shared.abandon(op),
+            None => self.client.shared.give_back(self.id),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The lock component: leasehold's engine behind the contract in `wit/`.
+//!
+//! Its parts are those of the native driver, and its behaviour is the same but for what `wit/` says about time: a lease is
+//! renewed only while somebody stands in `hold`.
+//!
+//! ```text
+//! an acquire ...   a hold ...   a release ...        tasks of the host's calls
+//!       \              |            /
+//!        `------------ Shared -----'                 the engine, the calls that wait, the leases
+//!                        |
+//!                      Driver                        one task a manager: commands, messages, time
+//!                        |
+//!                     endpoint                       imported
+//! ```
+
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+mod bindings;
+
+mod call;
+mod client;
+mod clock;
+mod driver;
+mod error;
+mod hold;
+mod inspection;
+mod lease;
+mod manager;
+mod options;
+#[cfg(target_arch = "wasm32")]
+mod platform;
+mod shared;
+mod state;
+mod subscription;
+mod timer;
+mod version;
+mod wire;
+
+/// Everything that the component exports.
+struct Component;
+
+impl bindings::exports::leasehold::lock::locks::Guest for Component {
+    type LockManager = manager::LockManager;
+    type Lease = lease::Lease;
+}

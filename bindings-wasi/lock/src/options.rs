@@ -1,0 +1,70 @@
+//! The contract's options as the engine takes them; what is left out has the engine's default.
+
+use alloc::format;
+use alloc::string::String;
+
+use core::time::Duration;
+
+use leasehold_core::{AcquireOptions, Config, Mode, Wait};
+
+use crate::bindings::exports::leasehold::lock::locks::{self, Error, Target, Topology};
+use crate::bindings::leasehold::lock::connection::{Sentinel, Servers};
+use crate::error;
+
+/// The longest wait and the longest hold: a call that its host has dropped goes on for so long.
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
+
+pub(crate) fn config(options: Option<locks::ManagerOptions>) -> Config {
+    let default = Config::default();
+    let Some(options) = options else { return default };
+    let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
+    Config {
+        prefix: options.prefix.unwrap_or(default.prefix),
+        local_handoffs: options.local_handoffs.unwrap_or(default.local_handoffs),
+        claim_window: time(options.claim_window_ms, default.claim_window),
+        response_timeout: time(options.response_timeout_ms, default.response_timeout),
+        mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
+        fence_retention: time(options.fence_retention_ms, default.fence_retention),
+    }
+}
+
+pub(crate) fn servers(topology: Topology) -> Result<Servers, Error> {
+    match topology {
+        Topology::Single(address) => Ok(Servers::Single(address)),
+        Topology::Cluster(addresses) => Ok(Servers::Cluster(addresses)),
+        Topology::Sentinel(locks::Sentinel { addresses, primary }) => {
+            Ok(Servers::Sentinel(Sentinel { addresses, primary }))
+        }
+        Topology::Quorum(_) => Err(error::unsupported("a quorum of servers is not built yet")),
+    }
+}
+
+/// The lock's name and how it is wanted.
+pub(crate) fn acquire(
+    target: Target,
+    options: Option<locks::AcquireOptions>,
+) -> Result<(String, AcquireOptions), Error> {
+    let (name, mode) = match target {
+        Target::Mutex(name) | Target::Write(name) => (name, Mode::Exclusive),
+        Target::Read(name) => (name, Mode::Shared),
+    };
+    let mut wanted = AcquireOptions { mode, ..AcquireOptions::default() };
+    let Some(options) = options else { return Ok((name, wanted)) };
+    if let Some(ttl) = options.ttl_ms {
+        wanted.ttl = Duration::from_millis(ttl);
+    }
+    if let Some(wait) = options.wait_ms {
+        wanted.wait = Wait::For(bounded("wait", wait)?);
+    }
+    wanted.max_hold = options.max_hold_ms.map(Duration::from_millis);
+    Ok((name, wanted))
+}
+
+/// A time for which a call may go on although nobody waits for it any more.
+pub(crate) fn bounded(field: &'static str, ms: u64) -> Result<Duration, Error> {
+    let time = Duration::from_millis(ms);
+    if time.is_zero() || time > LONGEST {
+        return Err(error::invalid(field, format!("is {time:?}: choose between 1ms and {LONGEST:?}")));
+    }
+    Ok(time)
+}

@@ -1,0 +1,187 @@
+//! A manager's state, and the one way to change it.
+//!
+//! Every change is one turn: the engine is told, its outputs are sorted, and only then, with the state let go of, are the
+//! tasks woken that wait.
+
+use alloc::vec::Vec;
+
+use core::cell::RefCell;
+use core::mem;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+
+use crate::call::Request;
+use crate::state::{CallResult, State, Waiting, Work};
+
+pub(crate) struct Shared {
+    state: RefCell<State>,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { state: RefCell::new(State::new(engine)) }
+    }
+
+    /// Begins a call that ends at once; none if it does not.
+    pub(crate) fn begin_and_end(&self, request: &Request<'_>) -> Option<CallResult> {
+        let op = self.begin(request);
+        let ended = self.state.borrow_mut().calls.remove(&op);
+        ended.and_then(|waiting| waiting.result)
+    }
+
+    /// Begins a call. Its end comes out of [`fetch`](Self::fetch).
+    pub(crate) fn begin(&self, request: &Request<'_>) -> OpId {
+        self.turn(|state, now| {
+            let op = OpId(state.next());
+            let ended = state.ended.then(|| request.after_the_end());
+            let waiting = Waiting { wanted: request.wanted(), wakers: Vec::new(), result: ended };
+            let open = waiting.result.is_none();
+            state.calls.insert(op, waiting);
+            if open {
+                state.engine.handle(now, request.input(op));
+            }
+            op
+        })
+    }
+
+    /// The end of a call, which is forgotten with it; else the task is woken at its end.
+    pub(crate) fn fetch(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
+        let ended = self.peek(op, context);
+        if ended.is_ready() {
+            self.state.borrow_mut().calls.remove(&op);
+        }
+        ended
+    }
+
+    /// The end of a call, which others may ask for as well; else the task is woken at its end.
+    pub(crate) fn peek(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
+        let mut state = self.state.borrow_mut();
+        let Some(waiting) = state.calls.get_mut(&op) else { return Poll::Ready(Err(Error::Closed)) };
+        match &waiting.result {
+            Some(result) => Poll::Ready(result.clone()),
+            None => {
+                watch(&mut waiting.wakers, context);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Nobody waits for the call any more: an acquire is cancelled, or given back if it was granted.
+    pub(crate) fn abandon(&self, op: OpId) {
+        self.turn(|state, now| match state.calls.remove(&op) {
+            Some(Waiting { result: Some(Ok(Outcome::Acquired(grant))), .. }) => state.give_back(now, grant.lease),
+            Some(Waiting { result: None, wanted: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
+            _ => {}
+        });
+    }
+
+    /// Takes a handle off a lease and begins to release it. Tells how the lease was lost, if it was.
+    pub(crate) fn release(&self, lease: LeaseId) -> (OpId, Option<LossReason>) {
+        let loss = self.turn(|state, _| state.drop_handle(lease));
+        (self.begin(&Request::Release { lease }), loss)
+    }
+
+    /// Gives one hold back, and nobody waits for the end of it.
+    pub(crate) fn give_back(&self, lease: LeaseId) {
+        self.turn(|state, now| state.give_back(now, lease));
+    }
+
+    /// Ends the client, and nobody waits for the end of it.
+    pub(crate) fn close(&self) {
+        self.turn(|state, now| {
+            let op = OpId(state.next());
+            state.engine.handle(now, Input::Close { op });
+        });
+    }
+
+    /// Counts one more handle to a lease.
+    pub(crate) fn add_handle(&self, lease: LeaseId) {
+        if let Some(held) = self.state.borrow_mut().held.get_mut(&lease) {
+            held.handles = held.handles.saturating_add(1);
+        }
+    }
+
+    /// A lease's fence and mode, which a conversion changes.
+    pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
+        self.state.borrow().held.get(&lease).map(|held| (held.fence, held.mode))
+    }
+
+    /// How long a lease is still valid by the local clock: zero once it is over.
+    pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
+        let mut state = self.state.borrow_mut();
+        let now = state.clock.now();
+        state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(now))
+    }
+
+    /// How a lease was lost, if it was. Whatever is due is told first.
+    pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        self.turn(|state, now| state.engine.handle(now, Input::Wake));
+        self.state.borrow().held.get(&lease).and_then(|held| held.lost)
+    }
+
+    /// Wakes the task when the lease is lost, given back, or kept no more.
+    pub(crate) fn watch(&self, lease: LeaseId, context: &mut Context<'_>) {
+        if let Some(held) = self.state.borrow_mut().held.get_mut(&lease) {
+            watch(&mut held.watchers, context);
+        }
+    }
+
+    /// Somebody stands in `hold` for so long. Answers by which number to take it back.
+    pub(crate) fn add_keeper(&self, lease: LeaseId, time: Duration) -> u64 {
+        self.turn(|state, now| state.add_keeper(now, lease, now + time))
+    }
+
+    pub(crate) fn remove_keeper(&self, lease: LeaseId, keeper: u64) {
+        self.turn(|state, now| state.remove_keeper(now, lease, keeper));
+    }
+
+    /// Tells the engine what happened.
+    pub(crate) fn tell(&self, input: Input<'_>) {
+        self.turn(|state, now| state.engine.handle(now, input));
+    }
+
+    /// The driver is awake and takes its work.
+    pub(crate) fn take_work(&self) -> (Instant, Work) {
+        let mut state = self.state.borrow_mut();
+        let now = state.clock.now();
+        state.driver = None;
+        state.work.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+        let Work { wake_at, closed, .. } = state.work;
+        (now, mem::replace(&mut state.work, Work { wake_at, closed, ..Work::default() }))
+    }
+
+    /// Whether there is something for the driver, which is awake.
+    pub(crate) fn needs_driver(&self) -> bool {
+        self.state.borrow().needs_driver()
+    }
+
+    /// The driver goes to sleep.
+    pub(crate) fn park(&self, waker: Waker) {
+        self.state.borrow_mut().driver = Some(waker);
+    }
+
+    /// The driver is gone: whoever waits is told, and whoever comes as well.
+    pub(crate) fn end(&self) {
+        self.turn(|state, now| state.end(now));
+    }
+
+    fn turn<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.state.borrow_mut();
+        let now = state.clock.now();
+        let answer = act(&mut state, now);
+        state.sort_outputs(now);
+        state.wake_driver_if_needed();
+        let wakers = mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        answer
+    }
+}
+
+fn watch(wakers: &mut Vec<Waker>, context: &mut Context<'_>) {
+    if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+        wakers.push(context.waker().clone());
+    }
+}

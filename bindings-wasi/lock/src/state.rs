@@ -1,0 +1,238 @@
+//! What a manager's calls, leases and driver have in common: the engine, the calls that wait, the leases that are held.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use core::task::Waker;
+use core::time::Duration;
+
+use hashbrown::HashMap;
+use leasehold_core::{
+    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Output,
+};
+
+use crate::clock::Clock;
+
+/// The result of a call, as the engine gives it.
+pub(crate) type CallResult = Result<Outcome, Error>;
+
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Clock,
+    pub(crate) calls: HashMap<OpId, Waiting>,
+    pub(crate) held: HashMap<LeaseId, Held>,
+    pub(crate) work: Work,
+    /// The driver sleeps and is woken by it; none while it is awake.
+    pub(crate) driver: Option<Waker>,
+    /// Whoever has to be woken once the state is let go of.
+    pub(crate) wakers: Vec<Waker>,
+    /// Whether the driver is gone: nothing is sent any more.
+    pub(crate) ended: bool,
+    last: u64,
+}
+
+/// One call that the engine has not ended, or whose end was not fetched yet.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// The lock that is to be acquired, of an acquire.
+    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) result: Option<CallResult>,
+}
+
+/// What a lease keeps of the call that it was granted to.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) ttl: Duration,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// One lease, as long as there is a handle to it.
+pub(crate) struct Held {
+    pub(crate) handles: u32,
+    pub(crate) fence: u64,
+    pub(crate) mode: Mode,
+    pub(crate) lost: Option<LossReason>,
+    ttl: Duration,
+    /// The end by `max-hold-ms`.
+    limit: Option<Instant>,
+    /// What was promised with the grant.
+    due: Instant,
+    /// Until when somebody stands in `hold`.
+    keepers: Vec<(u64, Instant)>,
+    pub(crate) watchers: Vec<Waker>,
+}
+
+/// What there is for the driver to do.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) sends: Vec<(CallId, Command)>,
+    /// The latest wish: a channel to subscribe to, or none any more.
+    pub(crate) subscription: Option<Option<String>>,
+    /// When to wake the engine at the latest.
+    pub(crate) wake_at: Option<Instant>,
+    /// The engine is closed and nothing is left to do.
+    pub(crate) closed: bool,
+}
+
+impl State {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            clock: Clock::default(),
+            calls: HashMap::new(),
+            held: HashMap::new(),
+            work: Work::default(),
+            driver: None,
+            wakers: Vec::new(),
+            ended: false,
+            last: 0,
+        }
+    }
+
+    /// A number that was not given out before.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
+    pub(crate) fn sort_outputs(&mut self, now: Instant) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { call, node: _, command } => self.work.sends.push((call, command)),
+                Output::Subscribe { node: _, channel } => self.work.subscription = Some(Some(channel)),
+                Output::Unsubscribe { .. } => self.work.subscription = Some(None),
+                Output::Completed { op, result } => self.complete(now, op, result),
+                Output::Lost { lease, reason } => self.lose(now, lease, reason),
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Instant, op: OpId, result: CallResult) {
+        match &result {
+            Ok(Outcome::Closed) => self.work.closed = true,
+            Ok(Outcome::Converted(grant)) => {
+                if let Some(held) = self.held.get_mut(&grant.lease) {
+                    (held.fence, held.mode) = (grant.fence, grant.mode);
+                }
+            }
+            _ => {}
+        }
+        let wanted = match self.calls.get_mut(&op) {
+            Some(waiting) => {
+                waiting.result = Some(result.clone());
+                self.wakers.append(&mut waiting.wakers);
+                waiting.wanted.take()
+            }
+            None => None,
+        };
+        match (result, wanted) {
+            (Ok(Outcome::Acquired(grant)), Some(wanted)) => self.begin_lease(now, &grant, wanted),
+            // Nobody waits for it any more.
+            (Ok(Outcome::Acquired(grant)), None) => self.give_back(now, grant.lease),
+            _ => {}
+        }
+    }
+
+    fn begin_lease(&mut self, now: Instant, grant: &Grant, wanted: Wanted) {
+        let Wanted { ttl, max_hold } = wanted;
+        // Nearly all of the TTL is as good as the whole; what a message grants is less, and is renewed once.
+        let nearly = now + ttl / 3 * 2;
+        let due = if grant.valid_until >= nearly { grant.valid_until } else { now + ttl };
+        let held = Held {
+            handles: 1,
+            fence: grant.fence,
+            mode: grant.mode,
+            lost: None,
+            ttl,
+            limit: max_hold.map(|limit| now + limit),
+            due,
+            keepers: Vec::new(),
+            watchers: Vec::new(),
+        };
+        self.held.insert(grant.lease, held);
+        self.keep(now, grant.lease);
+    }
+
+    /// Tells the engine how long the lease is to be renewed: while somebody stands in `hold`, and to what was promised.
+    fn keep(&mut self, now: Instant, lease: LeaseId) {
+        let Some(held) = self.held.get(&lease) else { return };
+        let Some(valid_until) = self.engine.valid_until(lease) else { return };
+        let kept = held.keepers.iter().map(|(_, until)| *until + held.ttl).max();
+        let until = kept.unwrap_or(valid_until).max(valid_until).max(held.due);
+        let until = held.limit.map_or(until, |limit| until.min(limit));
+        self.engine.handle(now, Input::Keep { lease, until });
+    }
+
+    /// Somebody stands in `hold`. Answers by which number to take it back.
+    pub(crate) fn add_keeper(&mut self, now: Instant, lease: LeaseId, until: Instant) -> u64 {
+        let keeper = self.next();
+        if let Some(held) = self.held.get_mut(&lease) {
+            held.keepers.push((keeper, until));
+        }
+        self.keep(now, lease);
+        keeper
+    }
+
+    pub(crate) fn remove_keeper(&mut self, now: Instant, lease: LeaseId, keeper: u64) {
+        if let Some(held) = self.held.get_mut(&lease) {
+            held.keepers.retain(|(other, _)| *other != keeper);
+        }
+        self.keep(now, lease);
+    }
+
+    fn lose(&mut self, now: Instant, lease: LeaseId, reason: LossReason) {
+        let Some(held) = self.held.get_mut(&lease) else { return };
+        // For the engine every end that was said is a `max-hold`.
+        let limited = held.limit.is_some_and(|limit| limit <= now);
+        let reason = if reason == LossReason::MaxHold && !limited { LossReason::Expired } else { reason };
+        held.lost = Some(reason);
+        self.wakers.append(&mut held.watchers);
+    }
+
+    /// The driver is gone: whoever waits is told, and the leases will not be renewed any more.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.ended = true;
+        for waiting in self.calls.values_mut() {
+            waiting.result.get_or_insert(Err(Error::Closed));
+            self.wakers.append(&mut waiting.wakers);
+        }
+        let held: Vec<_> = self.held.iter().filter(|(_, held)| held.lost.is_none()).map(|(lease, _)| *lease).collect();
+        for lease in held {
+            self.lose(now, lease, LossReason::Expired);
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, now: Instant, lease: LeaseId) {
+        self.drop_handle(lease);
+        let op = OpId(self.next());
+        self.engine.handle(now, Input::Release { op, lease });
+    }
+
+    /// Takes one handle off a lease, and tells how the lease was lost, if it was.
+    pub(crate) fn drop_handle(&mut self, lease: LeaseId) -> Option<LossReason> {
+        let held = self.held.get_mut(&lease)?;
+        let lost = held.lost;
+        self.wakers.append(&mut held.watchers);
+        held.handles = held.handles.saturating_sub(1);
+        if held.handles == 0 {
+            self.held.remove(&lease);
+        }
+        lost
+    }
+
+    pub(crate) fn wake_driver_if_needed(&mut self) {
+        if self.needs_driver() {
+            self.wakers.extend(self.driver.take());
+        }
+    }
+
+    /// The driver comes by itself at `wake_at`; there may be what can't wait until then.
+    pub(crate) fn needs_driver(&self) -> bool {
+        let sooner = match (self.engine.poll_timeout(), self.work.wake_at) {
+            (Some((at, _)), Some(wake_at)) => at < wake_at,
+            (wanted, _) => wanted.is_some(),
+        };
+        sooner || !self.work.sends.is_empty() || self.work.subscription.is_some() || self.work.closed
+    }
+}

@@ -1,0 +1,60 @@
+//! Waiting for a time, or for something at most so long.
+
+use alloc::boxed::Box;
+
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use leasehold_core::Instant;
+
+use crate::bindings::wasi::clocks::monotonic_clock;
+
+/// Clocks that stand still while the machine is suspended wake nobody in time: look at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Ends after that time.
+pub(crate) async fn sleep(time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    monotonic_clock::wait_for(nanos).await;
+}
+
+/// What `action` brings, or nothing if it takes longer. It is dropped then.
+pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
+    let mut action = pin!(action);
+    let mut limit = pin!(sleep(limit));
+    poll_fn(|context| match action.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => limit.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// The driver's alarm clock. A moment put off leaves it as it is: to wake early is legal.
+#[derive(Default)]
+pub(crate) struct Timer {
+    set: Option<(Instant, LocalBoxFuture<'static, ()>)>,
+}
+
+impl Timer {
+    /// Wakes at `at`, or a little before.
+    pub(crate) fn set(&mut self, now: Instant, at: Option<Instant>) {
+        let Some(at) = at else { return };
+        let at = at.min(now + LONGEST_SLEEP);
+        if self.set.as_ref().is_none_or(|(earlier, _)| at < *earlier) {
+            self.set = Some((at, Box::pin(sleep(at.since(now)))));
+        }
+    }
+
+    /// Whether it has gone off. It is off then.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        let Some((_, sleep)) = &mut self.set else { return false };
+        if Pin::new(sleep).poll(context).is_pending() {
+            return false;
+        }
+        self.set = None;
+        true
+    }
+}

@@ -1,0 +1,45 @@
+//! Between the engine's words and those of the contract.
+
+use alloc::vec::Vec;
+
+use leasehold_core::{Command, Failure, Reply, Scalar};
+
+use crate::bindings::leasehold::lock::connection;
+
+/// The engine's command as an endpoint takes it.
+pub(crate) fn command(command: &Command) -> Vec<Vec<u8>> {
+    command.words().map(<[u8]>::to_vec).collect()
+}
+
+/// What a call brought, as the engine reads it.
+pub(crate) fn result(result: Result<connection::Reply, connection::Failure>) -> Result<Reply, Failure> {
+    result.map(reply).map_err(failure)
+}
+
+/// A reply that is not flat becomes a text, which the engine reports as not understood.
+fn reply(reply: connection::Reply) -> Reply {
+    match reply {
+        connection::Reply::Single(value) => Reply::One(scalar(value)),
+        connection::Reply::Array(values) => Reply::List(values.into_iter().map(scalar).collect()),
+        connection::Reply::Other(text) => Reply::One(Scalar::Text(text.into_bytes())),
+    }
+}
+
+fn scalar(value: connection::Value) -> Scalar {
+    match value {
+        connection::Value::Nil => Scalar::Nil,
+        connection::Value::Integer(number) => Scalar::Int(number),
+        connection::Value::Text(text) => Scalar::Text(text),
+    }
+}
+
+/// What a failed call tells the engine. When in doubt the command may have been applied.
+pub(crate) fn failure(failure: connection::Failure) -> Failure {
+    match failure {
+        connection::Failure::Refused(text) => Failure::Refused(text),
+        connection::Failure::Unavailable(text) => Failure::Unavailable(text),
+        connection::Failure::Interrupted(text) | connection::Failure::Other(text) => Failure::Interrupted(text),
+        connection::Failure::TimedOut => Failure::TimedOut,
+        connection::Failure::Unsupported(text) => Failure::Unsupported(text),
+    }
+}

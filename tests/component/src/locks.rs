@@ -1,0 +1,137 @@
+//! The `locks` interface, as tests call it.
+
+use wasmtime::Result;
+use wasmtime::component::{Accessor, ResourceAny};
+
+use crate::bindings::exports::leasehold::lock::locks::{
+    AcquireOptions, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, ReleaseOutcome, Target, Topology,
+};
+use crate::component::State;
+
+/// What the contract's functions answer.
+type Answer<T> = std::result::Result<T, Error>;
+
+/// The instance's `locks`. The outer results of everything here are traps.
+#[derive(Clone, Copy)]
+pub struct Locks<'a> {
+    accessor: &'a Accessor<State>,
+    guest: &'a Guest,
+}
+
+/// A client. It is dropped in the instance by [`drop`](Self::drop) only.
+#[derive(Clone, Copy)]
+pub struct Manager<'a> {
+    locks: Locks<'a>,
+    handle: ResourceAny,
+}
+
+/// A lease. It is dropped in the instance by [`drop`](Self::drop) only.
+#[derive(Clone, Copy)]
+pub struct Lease<'a> {
+    locks: Locks<'a>,
+    handle: ResourceAny,
+}
+
+#[allow(missing_docs, reason = "the contract says it")]
+impl<'a> Locks<'a> {
+    pub(crate) fn new(accessor: &'a Accessor<State>, guest: &'a Guest) -> Self {
+        Self { accessor, guest }
+    }
+
+    pub async fn open(self, url: &str, options: Option<ManagerOptions>) -> Result<Answer<Manager<'a>>> {
+        self.open_at(Topology::Single(url.to_owned()), options).await
+    }
+
+    pub async fn open_at(self, topology: Topology, options: Option<ManagerOptions>) -> Result<Answer<Manager<'a>>> {
+        let opened = self.guest.lock_manager().call_open(self.accessor, topology, options).await?;
+        Ok(opened.map(|handle| Manager { locks: self, handle }))
+    }
+
+    fn lease(self, handle: ResourceAny) -> Lease<'a> {
+        Lease { locks: self, handle }
+    }
+}
+
+#[allow(missing_docs, reason = "the contract says it")]
+impl<'a> Manager<'a> {
+    pub async fn acquire(self, target: Target, options: Option<AcquireOptions>) -> Result<Answer<Lease<'a>>> {
+        let Locks { accessor, guest } = self.locks;
+        let lease = guest.lock_manager().call_acquire(accessor, self.handle, target, options).await?;
+        Ok(lease.map(|handle| self.locks.lease(handle)))
+    }
+
+    pub async fn try_acquire(
+        self,
+        target: Target,
+        options: Option<AcquireOptions>,
+    ) -> Result<Answer<Option<Lease<'a>>>> {
+        let Locks { accessor, guest } = self.locks;
+        let lease = guest.lock_manager().call_try_acquire(accessor, self.handle, target, options).await?;
+        Ok(lease.map(|handle| handle.map(|handle| self.locks.lease(handle))))
+    }
+
+    pub async fn inspect(self, name: &str) -> Result<Answer<Inspection>> {
+        let Locks { accessor, guest } = self.locks;
+        guest.lock_manager().call_inspect(accessor, self.handle, name.to_owned()).await
+    }
+
+    pub fn drop(self) -> Result<()> {
+        self.locks.accessor.with(|store| self.handle.resource_drop(store))
+    }
+}
+
+#[allow(missing_docs, reason = "the contract says it")]
+impl<'a> Lease<'a> {
+    pub async fn name(self) -> Result<String> {
+        self.locks.guest.lease().call_name(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn mode(self) -> Result<Mode> {
+        self.locks.guest.lease().call_mode(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn fence(self) -> Result<u64> {
+        self.locks.guest.lease().call_fence(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn remaining_ms(self) -> Result<u64> {
+        self.locks.guest.lease().call_remaining_ms(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn is_held(self) -> Result<bool> {
+        self.locks.guest.lease().call_is_held(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn verify(self) -> Result<Answer<bool>> {
+        self.locks.guest.lease().call_verify(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn hold(self, for_ms: u64) -> Result<Answer<HoldEnd>> {
+        self.locks.guest.lease().call_hold(self.locks.accessor, self.handle, for_ms).await
+    }
+
+    pub async fn extend(self, ttl_ms: u64) -> Result<Answer<()>> {
+        self.locks.guest.lease().call_extend(self.locks.accessor, self.handle, ttl_ms).await
+    }
+
+    pub async fn downgrade(self) -> Result<Answer<()>> {
+        self.locks.guest.lease().call_downgrade(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn upgrade(self) -> Result<Answer<()>> {
+        self.locks.guest.lease().call_upgrade(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn nested(self) -> Result<Answer<Lease<'a>>> {
+        let nested = self.locks.guest.lease().call_nested(self.locks.accessor, self.handle).await?;
+        Ok(nested.map(|handle| self.locks.lease(handle)))
+    }
+
+    pub async fn release(self) -> Result<Answer<ReleaseOutcome>> {
+        self.locks.guest.lease().call_release(self.locks.accessor, self.handle).await
+    }
+
+    pub fn drop(self) -> Result<()> {
+        self.locks.accessor.with(|store| self.handle.resource_drop(store))
+    }
+}

@@ -1,0 +1,36 @@
+//! What a connection provider is, without WebAssembly.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::bindings::leasehold::lock::connection::{Failure, Reply, Servers};
+
+/// A future of a provider.
+pub type Future<T> = Pin<Box<dyn std::future::Future<Output = T> + Send>>;
+
+/// What a call brings.
+pub type Answer = Result<Reply, Failure>;
+
+/// An endpoint, or why there is none.
+pub type Connected = Result<Arc<dyn Endpoint>, Failure>;
+
+/// The messages of a subscription, as long as it lasts.
+pub type Messages = mpsc::Receiver<Vec<u8>>;
+
+/// Connects to servers.
+pub trait Provider: Send + Sync {
+    /// See `endpoint.open` in the contract.
+    fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected>;
+}
+
+/// Servers to send commands to.
+pub trait Endpoint: Send + Sync {
+    /// See `endpoint.call` in the contract.
+    fn call(&self, command: Vec<Vec<u8>>) -> Future<Answer>;
+
+    /// See `endpoint.subscribe` in the contract.
+    fn subscribe(&self, channel: String) -> Future<Result<Messages, Failure>>;
+}

@@ -1,0 +1,2 @@
+//! The component in wasmtime, against real servers.
+mod basics;
