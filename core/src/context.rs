@@ -143,10 +143,8 @@ impl Context {
     pub(crate) fn end_close(&mut self) {
         if self.closed && self.releases.is_empty() {
             let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
-            let mut closing: alloc::vec::Vec<OpId> = self.ops.iter().filter_map(is_close).collect();
-            // A table's order differs between machines.
-            closing.sort_unstable();
-            for op in closing {
+            // The oldest first: a table's own order differs between machines.
+            while let Some(op) = self.ops.iter().filter_map(is_close).min() {
                 self.complete(op, Ok(Outcome::Closed));
             }
         }

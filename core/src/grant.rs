@@ -1,5 +1,6 @@
 //! Becoming the holder: by an answer, or by a message that another client's script published.
 
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -147,10 +148,8 @@ impl Resource {
     fn lose_tenure_quietly(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
         let Some(tenure) = &mut self.tenure else { return };
         let clean = clean || tenure.strays.any() || tenure.converting.is_some();
-        let mut holders = core::mem::take(&mut tenure.holders);
-        // In the order in which they were granted.
-        holders.sort_unstable();
-        for lease in holders {
+        // In the order in which they were granted. Sorted by a heap, which is a tenth of the code: WebAssembly counts.
+        for lease in BinaryHeap::from(core::mem::take(&mut tenure.holders)).into_sorted_vec() {
             cx.lose_lease(lease, reason);
         }
         if clean {

@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::error::Error;
+use crate::time::millis;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +113,8 @@ const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
 fn within(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {
     if value < least || value > most {
-        let problem = format!("is {value:?}: choose between {least:?} and {most:?}");
+        let [value, least, most] = [value, least, most].map(millis);
+        let problem = format!("is {value} ms: choose between {least} ms and {most} ms");
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
