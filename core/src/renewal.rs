@@ -141,9 +141,11 @@ impl Resource {
             return self.give_back_tenure(cx, None);
         }
         match (failed.trouble, op) {
+            // Until a convert is answered there is nothing to renew by.
+            (Trouble::NoScript, None) if tenure.converting.is_some() => {}
             (Trouble::NoScript, None) => {
                 let granted = tenure.validity.granted;
-                let ttl = tenure.wants(cx);
+                let ttl = tenure.wants(cx).max(tenure.passing);
                 let command = cx.renew_command(Form::Source, &self.name, token, tenure.mode, ttl.unwrap_or(granted));
                 cx.send(Purpose::Renew { resource: self.id, token, op: None }, command);
             }
