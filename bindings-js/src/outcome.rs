@@ -161,26 +161,29 @@ impl Row {
         for word in words {
             self.header(b'$', word.len());
             self.text.extend_from_slice(word);
-            self.text.extend_from_slice(b"\r\n");
+            self.end_line();
         }
         self.end_text(start);
         self.numbers.push(number((self.text.len() - start) as u64));
     }
 
-    fn header(&mut self, kind: u8, mut length: usize) {
-        let mut digits = [0; 20];
-        let mut used = 0;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + u8::try_from(length % 10).unwrap_or_default();
-            length /= 10;
-            used += 1;
-            if length == 0 {
-                break;
-            }
-        }
+    /// Byte by byte: to copy a few at once costs WebAssembly more.
+    fn header(&mut self, kind: u8, length: usize) {
         self.text.push(kind);
-        self.text.extend_from_slice(digits.get(20 - used..).unwrap_or_default());
-        self.text.extend_from_slice(b"\r\n");
+        let mut unit = 1;
+        while length / unit >= 10 {
+            unit *= 10;
+        }
+        while unit > 0 {
+            self.text.push(b'0' + u8::try_from(length / unit % 10).unwrap_or_default());
+            unit /= 10;
+        }
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        self.text.push(b'\r');
+        self.text.push(b'\n');
     }
 
     fn push(&mut self, numbers: &[f64]) {

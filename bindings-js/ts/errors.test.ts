@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inspect } from 'node:util';
+
+import * as ours from './errors.js';
+
+const { BusyError, ClosedError, InvalidOptionError, isLeaseholdError, LeaseholdError, LostError } = ours;
+
+test('an_error_tells_what_a_log_line_needs', () => {
+  const error = new BusyError({ lockName: 'invoice:42', waited: 250, holderRemaining: 7_000, cause: undefined });
+  assert.deepEqual({ ...error }, { code: 'busy', retryable: true, lockName: 'invoice:42', waited: 250, holderRemaining: 7_000 });
+  assert.equal(error.name, 'BusyError');
+  assert.match(error.message, /invoice:42.*250 ms.*7000 ms/);
+  assert.match(error.stack ?? '', /^Error: .*|BusyError/);
+  assert.ok(!('cause' in error));
+  assert.deepEqual({ ...new ClosedError() }, { code: 'closed', retryable: false });
+  assert.match(inspect(new LostError('a', 'gone')), /LostError.*\n[^]*reason: 'gone'/);
+});
+
+test('the_cause_is_kept_and_not_printed_twice', () => {
+  const cause = new Error('the socket');
+  const error = new ClosedError({ cause });
+  assert.equal(error.cause, cause);
+  assert.ok(!Object.keys(error).includes('cause'));
+});
+
+test('guards_and_instanceof_know_the_errors_of_every_copy_of_the_package', async () => {
+  const copy = (await import(`./errors.js?${'copy'}`)) as typeof ours;
+  assert.notEqual(copy.BusyError, BusyError);
+  const theirs = new copy.BusyError({ lockName: 'a', waited: 1 });
+  for (const error of [theirs, new BusyError({ lockName: 'a', waited: 1 })]) {
+    assert.ok(isLeaseholdError(error) && isLeaseholdError(error, 'busy') && !isLeaseholdError(error, 'lost'));
+    assert.ok(error instanceof LeaseholdError && error instanceof BusyError && error instanceof Error);
+    assert.ok(!((error as unknown) instanceof LostError) && !((error as unknown) instanceof InvalidOptionError));
+  }
+  const option = new InvalidOptionError('ttl', 'is wrong');
+  assert.ok((option as unknown) instanceof LeaseholdError && option instanceof TypeError && isLeaseholdError(option, 'invalid-option'));
+});
+
+test('a_guard_takes_anything', () => {
+  const hostile = new Proxy({}, { get: () => assert.fail('read') });
+  for (const value of [undefined, null, 7, 'busy', new Error('busy'), { code: 'busy' }, Object.create(null), () => {}, hostile]) {
+    assert.equal(isLeaseholdError(value), false);
+    assert.equal((value as unknown) instanceof LeaseholdError, false);
+  }
+});
