@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use leasehold_core::{Reply, Scalar};
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{BString, Either, Function, Lua, StdLib, Table, Value, Variadic};
+use rustc_hash::FxHashMap;
 
 use crate::answer::{Answer, Outcome, Refusal};
 use crate::server::Server;
@@ -17,7 +19,12 @@ pub(crate) struct Interpreter {
     globals: Table,
     server: Rc<RefCell<Server>>,
     compiled: HashMap<String, Function>,
+    /// The tables that `KEYS` was, by the keys with their lengths: scripts don't write to it, and locks are few.
+    key_tables: FxHashMap<Vec<u8>, Table>,
 }
+
+/// So many lists of keys are remembered.
+const MOST_KEY_TABLES: usize = 64;
 
 /// The words of one `redis.call`: taken as a tuple they come straight from Lua's stack.
 type Words = (BString, Word, Word, Word, Word, Word, Word, Variadic<BString>);
@@ -35,6 +42,8 @@ const FREEZE_GLOBALS: &str = r#"
 impl Interpreter {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, mlua::LuaOptions::default())?;
+        // Little lives long here: a cycle at ten times what lives instead of twice.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1_000)));
         let ok = lua.create_table()?;
         ok.raw_set("ok", "OK")?;
 
@@ -59,7 +68,7 @@ impl Interpreter {
         let globals = lua.globals();
         globals.raw_set("redis", redis)?;
         lua.load(FREEZE_GLOBALS).exec()?;
-        Ok(Self { lua, globals, server, compiled: HashMap::new() })
+        Ok(Self { lua, globals, server, compiled: HashMap::new(), key_tables: FxHashMap::default() })
     }
 
     /// The function of a script's text.
@@ -74,17 +83,35 @@ impl Interpreter {
     }
 
     /// Runs a script to its end.
-    pub(crate) fn run(&self, function: &Function, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Reply, String> {
+    pub(crate) fn run(&mut self, function: &Function, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Reply, String> {
         self.server.borrow_mut().begin_script(keys);
         let result = self.set_arguments(keys, arguments).and_then(|()| function.call::<Value>(()));
         self.server.borrow_mut().end_script();
         result.map_err(|error| error_text(&error)).and_then(into_reply)
     }
 
-    fn set_arguments(&self, keys: &[&[u8]], arguments: &[&[u8]]) -> mlua::Result<()> {
-        let strings = |words: &[&[u8]]| self.lua.create_sequence_from(words.iter().map(|word| utf8(word)));
-        self.globals.raw_set("KEYS", strings(keys)?)?;
-        self.globals.raw_set("ARGV", strings(arguments)?)
+    fn set_arguments(&mut self, keys: &[&[u8]], arguments: &[&[u8]]) -> mlua::Result<()> {
+        let mut list = Vec::with_capacity(keys.iter().map(|key| key.len() + 8).sum());
+        keys.iter().for_each(|key| {
+            list.extend(key.len().to_ne_bytes());
+            list.extend(*key);
+        });
+        match self.key_tables.get(&list) {
+            Some(table) => self.globals.raw_set("KEYS", table)?,
+            None => {
+                if self.key_tables.len() == MOST_KEY_TABLES {
+                    self.key_tables.clear();
+                }
+                let table = self.strings(keys)?;
+                self.globals.raw_set("KEYS", &table)?;
+                self.key_tables.insert(list, table);
+            }
+        }
+        self.globals.raw_set("ARGV", self.strings(arguments)?)
+    }
+
+    fn strings(&self, words: &[&[u8]]) -> mlua::Result<Table> {
+        self.lua.create_sequence_from(words.iter().map(|word| utf8(word)))
     }
 }
 
@@ -112,7 +139,7 @@ type FastValue = Either<String, Value>;
 
 fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
     Ok(Either::Right(match answer {
-        Answer::Text(text) => return Ok(Either::Left(utf8(&text).to_owned())),
+        Answer::Text(text) => return Ok(Either::Left(String::from_utf8(text).unwrap_or_default())),
         Answer::Nil => Value::Boolean(false),
         Answer::Int(number) => Value::Number(number as f64),
         Answer::Status("OK") => Value::Table(ok.clone()),

@@ -1,6 +1,6 @@
 //! The keys of a server: three types, lazy expiry by the server's clock in milliseconds.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use crate::answer::Refusal;
 use crate::sorted_set::SortedSet;
@@ -22,10 +22,9 @@ pub(crate) struct Entry {
     pub(crate) expires_ms: Option<u64>,
 }
 
-/// Sorted, so that a run that lists keys is the same each time.
 #[derive(Default)]
 pub(crate) struct Keyspace {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: FxHashMap<Vec<u8>, Entry>,
     pub(crate) now_us: u64,
 }
 
@@ -97,9 +96,16 @@ impl Keyspace {
         }
     }
 
-    /// The keys that are not over at `now_us`, without removing anything.
-    pub(crate) fn live(&self, now_us: u64) -> impl Iterator<Item = (&Vec<u8>, &Entry)> {
-        self.entries.iter().filter(move |(_, entry)| !entry.is_over(now_us / 1000))
+    /// The keys that are not over at `now_us`, without removing anything. Sorted, so that it is the same each time.
+    pub(crate) fn live(&self, now_us: u64) -> Vec<(&Vec<u8>, &Entry)> {
+        let mut live: Vec<_> = self.entries.iter().filter(|(_, entry)| !entry.is_over(now_us / 1000)).collect();
+        live.sort_unstable_by_key(|(key, _)| *key);
+        live
+    }
+
+    /// When a key that is not over at `now_us` expires, if ever.
+    pub(crate) fn expires_ms(&self, now_us: u64, key: &str) -> Option<u64> {
+        self.entries.get(key.as_bytes()).filter(|entry| !entry.is_over(now_us / 1000))?.expires_ms
     }
 
     /// The key's data at `now_us`, without removing anything.

@@ -130,7 +130,22 @@ impl ModelServer {
     pub fn keys(&self, now_us: u64) -> Vec<(String, Option<u64>)> {
         let server = self.server.borrow();
         let live = server.keyspace.live(now_us);
-        live.map(|(key, entry)| (utf8(key).to_owned(), entry.expires_ms.map(|expires| expires * 1000))).collect()
+        live.into_iter()
+            .map(|(key, entry)| (utf8(key).to_owned(), entry.expires_ms.map(|expires| expires * 1000)))
+            .collect()
+    }
+
+    /// The server's time in µs at which a key's last millisecond begins; None if there is none or it never ends.
+    pub fn expires(&self, now_us: u64, key: &str) -> Option<u64> {
+        self.server.borrow().keyspace.expires_ms(now_us, key).map(|expires| expires * 1000)
+    }
+
+    /// The greatest score in a sorted set; None if there is none or it is of another type.
+    pub fn greatest_score(&self, now_us: u64, key: &str) -> Option<f64> {
+        match self.server.borrow().keyspace.look(now_us, key) {
+            Some(Data::Sorted(set)) => set.members().last().map(|(score, _)| *score),
+            _ => None,
+        }
     }
 
     /// A string's value; None if there is none or it is of another type.

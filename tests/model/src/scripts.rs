@@ -1,9 +1,8 @@
 //! The server's script cache, and the faults that are put into scripts on purpose.
 
-use std::collections::HashMap;
-
 use leasehold_lua::Script;
 use mlua::Function;
+use rustc_hash::FxHashMap;
 
 use crate::answer::Refusal;
 use crate::interpreter::Interpreter;
@@ -13,11 +12,11 @@ type Digest = Vec<u8>;
 #[derive(Default)]
 pub(crate) struct Scripts {
     /// Every text seen so far, with its digest and what it compiled to.
-    known: HashMap<String, (Digest, Function)>,
+    known: FxHashMap<String, (Digest, Function)>,
     /// What EVALSHA runs.
-    loaded: HashMap<Digest, Function>,
+    loaded: FxHashMap<Digest, Function>,
     /// What the server runs instead of a script's own text.
-    faulty: HashMap<Digest, (String, Function)>,
+    faulty: FxHashMap<Digest, (String, Function)>,
 }
 
 impl Scripts {
