@@ -9,9 +9,7 @@ use core::time::Duration;
 
 use leasehold_core::{Error as EngineError, Failure};
 
-use crate::bindings::exports::leasehold::lock::locks::{
-    Busy, Error, ErrorKind, InvalidOption, LossReason, Unreachable,
-};
+use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason};
 
 /// The engine's error about the lock `name`, or about none.
 pub(crate) fn from_engine(error: EngineError, name: Option<&str>) -> Error {
@@ -19,8 +17,19 @@ pub(crate) fn from_engine(error: EngineError, name: Option<&str>) -> Error {
         Some(name) => format!("`{name}`: {error}"),
         None => error.to_string(),
     };
-    let retryable = error.is_retryable();
-    Error { kind: kind(error), lock: name.map(str::to_owned), message, retryable }
+    let (waited, holder_remaining) = match &error {
+        EngineError::Busy { waited, holder_remaining } => (Some(*waited), *holder_remaining),
+        EngineError::Unreachable { waited, .. } => (Some(*waited), None),
+        _ => (None, None),
+    };
+    Error {
+        kind: kind(&error),
+        lock: name.map(ToOwned::to_owned),
+        waited_ms: waited.map(ms),
+        holder_remaining_ms: holder_remaining.map(ms),
+        message,
+        retryable: error.is_retryable(),
+    }
 }
 
 /// A failure while connecting, or while asking the server what it is.
@@ -58,28 +67,21 @@ pub(crate) fn loss(reason: leasehold_core::LossReason) -> LossReason {
     }
 }
 
-fn kind(error: EngineError) -> ErrorKind {
+fn kind(error: &EngineError) -> ErrorKind {
     match error {
-        EngineError::InvalidOption { field, problem } => {
-            ErrorKind::InvalidOption(InvalidOption { field: option(field), problem })
-        }
+        EngineError::InvalidOption { field, .. } => ErrorKind::InvalidOption(option(field)),
         EngineError::NotHeld => ErrorKind::NotHeld,
-        EngineError::Conflict(problem) => ErrorKind::Conflict(problem.to_owned()),
-        EngineError::Unsupported(problem) => ErrorKind::Unsupported(problem),
+        EngineError::Conflict(_) => ErrorKind::Conflict,
+        EngineError::Unsupported(_) => ErrorKind::Unsupported,
         EngineError::Closed => ErrorKind::Closed,
-        EngineError::Busy { waited, holder_remaining } => {
-            ErrorKind::Busy(Busy { waited_ms: ms(waited), holder_remaining_ms: holder_remaining.map(ms) })
-        }
+        EngineError::Busy { .. } => ErrorKind::Busy,
         EngineError::Cancelled => ErrorKind::Cancelled,
-        EngineError::Lost(reason) => ErrorKind::Lost(loss(reason)),
-        EngineError::Unreachable { waited, cause } => {
-            let causes = cause.iter().map(ToString::to_string).collect();
-            ErrorKind::Unreachable(Unreachable { waited_ms: ms(waited), causes })
-        }
-        EngineError::Auth(text) => ErrorKind::Auth(text),
-        EngineError::Server(text) => ErrorKind::Server(text),
-        EngineError::Protocol(text) => ErrorKind::Protocol(text),
-        EngineError::WrongKind(text) => ErrorKind::WrongKind(text),
+        EngineError::Lost(reason) => ErrorKind::Lost(loss(*reason)),
+        EngineError::Unreachable { .. } => ErrorKind::Unreachable,
+        EngineError::Auth(_) => ErrorKind::Auth,
+        EngineError::Server(_) => ErrorKind::Server,
+        EngineError::Protocol(_) => ErrorKind::Protocol,
+        EngineError::WrongKind(_) => ErrorKind::WrongKind,
         other => ErrorKind::Other(other.code().to_owned()),
     }
 }
@@ -104,10 +106,10 @@ mod tests {
     #[test]
     fn an_option_is_called_as_the_contract_calls_it() {
         for (engine, contract) in [("ttl", "ttl-ms"), ("local_handoffs", "local-handoffs"), ("name", "name")] {
-            let ErrorKind::InvalidOption(error) = invalid(engine, "is wrong".into()).kind else {
+            let ErrorKind::InvalidOption(field) = invalid(engine, "is wrong".into()).kind else {
                 panic!("another kind")
             };
-            assert_eq!(error.field, contract);
+            assert_eq!(field, contract);
         }
     }
 

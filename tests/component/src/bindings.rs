@@ -11,5 +11,6 @@ wasmtime::component::bindgen!({
         "wasi": wasmtime_wasi::p3::bindings,
         "leasehold:lock/connection.endpoint": crate::endpoint::Handle,
     },
+    additional_derives: [PartialEq],
     require_store_data_send: true,
 });

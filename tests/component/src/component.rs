@@ -13,7 +13,7 @@ use crate::locks::Locks;
 use crate::provider::Provider;
 
 /// What belongs to one instance.
-pub struct State {
+pub(crate) struct State {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) table: ResourceTable,
     wasi: WasiCtx,

@@ -15,6 +15,7 @@ use crate::component::State;
 use crate::provider::{Endpoint, Messages};
 
 /// What the component's handle stands for.
+#[allow(unreachable_pub, reason = "the bindings name it")]
 pub struct Handle(Arc<dyn Endpoint>);
 
 impl Host for State {}

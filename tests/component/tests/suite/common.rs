@@ -1,0 +1,122 @@
+use std::time::{Duration, Instant};
+
+use leasehold_component_tests::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Target};
+use leasehold_servers::{Reply, Server};
+
+/// What has not happened by now will not happen.
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+
+/// The answer, where there has to be one.
+#[track_caller]
+pub(crate) fn ok<T>(answer: wasmtime::Result<Result<T, Error>>) -> T {
+    match answer {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => panic!("{error:?}"),
+        Err(trap) => panic!("trapped: {trap:?}"),
+    }
+}
+
+/// The error, where there has to be one.
+#[track_caller]
+pub(crate) fn refused<T>(answer: wasmtime::Result<Result<T, Error>>) -> Error {
+    match answer {
+        Ok(Ok(_)) => panic!("it was not refused"),
+        Ok(Err(error)) => error,
+        Err(trap) => panic!("trapped: {trap:?}"),
+    }
+}
+
+pub(crate) fn mutex(name: &str) -> Target {
+    Target::Mutex(name.to_owned())
+}
+
+pub(crate) fn read(name: &str) -> Target {
+    Target::Read(name.to_owned())
+}
+
+pub(crate) fn write(name: &str) -> Target {
+    Target::Write(name.to_owned())
+}
+
+/// A lease of so long, waited for at most 10 s.
+pub(crate) fn ttl(ttl_ms: u64) -> Option<AcquireOptions> {
+    Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(10_000), max_hold_ms: None })
+}
+
+/// Waits at most so long.
+pub(crate) fn wait(wait_ms: u64) -> Option<AcquireOptions> {
+    Some(AcquireOptions { ttl_ms: None, wait_ms: Some(wait_ms), max_hold_ms: None })
+}
+
+/// Short windows, so that tests are quick.
+pub(crate) fn quick() -> Option<ManagerOptions> {
+    Some(ManagerOptions {
+        prefix: None,
+        local_handoffs: None,
+        claim_window_ms: Some(300),
+        response_timeout_ms: Some(500),
+        mixed_fleet: None,
+        fence_retention_ms: None,
+    })
+}
+
+pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
+    ok(locks.open(&server.url(), quick()).await)
+}
+
+pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+}
+
+/// Waits until `condition` holds. Answers how long that took.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, wait).await;
+    start.elapsed()
+}
+
+pub(crate) fn number(server: &Server, command: &[&str]) -> i64 {
+    let reply = server.cli(command).unwrap();
+    reply.integer().unwrap_or_else(|| panic!("{command:?} answered {reply:?}"))
+}
+
+/// Whether a lock's own key is there.
+pub(crate) fn is_there(server: &Server, name: &str) -> bool {
+    number(server, &["EXISTS", name]) == 1
+}
+
+/// How many wait in the server's queue.
+pub(crate) fn waiters(server: &Server, name: &str) -> i64 {
+    number(server, &["ZCARD", &format!("leasehold:{{{name}}}:queue")])
+}
+
+/// What commands of the component the server has run so far.
+pub(crate) fn scripts_run(server: &Server) -> i64 {
+    let stats = server.cli(&["INFO", "commandstats"]).unwrap();
+    let calls = |name: &str| -> i64 {
+        let line = stats.text().and_then(|text| text.lines().find(|line| line.starts_with(name)).map(str::to_owned));
+        let calls = line.and_then(|line| line.split(['=', ',']).nth(1).map(str::to_owned));
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    };
+    calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
+}
+
+pub(crate) fn texts(reply: &Reply) -> Vec<String> {
+    reply.list().iter().filter_map(Reply::text).map(str::to_owned).collect()
+}
+
+/// Waits until a lock's key is gone, and looks that nobody renews it meanwhile.
+pub(crate) async fn ends_unrenewed(server: &Server, name: &str) -> Duration {
+    let mut left = number(server, &["PTTL", name]);
+    until("the lock is free", || {
+        let before = std::mem::replace(&mut left, number(server, &["PTTL", name]));
+        assert!(left <= before, "it was renewed: {before} ms, then {left} ms");
+        left == -2
+    })
+    .await
+}

@@ -1,0 +1,72 @@
+//! A host that drops a call does not tell the component: what goes on then is bounded.
+
+use std::time::Duration;
+
+use leasehold_component_tests::{RedisProvider, with_component};
+use leasehold_servers::Server;
+
+use crate::common::*;
+
+/// Begins a call and drops it a little later.
+async fn dropped<F: Future>(call: F) {
+    let ended = tokio::time::timeout(Duration::from_millis(100), call).await;
+    assert!(ended.is_err(), "it ended before it could be dropped");
+}
+
+#[tokio::test]
+async fn a_dropped_acquire_keeps_nobody_from_the_lock_for_long() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, lost, other) = (open(locks, &server).await, open(locks, &server).await, open(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), None).await);
+        dropped(lost.acquire(mutex("job"), ttl(500))).await;
+        until("its waiter is still there", || waiters(&server, "job") == 1).await;
+        ok(lease.release().await);
+        // The lost waiter is granted; nobody has its lease, so it ends with its TTL.
+        let next = soon("the lock is free again", other.acquire(mutex("job"), None)).await;
+        assert!(ok(next).is_held().await.unwrap());
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_wait_of_a_dropped_acquire_ends() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, lost) = (open(locks, &server).await, open(locks, &server).await);
+        let _lease = ok(one.acquire(mutex("job"), None).await);
+        dropped(lost.acquire(mutex("job"), wait(400))).await;
+        until("it is there", || waiters(&server, "job") == 1).await;
+        let time = until("it has left the queue", || waiters(&server, "job") == 0).await;
+        assert!(time < Duration::from_secs(2), "{time:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_hold_keeps_the_lock_for_its_time_and_a_ttl_at_most() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open(locks, &server).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
+        dropped(lease.hold(1_000)).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert!(is_there(&server, "job"), "the component does not know that the call was dropped");
+        let time = until("the lock is free", || !is_there(&server, "job")).await;
+        assert!(time < Duration::from_millis(300 + 400 + 300), "{time:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn other_calls_do_not_keep_a_lease_that_nobody_holds() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open(locks, &server).await;
+        let _left = ok(manager.acquire(mutex("left"), ttl(300)).await);
+        let kept = ok(manager.acquire(mutex("kept"), ttl(300)).await);
+        ok(kept.hold(1_000).await);
+        assert!(!is_there(&server, "left") && is_there(&server, "kept"));
+    });
+    work.await.unwrap();
+}

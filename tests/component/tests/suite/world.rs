@@ -1,0 +1,23 @@
+//! What the component is to its host.
+
+use leasehold_component_tests::{engine, lock_component};
+
+#[test]
+fn it_imports_exactly_what_its_world_names_and_exports_locks() {
+    let kind = lock_component().component_type();
+    let mut imports: Vec<_> = kind.imports(engine()).map(|(name, _)| name.to_owned()).collect();
+    imports.sort();
+    let wanted = [
+        "leasehold:lock/connection@0.1.0",
+        "wasi:clocks/monotonic-clock@0.3.0",
+        "wasi:clocks/system-clock@0.3.0",
+        "wasi:clocks/types@0.3.0",
+        "wasi:random/random@0.3.0",
+    ];
+    // The types alone are no function that a host has to give.
+    imports.retain(|name| name != "wasi:clocks/types@0.3.0");
+    let wanted: Vec<_> = wanted.into_iter().filter(|name| *name != "wasi:clocks/types@0.3.0").collect();
+    assert_eq!(imports, wanted);
+    let exports: Vec<_> = kind.exports(engine()).map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(exports, ["leasehold:lock/locks@0.1.0"]);
+}
