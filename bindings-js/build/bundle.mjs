@@ -36,7 +36,7 @@ writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./lea
 // One copy of the code for both kinds of importers: two would be two engines, and errors of two classes.
 writeFileSync('dist/index.mjs', `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
 
-const types = await rollup({ input: 'ts/index.ts', plugins: [dts()] });
+const types = await rollup({ input: 'ts/index.ts', plugins: [dts({ compilerOptions: { stripInternal: true } })] });
 for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) await types.write({ file, format: 'es' });
 await types.close();
 

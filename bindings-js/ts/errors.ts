@@ -51,6 +51,7 @@ export class LeaseholdError extends Error {
   /** How long the holder's lease had left, in milliseconds, where it is known. It may be renewed. */
   declare readonly holderRemaining: number | undefined;
 
+  /** @internal */
   constructor(code: ErrorCode, message: string, details: Details = {}) {
     super(message);
     describe(this, code, details);
@@ -72,6 +73,7 @@ export class InvalidOptionError extends TypeError {
   /** The option as you write it: `ttl`, `name`, `connection`, ... */
   declare readonly field: string;
 
+  /** @internal */
   constructor(field: string, problem: string, details: Details = {}) {
     super(`\`${field}\` ${problem}`);
     describe(this, 'invalid-option', { ...details, field });
@@ -86,6 +88,7 @@ export class InvalidOptionError extends TypeError {
 export class NotHeldError extends LeaseholdError {
   static readonly code = 'not-held';
   declare readonly code: 'not-held';
+  /** @internal */
   constructor(lockName: string) {
     super('not-held', `the lease of \`${lockName}\` is not held any more: acquire it again`, { lockName });
   }
@@ -95,6 +98,7 @@ export class NotHeldError extends LeaseholdError {
 export class ConflictError extends LeaseholdError {
   static readonly code = 'conflict';
   declare readonly code: 'conflict';
+  /** @internal */
   constructor(lockName: string, problem: string) {
     super('conflict', `\`${lockName}\`: ${problem}`, { lockName });
   }
@@ -104,6 +108,7 @@ export class ConflictError extends LeaseholdError {
 export class UnsupportedError extends LeaseholdError {
   static readonly code = 'unsupported';
   declare readonly code: 'unsupported';
+  /** @internal */
   constructor(problem: string, details: Details = {}) {
     super('unsupported', `not supported here: ${problem}`, details);
   }
@@ -113,6 +118,7 @@ export class UnsupportedError extends LeaseholdError {
 export class ClosedError extends LeaseholdError {
   static readonly code = 'closed';
   declare readonly code: 'closed';
+  /** @internal */
   constructor(details: Details = {}) {
     super('closed', 'the lock manager is closed', details);
   }
@@ -122,6 +128,7 @@ export class ClosedError extends LeaseholdError {
 export class WrongKindError extends LeaseholdError {
   static readonly code = 'wrong-kind';
   declare readonly code: 'wrong-kind';
+  /** @internal */
   constructor(problem: string, details: Details) {
     super('wrong-kind', `\`${details.lockName}\` holds something else than this kind of lock: ${problem}`, details);
   }
@@ -132,6 +139,7 @@ export class BusyError extends LeaseholdError {
   static readonly code = 'busy';
   declare readonly code: 'busy';
   declare readonly waited: number;
+  /** @internal */
   constructor(details: Details) {
     const { lockName, waited, holderRemaining } = details;
     const left = holderRemaining === undefined ? '' : `; that lease has ${holderRemaining} ms left unless it is renewed`;
@@ -143,6 +151,7 @@ export class BusyError extends LeaseholdError {
 export class CancelledError extends LeaseholdError {
   static readonly code = 'cancelled';
   declare readonly code: 'cancelled';
+  /** @internal */
   constructor(lockName: string | undefined) {
     super('cancelled', `the wait for \`${lockName}\` was cancelled`, { lockName });
   }
@@ -154,6 +163,7 @@ export class LostError extends LeaseholdError {
   declare readonly code: 'lost';
   /** How it was lost. */
   declare readonly reason: LossReason;
+  /** @internal */
   constructor(lockName: string | undefined, reason: LossReason) {
     super('lost', `the lease of \`${lockName}\` was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
   }
@@ -164,6 +174,7 @@ export class UnreachableError extends LeaseholdError {
   static readonly code = 'unreachable';
   declare readonly code: 'unreachable';
   declare readonly waited: number;
+  /** @internal */
   constructor(last: string | undefined, details: Details) {
     const attempt = last === undefined ? '' : `; the last attempt: ${last}`;
     super('unreachable', `no server answered within ${details.waited} ms${attempt}`, details);
@@ -174,6 +185,7 @@ export class UnreachableError extends LeaseholdError {
 export class AuthError extends LeaseholdError {
   static readonly code = 'auth';
   declare readonly code: 'auth';
+  /** @internal */
   constructor(problem: string, details: Details) {
     super('auth', `the server refused the credentials or the rights: ${problem}`, details);
   }
@@ -183,6 +195,7 @@ export class AuthError extends LeaseholdError {
 export class ServerError extends LeaseholdError {
   static readonly code = 'server';
   declare readonly code: 'server';
+  /** @internal */
   constructor(problem: string, details: Details) {
     super('server', `the server answered with an error: ${problem}`, details);
   }
@@ -192,6 +205,7 @@ export class ServerError extends LeaseholdError {
 export class ProtocolError extends LeaseholdError {
   static readonly code = 'protocol';
   declare readonly code: 'protocol';
+  /** @internal */
   constructor(problem: string, details: Details) {
     super('protocol', `the server's answer was not understood: ${problem}`, details);
   }
