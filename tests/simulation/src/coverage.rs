@@ -85,9 +85,21 @@ impl Coverage {
 
     /// The required cells that were not reached.
     pub fn unreached(&self) -> Vec<(State, Fault)> {
-        let all = Fault::ALL.into_iter().flat_map(|fault| State::ALL.into_iter().map(move |state| (state, fault)));
-        all.filter(|(state, fault)| self.cells[fault.index()][*state as usize] == 0 && required(*state, *fault))
+        self.rarest()
+            .into_iter()
+            .take_while(|(count, ..)| *count == 0)
+            .map(|(_, state, fault)| (state, fault))
             .collect()
+    }
+
+    /// The required cells with how often each was reached, the rarest first.
+    pub fn rarest(&self) -> Vec<(u64, State, Fault)> {
+        let all = Fault::ALL.into_iter().flat_map(|fault| State::ALL.into_iter().map(move |state| (state, fault)));
+        let required = all.filter(|(state, fault)| required(*state, *fault));
+        let mut cells: Vec<_> =
+            required.map(|(state, fault)| (self.cells[fault.index()][state as usize], state, fault)).collect();
+        cells.sort_by_key(|(count, ..)| *count);
+        cells
     }
 
     /// The counts on one line, for a log.

@@ -2,7 +2,7 @@
 
 use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
 
-use crate::client::{Client, Delivery};
+use crate::client::{Client, Delivery, Sent};
 use crate::faults::Fault;
 use crate::invariants::{broken, calls, losses};
 use crate::wire::{Answer, Call, Life, Message, Status};
@@ -82,26 +82,47 @@ impl World<'_> {
         let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
         let answer = result.as_ref().ok().and_then(Answer::read);
         if let (Some(sent), Some(answer)) = (sent.filter(|sent| now.since(sent.at) < patience), answer) {
-            self.learn(place, now, &sent.call, sent.name, &answer);
+            self.learn(place, now, &sent, &answer);
         }
         self.feed(place, Input::Reply { call, result });
     }
 
     /// What a client knows from an answer, and must act on.
-    fn learn(&mut self, place: usize, now: Instant, call: &Call, name: usize, answer: &Answer) {
+    fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
         let client = &self.clients[place];
+        let (call, name, sent_at) = (sent.call, sent.name, client.clock.when(sent.at.as_micros()));
         let converting = client.open.iter().any(|op| client.ops[*op as usize].converts(name));
         let tenure = &mut self.watch.tenures[place][name];
+        let asking = &mut self.watch.asking[place][name];
+        asking.heard(now);
+        if let Call::Acquire { token, .. } | Call::Convert { new: token, .. } = call
+            && answer.grants()
+        {
+            asking.granted(token);
+        }
+        if let (Call::Renew { token, .. } | Call::Acquire { token, .. }, Status::Gone | Status::Taken) =
+            (call, answer.status)
+        {
+            asking.is_gone(token);
+        }
         let tokens = &mut self.watch.locks[name].tokens;
-        match *call {
+        match call {
             Call::Acquire { token, .. } | Call::Convert { new: token, .. } if answer.grants() && answer.waiting > 0 => {
-                tenure.told(now, Some(token));
+                tenure.told(now, Some(token), converting);
             }
             _ => {}
         }
-        match (*call, answer.status) {
-            (Call::Release { token, .. }, _) => tokens.given_up(self.now, token),
-            (Call::Convert { old, .. }, Status::Converted | Status::Again) => tokens.given_up(self.now, old),
+        if let Call::Acquire { token, .. } | Call::Convert { new: token, .. } = call
+            && answer.grants()
+            && tenure.is_anew(token, answer.status == Status::Entered, answer.server_us)
+            && !converting
+        {
+            let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
+            self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
+        }
+        match (call, answer.status) {
+            (Call::Release { token, .. }, _) => tokens.given_up(self.now, sent_at, token),
+            (Call::Convert { old, .. }, Status::Converted | Status::Again) => tokens.given_up(self.now, sent_at, old),
             (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.token == Some(token) && !converting => {
                 let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
                 self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
@@ -112,13 +133,23 @@ impl World<'_> {
 
     fn message(&mut self, place: usize, payload: &[u8]) {
         let now = self.clients[place].clock.instant(self.now);
-        let told = match Message::read(payload) {
+        let message = Message::read(payload);
+        if let Some(Message::Grant { key, .. } | Message::Wanted { key }) = message
+            && let Some(name) = self.servers.name(key.as_bytes())
+        {
+            let asking = &mut self.watch.asking[place][name];
+            asking.heard(now);
+            if let Some(Message::Grant { token, .. }) = message {
+                asking.granted(token);
+            }
+        }
+        let told = match message {
             Some(Message::Grant { token, waiting, key, .. }) if waiting > 0 => Some((Some(token), key)),
             Some(Message::Wanted { key }) => Some((None, key)),
             _ => None,
         };
         if let Some((about, name)) = told.and_then(|(about, key)| Some((about, self.servers.name(key.as_bytes())?))) {
-            self.watch.tenures[place][name].told(now, about);
+            self.watch.tenures[place][name].told(now, about, false);
         }
         self.feed(place, Input::Message { node: NODE, payload });
     }
@@ -163,7 +194,7 @@ impl World<'_> {
         match output {
             Output::Send { call, node: _, command } => self.send(place, call, command),
             Output::Subscribe { .. } => self.subscribe(place),
-            Output::Unsubscribe { .. } => self.clients[place].subscribed = false,
+            Output::Unsubscribe { .. } => self.unsubscribe(place),
             Output::Completed { op, result } => self.completed(place, now, op, &result),
             Output::Lost { lease, reason } => self.lost(place, now, lease, reason),
         }
@@ -196,6 +227,7 @@ impl World<'_> {
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
         self.watch.check(verdict);
+        self.look_at_asking(place, now);
         self.set_wake(place);
     }
 

@@ -25,6 +25,7 @@ pub mod servers;
 pub mod slices;
 mod strikes;
 pub mod tampering;
+pub mod theme;
 pub mod transcript;
 pub mod users;
 mod watch;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Mode, Wait};
+use leasehold_core::{Instant, Mode, Wait};
 
+use crate::client::Client;
 use crate::clock::Micros;
 use crate::faults::Fault;
-use crate::invariants::progress::Bounds;
+use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
 use crate::servers::Server;
 use crate::world::World;
@@ -39,12 +40,13 @@ impl World<'_> {
                 .any(|client| client.is_awake() && client.waits_for(name).any(|op| op.wait() != Wait::No));
             let valid = self.watch.leases.any_valid(self.now, name);
             let lock = &mut self.watch.locks[name];
-            let head = lock.queue.first().filter(|head| {
-                self.clients.iter().any(|client| {
-                    client.life == head.life && client.is_awake() && client.waits_for(name).next().is_some()
-                })
+            let head = lock.queue.first().filter(|_| self.mix.foreigners == 0).and_then(|token| {
+                let waits = |client: &&Client| {
+                    client.life == token.life && client.is_awake() && client.waits_for(name).next().is_some()
+                };
+                let client = self.clients.iter().find(waits)?;
+                Some(Head { token, calm_since: client.trouble_until.max(self.servers.list[server].last_trouble()) })
             });
-            let head = head.filter(|_| self.mix.foreigners == 0);
             let free =
                 head.is_some() && self.servers.models[server].get(server_us, &self.servers.names[name]).is_none();
             let verdict = lock.progress.look(self.now, self.calm_since, (wanted, valid, free), head, bounds);
@@ -52,6 +54,34 @@ impl World<'_> {
         }
         for client in self.clients.iter().filter(|client| client.is_awake()) {
             let verdict = calls::overdue(client, client.clock.instant(self.now) - LATEST_WAKE);
+            self.watch.check(verdict);
+        }
+    }
+
+    /// What a client has to ask for it has asked for by now, and what nobody needs any more it has given up.
+    pub(crate) fn look_at_asking(&mut self, place: usize, now: Instant) {
+        let client = &self.clients[place];
+        let (claim, response) = (client.config.claim_window, client.config.response_timeout);
+        for name in 0..self.servers.names.len() {
+            let asking = &mut self.watch.asking[place][name];
+            let mut callers = client.waits_for(name).peekable();
+            let holds = self.watch.leases.has(client.life, name);
+            let verdict = if callers.peek().is_none() {
+                // Readers that it has may go on by the token that the last caller waited with.
+                if holds { Ok(()) } else { asking.nobody_waits() }
+            } else if !client.config.mixed_fleet
+                && self.watch.tenures[place][name].is_spent(now, client.config.local_handoffs)
+                && holds
+                && callers.any(|op| op.wait() != Wait::No)
+            {
+                asking.must_ask(now, claim)
+            } else {
+                Ok(())
+            };
+            self.watch.check(verdict);
+        }
+        for name in std::mem::take(&mut self.watch.untold) {
+            let verdict = self.watch.asking[place][name].must_have_heard(now, claim, response);
             self.watch.check(verdict);
         }
     }

@@ -10,8 +10,14 @@ use leasehold_simulation::run::Bench;
 use leasehold_simulation::tampering::Tampering;
 use leasehold_simulation::{mutants, slices};
 
+/// A fifth of a run's time went into the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// From so many seeds on every required cell must have been reached.
 const COVERING: u64 = 20_000;
+/// How many of the cells that were reached least often are named.
+const RAREST: usize = 8;
 /// How much of a failing seed's transcript is shown unasked.
 const LAST_LINES: usize = 60;
 
@@ -79,6 +85,9 @@ fn progress(options: &Options, before: u64) -> impl Fn(&Summary) + Sync {
 
 fn report(sum: &Summary, options: &Options) -> Result<(), String> {
     println!("{}\n\n{}", sum.coverage.table(), sum.line());
+    let rarest = sum.coverage.rarest().into_iter().take(RAREST);
+    let rarest: Vec<String> = rarest.map(|(count, state, fault)| format!("{state:?}/{fault:?} {count}")).collect();
+    println!("rarest cells: {}", rarest.join(", "));
     if let Some((seed, broken)) = sum.failures.first() {
         let lines = Bench::new(Tampering::default())?.replay(*seed, options.theme).transcript;
         println!("\nseed {seed}, the end of it:");
@@ -91,7 +100,17 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
     }
     let unreached = sum.coverage.unreached();
     if sum.seeds >= COVERING && options.theme.is_none() && !unreached.is_empty() {
-        return Err(format!("\nnot reached in {} seeds: {unreached:?}", sum.seeds));
+        let cells: Vec<String> = unreached
+            .iter()
+            .map(|(state, fault)| format!("  no {fault:?} struck a client that was {state:?}"))
+            .collect();
+        return Err(format!(
+            "\nevery seed passed, but {} cells of the table were not reached in {} seeds:\n{}\n\
+             Make a mix reach them (src/mix.rs, src/strikes.rs), or say why none can (`required` in src/coverage.rs).",
+            cells.len(),
+            sum.seeds,
+            cells.join("\n")
+        ));
     }
     Ok(())
 }

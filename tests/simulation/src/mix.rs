@@ -3,67 +3,7 @@
 use crate::clock::Micros;
 use crate::faults::Fault;
 use crate::rng::Rng;
-
-/// What a run is about. Each seed draws one; within it, everything else is drawn as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
-    /// A bit of everything, seldom.
-    Calm,
-    /// Commands and answers are lost, late, doubled, reordered.
-    Network,
-    /// Messages are lost, late, doubled; subscriptions break; some hosts have none.
-    Messages,
-    /// Clients pause, sleep and crash; all else works, so delays are bounded tightly.
-    Clients,
-    /// Servers crash, stall, refuse, run out of memory.
-    Servers,
-    /// Servers lose their data.
-    Losing,
-    /// Many local callers on few locks, short holds.
-    Hot,
-    /// Mostly readers, some writers.
-    Readers,
-    /// Leases are converted all the time.
-    Converts,
-    /// Clients of other libraries, and a fleet that does not care.
-    Foreign,
-    /// Clients of other libraries, and a fleet that polls for their sake.
-    MixedFleet,
-    /// Leases of a few milliseconds.
-    Short,
-    /// Callers give up all the time, and commands come very late.
-    GivingUp,
-    /// Messages come late and twice, and clients pause for longer than their claim windows.
-    Stale,
-    /// All faults, often.
-    Everything,
-}
-
-impl Theme {
-    /// Every theme.
-    pub const ALL: [Self; 15] = [
-        Self::Calm,
-        Self::Network,
-        Self::Messages,
-        Self::Clients,
-        Self::Servers,
-        Self::Losing,
-        Self::Hot,
-        Self::Readers,
-        Self::Converts,
-        Self::Foreign,
-        Self::MixedFleet,
-        Self::Short,
-        Self::GivingUp,
-        Self::Stale,
-        Self::Everything,
-    ];
-
-    /// The theme of that name, case aside.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
-    }
-}
+pub use crate::theme::Theme;
 
 /// Bounds of something that is drawn again and again.
 pub type Bounds = (u64, u64);
@@ -218,7 +158,9 @@ impl Mix {
             Theme::Hot => {
                 self.hot(rng);
                 self.some(rng, &Fault::PASSING, (100, 10_000));
-                self.strikes_of(rng, &clients);
+                let strikes: &[Fault] = if rng.chance(500_000) { &clients } else { &Fault::STRIKING };
+                self.strikes_of(rng, strikes);
+                self.sometimes_losing(rng);
             }
             Theme::Readers => {
                 self.shared = 800_000;
@@ -231,11 +173,21 @@ impl Mix {
                 self.names = 1;
                 self.some(rng, &commands, (3_000, 60_000));
                 self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall]);
+                self.sometimes_losing(rng);
             }
             Theme::Foreign | Theme::MixedFleet => {
                 self.foreigners = rng.range((1, 3)) as usize;
                 self.mixed_fleet = self.theme == Theme::MixedFleet;
-                self.names = 1;
+                // They want the first lock only: beside it there may be one that the engines have for themselves.
+                self.names = rng.range((1, 2)) as usize;
+                match rng.below(4) {
+                    0 => (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000),
+                    1 if !self.mixed_fleet => {
+                        self.hot(rng);
+                        (self.names, self.trip.1) = (2, rng.spread((1_000, 20_000)));
+                    }
+                    _ => {}
+                }
                 self.some(rng, &Fault::PASSING, (500, 10_000));
                 self.strikes_of(rng, &clients);
             }
@@ -252,6 +204,7 @@ impl Mix {
                 self.forever = 0;
                 self.some(rng, &commands, (1_000, 50_000));
                 self.chance[F::CommandLate.index()] = rng.range((10_000, 200_000)) as u32;
+                self.some(rng, &messages, (10_000, 300_000));
                 self.strikes_of(rng, &[F::Pause, F::Partition]);
             }
             Theme::Stale => {
@@ -264,12 +217,68 @@ impl Mix {
                 self.strikes = vec![F::Pause];
                 (self.gap, self.outage) = (rng.spread((50_000, 400_000)), (50_000, rng.spread((500_000, 2_000_000))));
             }
+            Theme::Closing => {
+                self.closes = rng.range((50_000, 300_000)) as u32;
+                self.trip.1 = rng.spread((1_000, 50_000));
+                // Heads that ask often, so that messages meet the clients that close.
+                self.claim_ms = (300, 300);
+                self.users.1 = self.users.1.max(3);
+                self.names = rng.range((1, 2)) as usize;
+                self.hold = (0, rng.spread((10_000, 500_000)));
+                self.some(rng, &commands, (3_000, 100_000));
+                messages.iter().for_each(|fault| self.chance[fault.index()] = rng.range((100_000, 400_000)) as u32);
+                self.chance[F::Slow.index()] = rng.range((50_000, 300_000)) as u32;
+                self.slow.1 = rng.spread((50_000, 500_000));
+                self.strikes_of(rng, &Fault::STRIKING);
+                if rng.chance(500_000) {
+                    self.strikes.extend(Fault::LOSING);
+                }
+                self.foreigners = usize::from(rng.chance(200_000));
+            }
+            Theme::Deaths => {
+                (self.names, self.forever, self.cancels, self.shared) = (1, 900_000, 0, 0);
+                let claim = rng.range((3_000, 6_000));
+                self.claim_ms = (claim, claim);
+                self.trip.1 = rng.spread((100, 3_000));
+                self.response_ms.1 = 300;
+                self.ttl_ms = (600, rng.range((600, 1_500)));
+                self.hold = (100_000, 2_000_000);
+                self.chance = [0; Fault::COUNT];
+                self.strikes = vec![F::Crash];
+                self.gap = 8_000_000;
+                self.outage = (10_000, 1_000_000);
+            }
+            Theme::Lingering => {
+                (self.names, self.servers, self.shared, self.users) = (1, 1, 950_000, (1, 2));
+                (self.active, self.cancels) = (50_000, 0);
+                let ttl = rng.range((100, 600));
+                self.ttl_ms = (ttl, 4 * ttl);
+                self.hold = (100_000, rng.spread((500_000, 3_000_000)));
+                self.think = (10_000, 1_000_000);
+                self.chance[F::Slow.index()] = rng.range((50_000, 400_000)) as u32;
+                self.slow = (20_000, rng.spread((300_000, 3_000_000)));
+                self.strikes_of(rng, &[F::Pause, F::Stall, F::Crash]);
+            }
+            Theme::Evicting => {
+                self.names = 1;
+                self.hold = (0, rng.spread((20_000, 1_000_000)));
+                self.claim_ms = (300, 300);
+                self.chance[F::Slow.index()] = rng.range((50_000, 400_000)) as u32;
+                self.slow = (20_000, rng.spread((100_000, 1_000_000)));
+                self.strikes = vec![*rng.pick(&[F::Evict, F::Flush])];
+                self.gap = rng.spread((30_000, 500_000));
+            }
+            Theme::Unhurried => {
+                (self.cancels, self.forever, self.users) = (600_000, 0, (1, 2));
+                self.think = (1_000_000, rng.spread((2_000_000, 15_000_000)));
+                self.some(rng, &commands, (10_000, 200_000));
+                self.chance[F::CommandLate.index()] = rng.range((10_000, 200_000)) as u32;
+                self.strikes_of(rng, &[F::Pause, F::Partition]);
+            }
             Theme::Everything => {
                 self.some(rng, &Fault::PASSING, (1_000, 60_000));
                 self.strikes_of(rng, &Fault::STRIKING);
-                if rng.chance(300_000) {
-                    self.strikes.extend(Fault::LOSING);
-                }
+                self.sometimes_losing(rng);
                 self.foreigners = usize::from(rng.chance(200_000));
                 self.mute_hosts = *rng.pick(&[0, 0, 200_000]);
                 if rng.chance(300_000) {
@@ -305,6 +314,13 @@ impl Mix {
         self.strikes.extend(faults.iter().filter(|_| rng.chance(600_000)));
         if self.strikes.is_empty() {
             self.strikes.push(*rng.pick(faults));
+        }
+    }
+
+    /// In some runs servers lose data as well.
+    fn sometimes_losing(&mut self, rng: &mut Rng) {
+        if rng.chance(250_000) {
+            self.strikes.extend(Fault::LOSING);
         }
     }
 

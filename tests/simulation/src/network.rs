@@ -6,6 +6,7 @@ use leasehold_core::{CallId, Command, Failure, Reply};
 
 use crate::client::{Delivery, Sent};
 use crate::clock::Micros;
+use crate::coverage::State;
 use crate::faults::Fault;
 use crate::wire::{Call, How};
 use crate::world::{Arrival, Event, World};
@@ -34,10 +35,19 @@ impl World<'_> {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
+        let holds = self.watch.tenures[client][name].token;
+        let verdict = self.watch.asking[client][name].sends(at, &call, holds);
+        self.watch.check(verdict);
         if self.transcript.is_written() {
             self.note_line(&format!("c{client}"), format_args!("  sends #{} {call:?} about {name}", id.0));
         }
         let (there, back) = (self.rng.range(self.mix.trip), self.rng.range(self.mix.trip));
+        match call {
+            Call::Acquire { how: How::Refill, .. } => self.occasion(State::Refilling, client),
+            Call::Convert { .. } => self.occasion(State::Converting, client),
+            Call::Renew { .. } => self.occasion(State::Renewing, client),
+            _ => {}
+        }
         let server = self.servers.home(name);
         let arrival = Arrival {
             client,
@@ -222,6 +232,22 @@ impl World<'_> {
             }
             None => self.agenda.push(self.now + after, Event::Subscribe { client, life }),
         }
+    }
+
+    /// An engine unsubscribes. Until its server knows, messages go on.
+    pub(crate) fn unsubscribe(&mut self, client: usize) {
+        let mut after = self.rng.range(self.mix.trip);
+        if self.strikes(Fault::Slow, client) {
+            after += self.rng.range(self.mix.slow);
+        }
+        let life = self.clients[client].life;
+        self.agenda.push(self.now + after, Event::Unsubscribe { client, life });
+    }
+
+    /// The end of a subscription reaches its server.
+    pub(crate) fn unsubscribe_arrives(&mut self, client: usize, life: crate::wire::Life) {
+        let it = &mut self.clients[client];
+        it.subscribed &= it.life != life;
     }
 
     /// A subscription reaches its server.

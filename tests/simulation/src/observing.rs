@@ -6,7 +6,7 @@ use leasehold_model::Executed;
 use crate::client::Wish;
 use crate::clock::Micros;
 use crate::faults::Fault;
-use crate::invariants::budget::Tenure;
+use crate::invariants::budget::{ServerGrant, Tenure};
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
 use crate::wire::{Answer, Call, How, Message, Status, Token};
@@ -55,7 +55,16 @@ impl World<'_> {
         self.observe_call(server, name, call, &answer, server_us);
         self.observe_grants(name, call, &answer, executed, server_us);
         self.observe_end(server, name, call, &answer, server_us);
+        self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
+    }
+
+    /// The lock's key lasts as long as what was just answered.
+    fn observe_key(&mut self, server: usize, name: usize, answer: &Answer, server_us: u64) {
+        let answered = answer.grants() || answer.status == Status::Renewed;
+        let promised = if answered { server_us / 1_000 + answer.ms.max(0) as u64 } else { 0 };
+        let verdict = self.watch.keys.lasts(&self.servers.models[server], server_us, name, promised);
+        self.watch.check(verdict);
     }
 
     /// What a script does before it grants.
@@ -94,7 +103,7 @@ impl World<'_> {
         let orphan = |tenure: &&Tenure| tenure.orphan && tenure.token == Some(token);
         let Some(tenure) = self.watch.tenures.iter().map(|tenures| &tenures[name]).find(orphan) else { return };
         // Unless a late command of it has taken the lock anew.
-        let anew = tenure.last_grant.is_some_and(|(last, at)| last == token && lost_at.is_none_or(|lost| at >= lost));
+        let anew = tenure.last_granted(token).is_some_and(|grant| lost_at.is_none_or(|lost| grant.at >= lost));
         if !anew {
             let detail = format!("{tenure:?} was renewed after the server had lost it");
             self.watch.check(broken("orphan-renewed", detail));
@@ -172,7 +181,8 @@ impl World<'_> {
         if grant.how == Granting::Converted {
             tenure.last_converted = Some(grant.token);
         } else {
-            tenure.last_grant = Some((grant.token, self.now));
+            let entered = matches!(grant.how, Granting::Entered | Granting::Message);
+            tenure.server_granted(ServerGrant { token: grant.token, at: self.now, server_us }, entered);
         }
         if matches!(grant.how, Granting::Entered | Granting::Message) {
             client.granted[name] = self.now + grant.ms * 1_000;
@@ -233,6 +243,10 @@ impl World<'_> {
         let open = *open;
         client.open.retain(|other| *other != number);
         self.watch.check(calls::fits(&open, result, now));
+        let converts = |op: &u32| client.ops[*op as usize].converts(open.name);
+        if open.converts(open.name) && !client.open.iter().any(converts) {
+            self.watch.asking[place][open.name].converted();
+        }
         match (open.wish, result) {
             (Wish::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
             (Wish::Convert(_), Ok(Outcome::Converted(grant))) => self.converted(place, open.name, grant),
@@ -264,12 +278,18 @@ impl World<'_> {
         let joins = grant.mode == Mode::Shared && self.watch.leases.has(life, name);
         let tenure = &mut self.watch.tenures[place][name];
         // A reader that waits with a token of its own may get it beside a lease that was downgraded meanwhile.
-        let budget = if grant.local && tenure.is_last_granted() {
+        let learnt = self.watch.asking[place][name].is_granted();
+        let budget = if grant.local && tenure.began_with(learnt) {
             self.counts.local += 1;
             let most = client.config.local_handoffs;
+            // Who has just slept goes through old timers first, and through what came meanwhile afterwards.
+            if tenure.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.now {
+                self.watch.untold.push(name);
+            }
             tenure.handed_over(now, most, client.config.mixed_fleet && !joins)
         } else {
-            tenure.begin(now, self.watch.locks[name].lost_at);
+            tenure.begin(now, learnt, self.watch.locks[name].lost_at);
+            self.watch.asking[place][name].begins(now);
             Ok(())
         };
         let held = Held {
@@ -302,6 +322,7 @@ impl World<'_> {
         };
         let (before, orphan) = (self.watch.leases.held[held].fence, self.watch.leases.held[held].orphan);
         self.watch.tenures[place][name].converted();
+        self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.now));
         let exclusive =
             self.watch.leases.changed(self.now, held, |held| (held.mode, held.fence) = (grant.mode, grant.fence));
         self.watch.check(exclusive);
@@ -342,9 +363,13 @@ impl World<'_> {
             return self.watch.check(broken("loss-twice", detail));
         };
         self.counts.losses += 1;
+        self.watch.tenures[place][self.watch.leases.held[held].name].lost();
         let held = self.watch.leases.end(held);
         let home = self.servers.home(held.name);
-        let calm = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(held.mode));
+        let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(held.mode));
+        // By a clock that may be slow.
+        let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
+        let calm = losses::Calm { since, patience };
         self.watch.check(losses::told(&held, reason, self.now, now, calm));
         self.user_lost(place, lease);
     }

@@ -52,6 +52,11 @@ impl Server {
         self.last[trouble.index()]
     }
 
+    /// Until when it had any trouble.
+    pub(crate) fn last_trouble(&self) -> Micros {
+        self.last.iter().copied().max().unwrap_or(0)
+    }
+
     /// Gives it a trouble.
     pub(crate) fn suffer(&mut self, trouble: Fault, now: Micros, until: Micros) {
         self.troubles.retain(|(_, until)| *until > now);
@@ -204,7 +209,7 @@ impl World<'_> {
     pub(crate) fn lose_data(&mut self, server: usize) {
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
-            self.watch.locks[name].tokens.data_lost();
+            self.watch.locks[name].tokens.data_lost(self.now);
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }

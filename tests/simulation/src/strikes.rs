@@ -4,8 +4,12 @@ use leasehold_core::Failure;
 
 use crate::client::Delivery;
 use crate::clock::Micros;
+use crate::coverage::State;
 use crate::faults::Fault;
 use crate::world::{Event, World};
+
+/// States that pass so quickly that faults have to wait for them.
+const RARE: [State; 4] = [State::Renewing, State::Refilling, State::Converting, State::Closing];
 
 /// What a server that can't serve says.
 const EXCUSES: [&str; 5] = [
@@ -24,18 +28,38 @@ impl World<'_> {
         }
         let next = self.rng.range((self.mix.gap / 5, self.mix.gap * 2));
         self.agenda.push(self.now + next, Event::Strike);
+        if self.rng.chance(400_000) {
+            self.ambush = Some(*self.rng.pick(&RARE));
+        } else {
+            self.strike_now(None);
+        }
+    }
+
+    /// A client comes into a rare state. If a fault waits for that, it strikes before the state is over.
+    pub(crate) fn occasion(&mut self, state: State, client: usize) {
+        if self.ambush == Some(state) {
+            self.ambush = None;
+            let after = self.rng.below(self.mix.trip.1);
+            self.agenda.push(self.now + after, Event::Ambush { client });
+        }
+    }
+
+    /// A fault strikes: this client, if it is one of a client's.
+    pub(crate) fn strike_now(&mut self, client: Option<usize>) {
+        if !self.faults_are_on() {
+            return;
+        }
         let Some(fault) = self.draw_strike() else { return };
+        let client = client.unwrap_or_else(|| self.rng.below(self.clients.len() as u64) as usize);
         let outage = self.rng.spread(self.mix.outage);
         let until = self.now + outage;
         match fault {
             Fault::Pause | Fault::Suspend | Fault::Crash => {
-                let client = self.rng.below(self.clients.len() as u64) as usize;
                 if self.clients[client].is_awake() {
                     self.strike_client(fault, client, until);
                 }
             }
             Fault::Partition => {
-                let client = self.rng.below(self.clients.len() as u64) as usize;
                 let server = self.rng.below(self.servers.list.len() as u64) as usize;
                 self.note(fault, Some(client));
                 self.cuts.retain(|(.., until)| *until > self.now);

@@ -6,6 +6,7 @@ use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, LeaseId, Mode
 
 use crate::client::{Client, Op, Wish};
 use crate::clock::Micros;
+use crate::coverage::State;
 use crate::invariants::calls;
 use crate::wire::Life;
 use crate::world::{Event, Phase, World};
@@ -84,6 +85,10 @@ impl World<'_> {
             }
             Doing::Thinking => self.acquire(place, user),
             Doing::Asking(op) => self.cancel(place, op),
+            // It has lost patience. Some change their mind.
+            Doing::Acting(op) if self.is_converting(place, op) && self.rng.chance(500_000) => {
+                self.convert_back(place, user)
+            }
             Doing::Holding if self.rng.chance(self.mix.active) => self.act(place, user),
             Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
             Doing::Leaving(_) | Doing::Closing | Doing::Gone => {}
@@ -146,6 +151,16 @@ impl World<'_> {
         }
     }
 
+    fn is_converting(&self, place: usize, op: u32) -> bool {
+        matches!(self.clients[place].ops[op as usize].wish, Wish::Convert(_))
+    }
+
+    /// Asks for the mode that it had, while it is not known what became of the other one.
+    fn convert_back(&mut self, place: usize, user: usize) {
+        let mode = self.clients[place].users[user].mode.unwrap_or(Mode::Exclusive);
+        self.ask(place, user, Wish::Convert(mode));
+    }
+
     fn give_back(&mut self, place: usize, user: usize) {
         if self.clients[place].users[user].lease.is_some() {
             self.ask(place, user, Wish::Release);
@@ -206,6 +221,7 @@ impl World<'_> {
             Wish::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
             Wish::Close => {
                 self.watch.leases.forget(client.life);
+                self.occasion(State::Closing, place);
                 self.feed(place, Input::Close { op });
             }
         }

@@ -4,6 +4,7 @@ use leasehold_core::LeaseId;
 
 use crate::clock::Micros;
 use crate::invariants::Verdict;
+use crate::invariants::asking::Asking;
 use crate::invariants::budget::Tenure;
 use crate::invariants::fences::Fences;
 use crate::invariants::keys::{Keys, Longest};
@@ -21,6 +22,10 @@ pub(crate) struct Watch {
     pub(crate) locks: Vec<LockWatch>,
     /// By client and name.
     pub(crate) tenures: Vec<Vec<Tenure>>,
+    /// By client and name.
+    pub(crate) asking: Vec<Vec<Asking>>,
+    /// The locks that the client being served has handed over inside, untold.
+    pub(crate) untold: Vec<usize>,
     /// By client.
     pub(crate) paces: Vec<Pace>,
     pub(crate) keys: Keys,
@@ -48,6 +53,8 @@ impl Watch {
             leases: Leases::default(),
             locks: names.iter().map(|_| LockWatch::default()).collect(),
             tenures: vec![vec![Tenure::default(); names.len()]; clients],
+            asking: vec![vec![Asking::default(); names.len()]; clients],
+            untold: Vec::new(),
             paces: vec![Pace::default(); clients],
             keys: Keys::of(names.iter().map(String::as_str)),
             longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
@@ -70,6 +77,7 @@ impl Watch {
     /// A new client takes a place.
     pub(crate) fn renew_client(&mut self, client: usize) {
         self.tenures[client].fill(Tenure::default());
+        self.asking[client].fill(Asking::default());
         self.paces[client] = Pace::default();
     }
 }

@@ -9,7 +9,7 @@ use leasehold_model::ModelServer;
 use crate::agenda::Agenda;
 use crate::client::{Client, Delivery};
 use crate::clock::Micros;
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, State};
 use crate::faults::Fault;
 use crate::foreign::{ForeignStep, Foreigner};
 use crate::invariants::Verdict;
@@ -39,6 +39,8 @@ pub(crate) enum Event {
     Deliver { client: usize, life: Life, what: Delivery },
     /// A subscription reaches its server.
     Subscribe { client: usize, life: Life },
+    /// The end of a subscription reaches its server.
+    Unsubscribe { client: usize, life: Life },
     /// A client's timer.
     Wake { client: usize, life: Life, number: u32 },
     /// A user goes on.
@@ -51,6 +53,8 @@ pub(crate) enum Event {
     Foreign { foreigner: usize, step: ForeignStep },
     /// The next fault.
     Strike,
+    /// A fault that was kept for a rare moment of this client.
+    Ambush { client: usize },
     /// A look at everything.
     Look,
 }
@@ -125,6 +129,8 @@ pub struct World<'a> {
     pub(crate) lives: Life,
     /// Which client can't reach which server, and until when.
     pub(crate) cuts: Vec<(usize, usize, Micros)>,
+    /// The rare state in which the next fault strikes.
+    pub(crate) ambush: Option<State>,
     /// Since when nothing has gone wrong, or until when something will.
     pub(crate) calm_since: Micros,
     pub(crate) watch: Watch,
@@ -155,6 +161,7 @@ impl<'a> World<'a> {
             foreigners: Vec::new(),
             lives: 0,
             cuts: Vec::new(),
+            ambush: None,
             calm_since: 0,
             watch: Watch::new(&servers.names, mix.clients),
             coverage: Coverage::default(),
@@ -210,6 +217,7 @@ impl<'a> World<'a> {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
             Event::Subscribe { client, life } => self.subscribe_arrives(client, life),
+            Event::Unsubscribe { client, life } => self.unsubscribe_arrives(client, life),
             Event::Wake { client, life, number } => self.wake(client, life, number),
             Event::Step { client, life, user, number } => self.step(client, life, user, number),
             Event::Resume { client, life } => self.resume(client, life),
@@ -220,6 +228,7 @@ impl<'a> World<'a> {
             }
             Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
             Event::Strike => self.strike(),
+            Event::Ambush { client } => self.strike_now(Some(client)),
             Event::Look => {
                 self.look();
                 if !matches!(self.phase, Phase::Resting { .. }) {

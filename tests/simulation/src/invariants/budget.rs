@@ -11,6 +11,17 @@ use crate::wire::Token;
 /// How long hand-overs may go on once others are known to wait.
 const AT_MOST: Duration = Duration::from_secs(1);
 
+/// What the server granted a token last.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerGrant {
+    /// To which token.
+    pub token: Token,
+    /// When.
+    pub at: Micros,
+    /// The same by the server's clock.
+    pub server_us: u64,
+}
+
 /// One client's time with one lock, from the server's grant on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tenure {
@@ -20,37 +31,103 @@ pub struct Tenure {
     began_with: Option<Token>,
     /// The server lost its data under it.
     pub orphan: bool,
-    /// What the server granted last, and when: told or not.
-    pub last_grant: Option<(Token, Micros)>,
+    /// What the server granted last, and before that by another token: told or not.
+    grants: [Option<ServerGrant>; 2],
+    /// A token that the server granted again after it had lost it.
+    pub granted_anew: Option<Token>,
     /// The token that it was converted to last.
     pub last_converted: Option<Token>,
     /// Since when it is known that others wait.
     told: Option<Instant>,
+    /// The same, where it can't have been passed over.
+    surely_told: Option<Instant>,
+    /// It held already when it was told: timers that were due before may still hand over at that very moment.
+    told_while_held: bool,
+    /// When a message last said that others wait.
+    wanted: Option<Instant>,
+    /// It may have been told before its first holder began.
+    told_before: bool,
     /// What came with a grant that may begin at the same moment, or is ignored.
     announced: Option<(Option<Token>, Instant)>,
     handed_over: u32,
+    /// A holder was told that it lost.
+    lost: bool,
+    /// The greatest server time at which the client knows that its token held.
+    known_us: u64,
 }
 
 impl Tenure {
-    /// The client learnt that it holds by the server's grant.
-    pub fn begin(&mut self, now: Instant, data_lost_at: Option<Micros>) {
-        let token = self.last_grant.map(|(token, _)| token);
-        let granted_at = self.last_grant.map_or(0, |(_, at)| at);
+    /// The server granted a token of the client. `entered`: it did not hold before.
+    pub fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
+        if self.grants[0].is_none_or(|last| last.token != grant.token) {
+            self.grants[1] = self.grants[0];
+        } else if entered {
+            self.granted_anew = Some(grant.token);
+        }
+        self.grants[0] = Some(grant);
+    }
+
+    /// When the server granted a token last, if that was lately.
+    pub fn last_granted(&self, token: Token) -> Option<ServerGrant> {
+        self.grants.iter().flatten().find(|grant| grant.token == token).copied()
+    }
+
+    /// The client learnt that it holds by the server's grant of a token.
+    pub fn begin(&mut self, now: Instant, token: Option<Token>, data_lost_at: Option<Micros>) {
+        let token = token.or(self.grants[0].map(|grant| grant.token));
+        let grant = token.and_then(|token| self.last_granted(token));
+        let told = self.announced.filter(|announced| *announced == (token, now)).map(|(_, at)| at);
+        let granted_at = grant.map_or(0, |grant| grant.at);
         *self = Self {
             token,
             began_with: token,
-            orphan: data_lost_at.is_some_and(|lost| lost > granted_at),
-            last_grant: self.last_grant,
+            // What was granted anew may be held by what was granted before the loss.
+            orphan: data_lost_at
+                .is_some_and(|lost| lost > granted_at || (token.is_some() && self.granted_anew == token)),
+            granted_anew: self.granted_anew,
+            grants: self.grants,
             last_converted: None,
-            told: self.announced.filter(|announced| *announced == (token, now)).map(|(_, at)| at),
+            told,
+            surely_told: told,
+            told_while_held: false,
+            told_before: self.announced.is_some_and(|(about, _)| about == token)
+                || self.wanted.is_some_and(|at| now.since(at) < 2 * AT_MOST),
+            wanted: None,
             announced: None,
             handed_over: 0,
+            lost: false,
+            known_us: grant.map_or(0, |grant| grant.server_us),
         };
     }
 
-    /// Whether the server has granted this client nothing since.
-    pub fn is_last_granted(&self) -> bool {
-        self.last_grant.map(|(token, _)| token) == self.began_with
+    /// A holder was told that it lost.
+    pub fn lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// An answer granted the token that is held. True if it was entered anew, so that in between it was not held.
+    pub fn is_anew(&mut self, token: Token, entered: bool, server_us: u64) -> bool {
+        let newer = self.token == Some(token) && server_us > self.known_us;
+        if newer {
+            self.known_us = server_us;
+        }
+        newer && entered
+    }
+
+    /// Whether certainly nobody has told it that others wait.
+    pub fn is_untold(&self) -> bool {
+        self.told.is_none() && !self.told_before
+    }
+
+    /// Whether no more may be handed over.
+    pub fn is_spent(&self, now: Instant, most: u32) -> bool {
+        let spent = |told| (self.told == Some(told) && self.handed_over >= most) || now > told + AT_MOST;
+        self.surely_told.is_some_and(spent)
+    }
+
+    /// Whether it began with this token: the client knows of no other one that was granted since.
+    pub fn began_with(&self, token: Option<Token>) -> bool {
+        self.began_with == token
     }
 
     /// The token is another one after a conversion; all else goes on.
@@ -59,10 +136,18 @@ impl Tenure {
     }
 
     /// An answer or a message said that others wait: about a token, or about whoever holds.
-    pub fn told(&mut self, now: Instant, about: Option<Token>) {
+    /// While it converts its lease it may pass over it.
+    pub fn told(&mut self, now: Instant, about: Option<Token>, converting: bool) {
+        if !converting && (about.is_none() || about == self.token) {
+            self.surely_told = self.surely_told.or(Some(now));
+        }
+        if about.is_none() {
+            self.wanted = Some(now);
+        }
         match about {
             Some(_) if about != self.token => self.announced = Some((about, now)),
-            _ => self.told = self.told.or(Some(now)),
+            _ if self.told.is_none() => (self.told, self.told_while_held) = (Some(now), true),
+            _ => {}
         }
     }
 
@@ -71,7 +156,13 @@ impl Tenure {
         if forbidden {
             return broken("budget", format!("handed over inside a client of a mixed fleet: {self:?}"));
         }
+        if self.lost {
+            return broken("handed-on", format!("handed on at {now:?} after a loss: {self:?}"));
+        }
         let Some(told) = self.told else { return Ok(()) };
+        if self.told_while_held && now == told {
+            return Ok(());
+        }
         self.handed_over += 1;
         if self.handed_over > most || now > told + AT_MOST {
             return broken("budget", format!("hand-over {} of {most} at {now:?}: {self:?}", self.handed_over));
@@ -85,12 +176,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_token_whose_holder_lost_and_that_is_handed_on_is_seen() {
+        let mut tenure = Tenure::default();
+        tenure.begin(Instant::from_micros(0), None, None);
+        tenure.handed_over(Instant::from_micros(1), 32, false).unwrap();
+        tenure.lost();
+        assert_eq!(tenure.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
+        tenure.begin(Instant::from_micros(3), None, None);
+        tenure.handed_over(Instant::from_micros(4), 32, false).unwrap();
+    }
+
+    #[test]
     fn hand_overs_past_the_number_or_the_time_are_seen_only_once_told() {
         let (start, token) = (Instant::from_micros(0), Token { life: 1, count: 1 });
-        let mut tenure = Tenure { last_grant: Some((token, 0)), ..Tenure::default() };
-        tenure.begin(start, None);
+        let mut tenure = Tenure::default();
+        tenure.begin(start, Some(token), None);
         (0..100).for_each(|_| tenure.handed_over(start, 2, false).unwrap());
-        tenure.told(start, Some(token));
+        tenure.told(start, Some(token), false);
+        let start = start + Duration::from_millis(1);
         tenure.handed_over(start, 2, false).unwrap();
         let mut late = tenure;
         assert_eq!(late.handed_over(start + Duration::from_millis(1001), 2, false).unwrap_err().invariant, "budget");

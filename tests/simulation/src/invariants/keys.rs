@@ -17,6 +17,9 @@ pub enum Part {
     Buried,
 }
 
+/// How many keys a name may have.
+const PARTS: usize = 6;
+
 /// The names of a run and the keys that belong to them.
 #[derive(Debug, Default)]
 pub struct Keys {
@@ -91,8 +94,23 @@ impl Keys {
 
     /// When a lock's own key expires, in the server's µs; none if it is not there or never does.
     pub fn lock_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> Option<u64> {
-        let lock = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Lock)?;
-        model.keys(server_us).into_iter().find(|(key, _)| *key == lock.0)?.1
+        model.expires(server_us, &self.parts[name * PARTS].0)
+    }
+
+    /// A lock's key is there until `promised` at least, in the server's ms, and as long as its last reader.
+    pub fn lasts(&self, model: &ModelServer, server_us: u64, name: usize, promised: u64) -> Verdict {
+        let key = |part: Part| &self.parts[name * PARTS + part as usize].0;
+        let Some(expires_us) = model.expires(server_us, key(Part::Lock)) else { return Ok(()) };
+        let until = expires_us / 1_000;
+        if until < promised {
+            return broken("key-short", format!("{} ends at {until} ms, and {promised} was answered", key(Part::Lock)));
+        }
+        match model.greatest_score(server_us, key(Part::Readers)) {
+            Some(last) if last as u64 > until && model.get(server_us, key(Part::Lock)).as_deref() == Some("shared") => {
+                broken("key-short", format!("{} ends at {until} ms, and its last reader at {last}", key(Part::Lock)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// When nobody has done anything for long, only fences are left.

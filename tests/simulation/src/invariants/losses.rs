@@ -8,8 +8,17 @@ use super::leases::Held;
 use super::{Verdict, broken};
 use crate::clock::Micros;
 
-/// The engine told a loss at `now` (`local` by its clock). Nothing kept it from its servers since `calm_since`.
-pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm_since: Micros) -> Verdict {
+/// Since when nothing keeps a client from its servers, and for how long it waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Calm {
+    /// Since when.
+    pub since: Micros,
+    /// An answer that counts was asked for within this time.
+    pub patience: Micros,
+}
+
+/// The engine told a loss at `now` (`local` by its clock).
+pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: Calm) -> Verdict {
     let with = |invariant| broken(invariant, format!("{reason:?} told at {local:?} for {held:?}"));
     if held.max_hold.is_some_and(|most| local < held.since_local + most) && reason == LossReason::MaxHold {
         return with("max-hold");
@@ -17,24 +26,24 @@ pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm_s
     match reason {
         LossReason::MaxHold => Ok(()),
         LossReason::Expired if local < held.valid_until => with("loss-early"),
-        LossReason::Expired if needless(held, now, calm_since) => with("loss-needless"),
+        LossReason::Expired if needless(held, now, calm) => with("loss-needless"),
         LossReason::Gone | LossReason::Taken if local < held.valid_until && !held.orphan => with("loss-early"),
         _ => Ok(()),
     }
 }
 
 /// It expired, though there was time and peace for more than one renewal.
-fn needless(held: &Held, now: Micros, calm_since: Micros) -> bool {
+fn needless(held: &Held, now: Micros, calm: Calm) -> bool {
     let ttl = held.ttl.as_micros() as Micros;
     if ttl < 500_000 {
         return false;
     }
     if !held.renew {
-        // A fixed lease lasts its time if it can be raised to it at the start.
-        return calm_since < held.since && now < held.since + ttl - ttl / 50 - 100_000;
+        // A fixed lease lasts its time if it can be raised to it at the start: what it came by was sent in peace.
+        return calm.since + calm.patience < held.since && now < held.since + ttl - ttl / 50 - 100_000;
     }
     let bounded = held.max_hold.is_some_and(|most| most < Duration::from_micros(now - held.since + ttl / 4));
-    !bounded && !held.orphan && calm_since + ttl / 3 < now && held.since + ttl / 3 < now
+    !bounded && !held.orphan && calm.since + ttl / 3 < now && held.since + ttl / 3 < now
 }
 
 /// After the engine has seen the time, nothing is held past its deadline.
@@ -57,23 +66,37 @@ mod tests {
     use super::super::leases::tests::held;
     use super::*;
 
+    fn calm(since: Micros) -> Calm {
+        Calm { since, patience: 100_000 }
+    }
+
     #[test]
     fn an_expiry_after_a_long_calm_is_needless_and_after_trouble_is_not() {
         let mut lease = held(1, Mode::Exclusive, 2_000_000);
         lease.ttl = Duration::from_secs(1);
         let local = lease.valid_until;
-        let verdict = told(&lease, LossReason::Expired, 2_000_000, local, 1_000_000);
+        let verdict = told(&lease, LossReason::Expired, 2_000_000, local, calm(1_000_000));
         assert_eq!(verdict.unwrap_err().invariant, "loss-needless");
-        told(&lease, LossReason::Expired, 2_000_000, local, 1_900_000).unwrap();
+        told(&lease, LossReason::Expired, 2_000_000, local, calm(1_900_000)).unwrap();
+    }
+
+    #[test]
+    fn a_fixed_lease_that_ends_early_though_it_was_asked_for_in_peace_is_seen() {
+        let mut lease = held(1, Mode::Exclusive, 2_500_000);
+        (lease.ttl, lease.renew, lease.since) = (Duration::from_secs(1), false, 2_000_000);
+        let local = lease.valid_until;
+        let verdict = told(&lease, LossReason::Expired, 2_500_000, local, calm(1_800_000));
+        assert_eq!(verdict.unwrap_err().invariant, "loss-needless");
+        told(&lease, LossReason::Expired, 2_500_000, local, calm(1_999_000)).unwrap();
     }
 
     #[test]
     fn a_lease_that_is_gone_before_its_deadline_needs_a_cause() {
         let mut lease = held(1, Mode::Exclusive, 2_000_000);
         let early = Instant::from_micros(1_000_000);
-        assert_eq!(told(&lease, LossReason::Gone, 0, early, 0).unwrap_err().invariant, "loss-early");
+        assert_eq!(told(&lease, LossReason::Gone, 0, early, calm(0)).unwrap_err().invariant, "loss-early");
         lease.orphan = true;
-        told(&lease, LossReason::Gone, 0, early, 0).unwrap();
+        told(&lease, LossReason::Gone, 0, early, calm(0)).unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The watchers know true time and see everything, so they say what is so, not what a client may believe.
 
+pub mod asking;
 pub mod budget;
 pub mod calls;
 pub mod fences;
@@ -32,7 +33,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with what it promises, for people.
-pub const ALL: [(&str, &str); 38] = [
+pub const ALL: [(&str, &str); 45] = [
     ("outlived", "the server keeps a lease at least as long as its holder believes"),
     ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -49,6 +50,16 @@ pub const ALL: [(&str, &str); 38] = [
     ("claim", "a grant by message is kept for the waiter's claim window at most"),
     ("unserved", "no script leaves a free lock with somebody waiting for it"),
     ("budget", "once told that others wait, a client hands over at most local_handoffs times and for a second"),
+    ("handed-on", "a token whose holder was told that it lost is not handed on"),
+    (
+        "next-unasked",
+        "when the token that is held can't serve the callers that wait, the next one is asked for at once",
+    ),
+    ("unheard", "who hands over inside without a word from outside asks now and then whether others wait"),
+    ("left-behind", "who does not wait any more leaves the queue"),
+    ("convert-token", "a conversion gives a new token"),
+    ("convert-pauses", "nothing is renewed while it is being converted"),
+    ("key-short", "the lock's key lasts as long as the lease that was answered, and as every reader"),
     ("ends-once", "a call ends once"),
     ("ends-in-time", "a call ends by its own deadline"),
     ("answer", "a call's answer is true: validity, fence, holds, what became of a release"),

@@ -12,6 +12,15 @@ pub struct Progress {
     head: Option<(Token, Micros)>,
 }
 
+/// Who is first in the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// By which token.
+    pub token: Token,
+    /// Since when nothing has kept it from its server.
+    pub calm_since: Micros,
+}
+
 /// How long waiting may take where nothing goes wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -36,19 +45,20 @@ impl Progress {
         now: Micros,
         calm_since: Micros,
         (wanted, valid, free): (bool, bool, bool),
-        head: Option<Token>,
+        head: Option<Head>,
         bounds: Bounds,
     ) -> Verdict {
         self.vacant_since = if wanted && !valid { self.vacant_since.or(Some(now)) } else { None };
         self.head = match (head, self.head) {
-            (Some(head), Some((before, since))) if head == before => Some((before, since)),
-            (Some(head), _) => Some((head, now)),
+            (Some(head), Some((before, since))) if head.token == before => Some((before, since)),
+            (Some(head), _) => Some((head.token, now)),
             (None, _) => None,
         };
         self.free_since = if free && self.head.is_some() { self.free_since.or(Some(now)) } else { None };
         let (heir, claim) = bounds.heir;
-        if let (Some(free), Some((token, since))) = (self.free_since, self.head)
-            && since.max(calm_since) + claim < free
+        // Others may have died meanwhile: that is how a lock comes free without a word.
+        if let (Some(free), Some((token, since)), Some(head)) = (self.free_since, self.head, head)
+            && since.max(head.calm_since) + claim < free
             && now - free > heir
         {
             let ms = (now - free) / 1000;
@@ -85,7 +95,7 @@ mod tests {
     #[test]
     fn a_head_that_leaves_a_free_lock_alone_is_seen() {
         let mut progress = Progress::default();
-        let head = Some(Token { life: 1, count: 1 });
+        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
         progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
         progress.look(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
         let verdict = progress.look(3_301, 0, (true, false, true), head, BOUNDS);
@@ -95,7 +105,7 @@ mod tests {
     #[test]
     fn a_head_that_is_passed_over_by_local_hand_overs_is_seen() {
         let mut progress = Progress::default();
-        let head = Some(Token { life: 1, count: 1 });
+        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
         progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
         assert_eq!(progress.look(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
     }

@@ -13,12 +13,16 @@ const BURIED: Micros = 59_000_000;
 #[derive(Debug, Default)]
 pub struct Tokens {
     given_up: HashMap<Token, Micros>,
+    /// When the server lost its tombstones.
+    lost_at: Option<Micros>,
 }
 
 impl Tokens {
-    /// The client learnt that its token is given up.
-    pub fn given_up(&mut self, now: Micros, token: Token) {
-        self.given_up.entry(token).or_insert(now);
+    /// The client learnt that its token is given up, by the answer to what it sent at `sent`.
+    pub fn given_up(&mut self, now: Micros, sent: Micros, token: Token) {
+        if self.lost_at.is_none_or(|lost| lost < sent) {
+            self.given_up.entry(token).or_insert(now);
+        }
     }
 
     /// The server has a token as holder or waiter.
@@ -32,8 +36,9 @@ impl Tokens {
     }
 
     /// The server lost its tombstones.
-    pub fn data_lost(&mut self) {
+    pub fn data_lost(&mut self, now: Micros) {
         self.given_up.clear();
+        self.lost_at = Some(now);
     }
 }
 
@@ -46,8 +51,19 @@ mod tests {
         let token = Token { life: 3, count: 9 };
         let mut tokens = Tokens::default();
         tokens.seen(0, token, "waits").unwrap();
-        tokens.given_up(1_000_000, token);
+        tokens.given_up(1_000_000, 900_000, token);
         assert_eq!(tokens.seen(50_000_000, token, "waits").unwrap_err().invariant, "token-returns");
         tokens.seen(61_000_000, token, "waits").unwrap();
+    }
+
+    #[test]
+    fn what_was_given_up_before_the_server_lost_its_tombstones_may_return() {
+        let token = Token { life: 3, count: 9 };
+        let mut tokens = Tokens::default();
+        tokens.data_lost(950_000);
+        tokens.given_up(1_000_000, 900_000, token);
+        tokens.seen(1_100_000, token, "waits").unwrap();
+        tokens.given_up(1_200_000, 1_150_000, token);
+        assert!(tokens.seen(1_300_000, token, "waits").is_err());
     }
 }

@@ -58,7 +58,7 @@ pub const TABLE: &[Mutant] = &[
     engine(
         "holder-death-ignored",
         Engine::HolderDeathIgnored,
-        Theme::Clients,
+        Theme::Deaths,
         "the head asks when the holder's lease is over",
     ),
     engine(
@@ -82,7 +82,7 @@ pub const TABLE: &[Mutant] = &[
     engine(
         "entered-is-again",
         Engine::EnteredIsAgain,
-        Theme::Network,
+        Theme::Evicting,
         "a late heartbeat that enters anew means that the lease was lost",
     ),
     engine("cancel-keeps-place", Engine::CancelKeepsPlace, Theme::GivingUp, "a cancelled wait leaves the queue"),
@@ -91,14 +91,14 @@ pub const TABLE: &[Mutant] = &[
     engine("last-come-first-served", Engine::LastComeFirstServed, Theme::Hot, "FIFO inside a client"),
     engine("hand-over-past-block", Engine::HandOverPastBlock, Theme::Hot, "each local holder has a fence of the block"),
     engine("hand-over-past-budget", Engine::HandOverPastBudget, Theme::Hot, "hand-overs are bounded once others wait"),
-    engine("hand-over-after-loss", Engine::HandOverAfterLoss, Theme::Hot, "what was lost is never handed on"),
+    engine("hand-over-after-loss", Engine::HandOverAfterLoss, Theme::Short, "what was lost is never handed on"),
     engine(
         "waiting-ignored",
         Engine::WaitingIgnored,
         Theme::Hot,
         "`waiting` in answers and grants tells that others wait (!)",
     ),
-    engine("stranded-caller", Engine::StrandedCaller, Theme::Hot, "the next token is enqueued at once (!)"),
+    engine("stranded-caller", Engine::StrandedCaller, Theme::Calm, "the next token is enqueued at once (!)"),
     engine(
         "no-refill-while-untold",
         Engine::NoRefillWhileUntold,
@@ -149,7 +149,7 @@ pub const TABLE: &[Mutant] = &[
     script(
         "late-reader-renewed",
         scripts::LATE_READER_RENEWED,
-        Theme::Readers,
+        Theme::Lingering,
         "a reader that is over is not renewed (!)",
     ),
     script("renewal-recreates", scripts::RENEWAL_RECREATES, Theme::Losing, "a renewal never re-creates a missing key"),
@@ -176,7 +176,7 @@ pub const TABLE: &[Mutant] = &[
     script("upgrade-beside-readers", scripts::UPGRADE_BESIDE_READERS, Theme::Converts, "only a sole reader upgrades"),
     script("conflict-not-buried", scripts::CONFLICT_NOT_BURIED, Theme::Converts, "after a conflict no copy converts"),
     script("buried-ignored", scripts::BURIED_IGNORED, Theme::GivingUp, "a buried token neither waits nor enters (!)"),
-    script("buried-grows", scripts::BURIED_GROWS, Theme::GivingUp, "each bury removes what is over (!)"),
+    script("buried-grows", scripts::BURIED_GROWS, Theme::Unhurried, "each bury removes what is over (!)"),
     script("queue-without-ttl", scripts::QUEUE_WITHOUT_TTL, Theme::Network, "no key is without TTL"),
     Mutant {
         name: "renewal-needs-all-keys",
@@ -184,23 +184,4 @@ pub const TABLE: &[Mutant] = &[
         tampering: Tampering { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Servers,
     },
-];
-
-/// Faults that no invariant notices yet: they run only by name. Each of them leaves this list when one does.
-pub(super) const UNNOTICED: &[&str] = &[
-    "join-before-subscribed",
-    "holder-death-ignored",
-    "stale-grant-taken",
-    "entered-is-again",
-    "cancel-keeps-place",
-    "hand-over-after-loss",
-    "stranded-caller",
-    "no-refill-while-untold",
-    "downgrade-from-answer",
-    "renew-while-converting",
-    "convert-keeps-token",
-    "renewal-lowers",
-    "readers-lower",
-    "late-reader-renewed",
-    "buried-grows",
 ];

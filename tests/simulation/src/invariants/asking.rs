@@ -1,0 +1,187 @@
+//! What a client asks the server for: the next token in time, no place in the queue that nobody needs, and no renewal
+//! of a token that is being exchanged.
+
+use std::time::Duration;
+
+use leasehold_core::Instant;
+
+use super::{Verdict, broken};
+use crate::wire::{Call, How, Token};
+
+/// One client's commands for one lock.
+#[derive(Clone, Debug, Default)]
+pub struct Asking {
+    /// Tokens that may stand in the server's queue.
+    joined: Vec<Token>,
+    /// The token that it asks with while it holds by another one, or by none.
+    asks: Option<Token>,
+    /// When it gave such a token up.
+    gave_up: Option<Instant>,
+    /// The token of an unanswered convert.
+    converting: Option<Token>,
+    /// The token that was last said to hold.
+    granted: Option<Token>,
+    /// When the server last told anything of the lock.
+    heard: Instant,
+    /// When it last asked whether others wait.
+    refilled: Option<Instant>,
+}
+
+impl Asking {
+    /// A command leaves. `holds` is the token by which the client has the lock.
+    pub fn sends(&mut self, now: Instant, call: &Call, holds: Option<Token>) -> Verdict {
+        match *call {
+            Call::Acquire { how: How::Refill, .. } => self.refilled = Some(now),
+            Call::Acquire { token, how, .. } if holds != Some(token) => {
+                self.asks = Some(token);
+                if how == How::Wait && !self.joined.contains(&token) {
+                    self.joined.push(token);
+                }
+            }
+            Call::Release { token, .. } => {
+                self.joined.retain(|joined| *joined != token);
+                if self.asks == Some(token) {
+                    (self.asks, self.gave_up) = (None, Some(now));
+                }
+            }
+            Call::Convert { old, new, .. } => {
+                self.converting = Some(old);
+                if old == new {
+                    return broken("convert-token", format!("{old:?} is to keep its token in the other mode"));
+                }
+            }
+            Call::Renew { token, .. } if self.converting == Some(token) => {
+                return broken("convert-pauses", format!("{token:?} is renewed while it is being converted"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An answer or a message says that a token of it holds. One that was given up does not count.
+    pub fn granted(&mut self, token: Token) {
+        if self.asks == Some(token) || self.joined.contains(&token) {
+            self.granted = Some(token);
+        }
+    }
+
+    /// The token that was last said to hold.
+    pub fn is_granted(&self) -> Option<Token> {
+        self.granted
+    }
+
+    /// A caller holds by the token that was granted last.
+    pub fn begins(&mut self, now: Instant) {
+        self.heard = now;
+        self.joined.retain(|joined| Some(*joined) != self.granted);
+        self.asks = self.asks.filter(|asks| Some(*asks) != self.granted);
+    }
+
+    /// The server said that a token is not there any more.
+    pub fn is_gone(&mut self, token: Token) {
+        self.joined.retain(|joined| *joined != token);
+    }
+
+    /// The server told something of the lock.
+    pub fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// No convert is open any more.
+    pub fn converted(&mut self) {
+        self.converting = None;
+    }
+
+    /// No caller waits: no token of it may be left in the queue.
+    pub fn nobody_waits(&mut self) -> Verdict {
+        self.asks = None;
+        match self.joined.first() {
+            Some(token) => broken("left-behind", format!("nobody waits, and {token:?} was not taken out of the queue")),
+            None => Ok(()),
+        }
+    }
+
+    /// The token that it holds can't serve the callers that wait: it has to ask with the next one.
+    pub fn must_ask(&self, now: Instant, claim: Duration) -> Verdict {
+        let just_gave_up = self.gave_up.is_some_and(|at| now.since(at) <= claim / 3);
+        if self.asks.is_some() || self.converting.is_some() || just_gave_up {
+            return Ok(());
+        }
+        broken("next-unasked", format!("no next token is asked for at {now:?}: {self:?}"))
+    }
+
+    /// It has handed over inside, and nobody has told it that others wait: it has to ask now and then.
+    pub fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
+        let asked = self.refilled.is_some_and(|at| now.since(at) <= claim * 2 / 3 + response);
+        if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {
+            return Ok(());
+        }
+        broken("unheard", format!("handed over at {now:?} without asking whether others wait: {self:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::Mode;
+
+    use super::*;
+
+    const A: Token = Token { life: 1, count: 1 };
+    const B: Token = Token { life: 1, count: 2 };
+    const CLAIM: Duration = Duration::from_millis(300);
+
+    fn acquire(token: Token, how: How) -> Call {
+        Call::Acquire { token, mode: Mode::Exclusive, ttl_ms: 1_000, how, claim_ms: 300 }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_micros(ms * 1_000)
+    }
+
+    #[test]
+    fn a_token_that_nobody_waits_with_and_that_stays_in_the_queue_is_seen() {
+        let mut asking = Asking::default();
+        asking.sends(at(0), &acquire(A, How::Try), None).unwrap();
+        asking.nobody_waits().unwrap();
+        asking.sends(at(1), &acquire(B, How::Wait), None).unwrap();
+        assert_eq!(asking.clone().nobody_waits().unwrap_err().invariant, "left-behind");
+        asking.sends(at(2), &Call::Release { token: B, bury: false }, None).unwrap();
+        asking.nobody_waits().unwrap();
+    }
+
+    #[test]
+    fn a_spent_token_without_a_next_one_is_seen() {
+        let mut asking = Asking::default();
+        assert_eq!(asking.must_ask(at(0), CLAIM).unwrap_err().invariant, "next-unasked");
+        asking.sends(at(1), &acquire(B, How::Try), Some(A)).unwrap();
+        asking.must_ask(at(2), CLAIM).unwrap();
+        asking.granted(B);
+        asking.begins(at(3));
+        assert!(asking.must_ask(at(4), CLAIM).is_err());
+    }
+
+    #[test]
+    fn hand_overs_for_long_without_a_word_are_seen() {
+        let mut asking = Asking::default();
+        asking.sends(at(0), &acquire(A, How::Wait), None).unwrap();
+        asking.granted(A);
+        asking.begins(at(0));
+        asking.must_have_heard(at(100), CLAIM, CLAIM).unwrap();
+        assert_eq!(asking.must_have_heard(at(102), CLAIM, CLAIM).unwrap_err().invariant, "unheard");
+        asking.sends(at(102), &acquire(A, How::Refill), Some(A)).unwrap();
+        asking.must_have_heard(at(102), CLAIM, CLAIM).unwrap();
+        assert!(asking.must_have_heard(at(603), CLAIM, CLAIM).is_err());
+    }
+
+    #[test]
+    fn a_convert_that_keeps_its_token_and_a_renewal_beside_it_are_seen() {
+        let convert = |new| Call::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, bury: false };
+        let renew = Call::Renew { token: A, ttl_ms: 1_000 };
+        let mut asking = Asking::default();
+        assert_eq!(asking.sends(at(0), &convert(A), Some(A)).unwrap_err().invariant, "convert-token");
+        asking.sends(at(0), &convert(B), Some(A)).unwrap();
+        assert_eq!(asking.sends(at(1), &renew, Some(A)).unwrap_err().invariant, "convert-pauses");
+        asking.converted();
+        asking.sends(at(2), &renew, Some(A)).unwrap();
+    }
+}
