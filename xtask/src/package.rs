@@ -50,7 +50,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
     run(npm(&package, &["exec", "--no", "--", "publint", "run", "--strict"]).arg(tarball))?;
     // The .wasm is a file, and has no types to be wrong.
     let attw = ["exec", "--no", "--", "attw", "--exclude-entrypoints", "./core.wasm", "--"];
-    run(npm(&package, &attw).arg(tarball).env("NO_COLOR", "1"))?;
+    run(npm(&package, &attw).arg(tarball))?;
     println!("{}", tarball.display());
     Ok(())
 }
