@@ -50,6 +50,7 @@ export class Driver {
   #now = 0;
   /** What the present turn led to, and what runs foreign code. */
   #after: (() => void)[] = [];
+  /** Since the last answer. */
   #lastFailure: LastFailure | undefined;
   #closing: Promise<void> | undefined;
   #ended = false;
@@ -264,9 +265,12 @@ export class Driver {
   }
 
   #answered(call: number, result: CallResult): void {
-    if ('reply' in result) return this.#turn((now) => this.#engine.reply(now, call, result.reply));
+    if ('reply' in result) {
+      this.#lastFailure = undefined;
+      return this.#turn((now) => this.#engine.reply(now, call, result.reply));
+    }
     const { failure, cause } = result;
-    if (cause !== undefined) this.#lastFailure = { text: 'text' in failure ? failure.text : undefined, cause };
+    this.#lastFailure = { failure, cause };
     this.#turn((now) => this.#engine.failed(now, call, failure));
   }
 

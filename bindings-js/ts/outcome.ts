@@ -9,7 +9,7 @@ import {
 
 /** What a library said last when a command failed: the engine keeps its words only. */
 export interface LastFailure {
-  readonly text: string | undefined;
+  readonly failure: Failure;
   readonly cause: unknown;
 }
 
@@ -35,7 +35,7 @@ export function errorOf(error: EngineError, lockName: string | undefined, last: 
     case 'lost':
       return new LostError(lockName, about as LossReason);
     case 'unreachable':
-      return new UnreachableError(error.cause === undefined ? undefined : described(error.cause), details);
+      return new UnreachableError(attemptOf(error, last), details);
     case 'auth':
       return new AuthError(text, details);
     case 'server':
@@ -52,11 +52,18 @@ export function camelCase(field: string): string {
   return field.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The library's own error where it is the one that the engine speaks of. */
-function causeOf({ cause, text }: EngineError, last: LastFailure | undefined): unknown {
+/** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */
+function causeOf({ code, cause, text }: EngineError, last: LastFailure | undefined): unknown {
+  if (last === undefined) return cause && new Error(described(cause));
+  if (code === 'unreachable' && cause === undefined) return last.cause;
   const words = cause !== undefined && 'text' in cause ? cause.text : text;
-  if (last !== undefined && last.text === words) return last.cause;
-  return cause === undefined ? undefined : new Error(described(cause));
+  if ('text' in last.failure && last.failure.text === words) return last.cause;
+  return cause && new Error(described(cause));
+}
+
+function attemptOf({ cause }: EngineError, last: LastFailure | undefined): string | undefined {
+  const failure = cause ?? last?.failure;
+  return failure && described(failure);
 }
 
 function described(failure: Failure): string {

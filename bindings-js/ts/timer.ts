@@ -51,8 +51,9 @@ export class Timer {
 /** Browsers' and workers' timers are numbers, and keep nothing alive; Deno's are too, and do. */
 function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
   if (typeof handle === 'object') {
-    if (alive) handle.ref();
-    else handle.unref();
+    // Some hosts' have neither.
+    if (alive) handle.ref?.();
+    else handle.unref?.();
     return;
   }
   const { Deno } = globalThis as { Deno?: { refTimer?(id: number): void; unrefTimer?(id: number): void } };
