@@ -20,6 +20,14 @@ impl Command {
         self.end_word();
     }
 
+    /// Pushes one word that is given in parts.
+    pub(crate) fn push_parts(&mut self, parts: &[&str]) {
+        for part in parts {
+            self.buffer.extend_from_slice(part.as_bytes());
+        }
+        self.end_word();
+    }
+
     pub(crate) fn push_display(&mut self, word: impl fmt::Display) {
         use core::fmt::Write;
         struct Bytes<'a>(&'a mut Vec<u8>);

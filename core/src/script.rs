@@ -123,7 +123,10 @@ fn push_bury(command: &mut Command, bury: bool) {
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
     let mut command = match form {
         Form::Digest => Command::with_capacity(bytes.saturating_add(64), keys.saturating_add(12)),
-        Form::Source => Command::with_capacity(bytes.saturating_add(script.source.len()), keys.saturating_add(12)),
+        Form::Source => {
+            let source = script.parts.iter().map(|part| part.len()).sum();
+            Command::with_capacity(bytes.saturating_add(source), keys.saturating_add(12))
+        }
     };
     match form {
         Form::Digest => {
@@ -132,7 +135,7 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
         }
         Form::Source => {
             command.push(b"EVAL");
-            command.push(script.source.as_bytes());
+            command.push_parts(&script.parts);
         }
     }
     command.push_display(keys);

@@ -1,7 +1,7 @@
 //! The Lua scripts that decide on the server, each with its SHA-1 digest for `EVALSHA`.
 //!
 //! What a script expects and answers is said in its own head and in this crate's README. Each is one text
-//! that stands on its own: what several need, `prelude.lua`, is put in at compile time.
+//! that stands on its own: what several need, `prelude.lua`, is put in at compile time, and comments are left out.
 //!
 //! ```
 //! let script = leasehold_lua::ACQUIRE;
@@ -19,8 +19,10 @@ mod sha1;
 pub struct Script {
     /// What it does, in one word.
     pub name: &'static str,
-    /// The Lua text.
+    /// The Lua text, without the comments of its file.
     pub source: &'static str,
+    /// The same text in three parts. The middle one is shared between scripts: who uses the parts alone carries it once.
+    pub parts: [&'static str; 3],
     /// The SHA-1 of the text as 40 lower-case hexadecimal digits, as the server computes it.
     pub sha1: &'static str,
 }
