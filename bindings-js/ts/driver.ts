@@ -6,6 +6,7 @@ import type { CallResult, Failure, Link, SubscriptionListener } from './connecti
 import { type Config, Engine, type Inspection, type Mode, type Outcome, type Outputs, type ReleaseOutcome, type Wish } from './engine.js';
 import { CancelledError, ClosedError, InvalidOptionError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
+import { Lease } from './lease.js';
 import { camelCase, errorOf, type LastFailure } from './outcome.js';
 import { onAbort } from './signals.js';
 import { Timer } from './timer.js';
@@ -24,7 +25,7 @@ interface Call {
 interface Acquire {
   readonly mode: Mode;
   readonly ttl: number;
-  granted(held: Held): void;
+  granted(lease: Lease): void;
   readonly stopListening: (() => void) | undefined;
 }
 
@@ -76,7 +77,7 @@ export class Driver {
   }
 
   /** Takes the lock `name`. The signal ends the wait, and the promise rejects with its reason. */
-  acquire(name: string, mode: Mode, wish: Wish, signal: AbortSignal | undefined): Promise<Held> {
+  acquire(name: string, mode: Mode, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
     return new Promise((granted, reject) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
@@ -239,8 +240,9 @@ export class Driver {
     stopListening?.();
     const held = new Held(outcome.grant, call.name ?? '', ttl);
     this.#held.set(held.id, held);
-    if (outcome.grant.local) this.#turns.run(this.#now, () => granted(held));
-    else granted(held);
+    const lease = new Lease(this, held);
+    if (outcome.grant.local) this.#turns.run(this.#now, () => granted(lease));
+    else granted(lease);
   }
 
   #fail(call: Call, error: unknown): void {

@@ -3,7 +3,7 @@
 import type { Driver } from './driver.js';
 import type { Mode, Wish } from './engine.js';
 import { InvalidOptionError, isLeaseholdError } from './errors.js';
-import { Lease } from './lease.js';
+import type { Lease } from './lease.js';
 import { type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readName } from './options.js';
 import { runUnder } from './run.js';
 import { shown } from './shown.js';
@@ -45,9 +45,14 @@ export class Lock {
    * }
    * ```
    */
-  async acquire(options?: AcquireOptions): Promise<Lease> {
-    const { wish, signal } = readAcquireOptions(options, this.#wish);
-    return new Lease(this.#driver, await this.#driver.acquire(this.name, this.mode, wish, signal));
+  acquire(options?: AcquireOptions): Promise<Lease> {
+    // No `async` function: each promise more is a part of what a hand-over costs.
+    try {
+      const { wish, signal } = readAcquireOptions(options, this.#wish);
+      return this.#driver.acquire(this.name, this.mode, wish, signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**
@@ -64,7 +69,7 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { wish, signal } = readAcquireOptions(options, this.#wish);
     try {
-      return new Lease(this.#driver, await this.#driver.acquire(this.name, this.mode, { ...wish, wait: undefined }, signal));
+      return await this.#driver.acquire(this.name, this.mode, { ...wish, wait: undefined }, signal);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
