@@ -12,6 +12,6 @@ const redis = await connect();
 const locks = Array.from({ length: Number(tasks) }, () => contender.lock(redis, `fleet-${name}`));
 process.send('ready');
 await once(process, 'message');
-const turns = await work(locks, TIMES);
+const { turns } = await work(locks, TIMES);
 await disconnect(redis);
 process.send({ turns, duration: TIMES.duration }, () => process.disconnect());

@@ -9,17 +9,19 @@ const CONTENDERS = [LEASEHOLD, RAW, ...PEERS];
 /** Take a lock that nobody else wants and give it back: cycles a second. */
 export async function measureUncontended(report) {
   report.title('Uncontended: every task acquires and releases a lock of its own, on one connection');
-  report.line(['tasks', 5], ['', -18], ['cycles/s', 28], ['x raw', 20]);
+  report.line(['tasks', 5], ['', -18], ['cycles/s', 28], ['x raw', 20], ['CPU µs', 7]);
   for (const tasks of [1, 64]) {
-    const rates = new Map(CONTENDERS.map((contender) => [contender, []]));
+    const samples = new Map(CONTENDERS.map((contender) => [contender, []]));
     for (let round = 0; round < ROUNDS; round++) {
-      for (const contender of CONTENDERS) rates.get(contender).push(await sample(contender, tasks));
+      for (const contender of CONTENDERS) samples.get(contender).push(await sample(contender, tasks));
     }
     const rows = CONTENDERS.map((contender) => {
-      const rate = new Spread(rates.get(contender));
-      const ratio = new Spread(rates.get(contender).map((its, round) => its / rates.get(RAW)[round]));
-      report.line([tasks, 5], [contender.name, -18], [rate.shown(), 28], [ratio.shown(2), 20]);
-      report.add('uncontended', { tasks, contender: contender.name, cycles_per_s: rate, to_raw: ratio });
+      const own = samples.get(contender);
+      const rate = new Spread(own.map((one) => one.rate));
+      const ratio = new Spread(own.map((one, round) => one.rate / samples.get(RAW)[round].rate));
+      const cpu = new Spread(own.map((one) => one.cpu));
+      report.line([tasks, 5], [contender.name, -18], [rate.shown(), 28], [ratio.shown(2), 20], [cpu.median.toFixed(1), 7]);
+      report.add('uncontended', { tasks, contender: contender.name, cycles_per_s: rate, to_raw: ratio, client_cpu_us_a_cycle: cpu });
       return { contender, ratio, rate };
     });
     const ours = rows[0];
@@ -33,7 +35,8 @@ export async function measureUncontended(report) {
 async function sample(contender, tasks) {
   const redis = await connect();
   const locks = Array.from({ length: tasks }, (_, task) => contender.lock(redis, `${contender.name}-${task}`));
-  const turns = (await work(locks, TIMES)).flat().length;
+  const { turns, cpuMicroseconds } = await work(locks, TIMES);
   await disconnect(redis);
-  return turns / TIMES.duration * 1000;
+  const cycles = turns.flat().length;
+  return { rate: cycles / TIMES.duration * 1000, cpu: cpuMicroseconds / cycles };
 }
