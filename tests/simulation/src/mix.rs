@@ -268,6 +268,16 @@ impl Mix {
                 self.strikes = vec![*rng.pick(&[F::Evict, F::Flush])];
                 self.gap = rng.spread((30_000, 500_000));
             }
+            Theme::Moving => {
+                (self.servers, self.cancels, self.shared) = (1, 0, 50_000);
+                self.ttl_ms = (600, rng.range((600, 1_500)));
+                self.hold = (100_000, 4_000_000);
+                self.trip.1 = rng.spread((100, 3_000));
+                self.response_ms.1 = 300;
+                self.chance = [0; Fault::COUNT];
+                self.strikes = vec![F::Migration];
+                (self.gap, self.outage) = (5_000_000, (1_500_000, 6_000_000));
+            }
             Theme::Unhurried => {
                 (self.cancels, self.forever, self.users) = (600_000, 0, (1, 2));
                 self.think = (1_000_000, rng.spread((2_000_000, 15_000_000)));

@@ -39,6 +39,8 @@ pub enum Theme {
     Lingering,
     /// Servers forget keys again and again, while commands are slow.
     Evicting,
+    /// Slots move for longer than leases last, and nothing else goes wrong.
+    Moving,
     /// Callers who come seldom and give up often, for minutes.
     Unhurried,
     /// All faults, often.
@@ -47,7 +49,7 @@ pub enum Theme {
 
 impl Theme {
     /// Every theme.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Calm,
         Self::Network,
         Self::Messages,
@@ -66,6 +68,7 @@ impl Theme {
         Self::Deaths,
         Self::Lingering,
         Self::Evicting,
+        Self::Moving,
         Self::Unhurried,
         Self::Everything,
     ];

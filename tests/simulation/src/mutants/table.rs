@@ -182,6 +182,6 @@ pub const TABLE: &[Mutant] = &[
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares N alone, and goes on while a slot moves (!)",
         tampering: Tampering { renewals_need_all_keys: true, ..NONE },
-        theme: Theme::Servers,
+        theme: Theme::Moving,
     },
 ];
