@@ -1,7 +1,7 @@
 //! The engine for the npm package `leasehold`: exported as it is, one call from JavaScript an input.
 //!
 //! Inputs are plain arguments: moments in microseconds, durations in milliseconds, numbers as JavaScript has them. Every
-//! method answers the address of an [outcome]: the outputs and the next wake-up, as numbers and one text in
+//! method answers the address of an `outcome`: the outputs and the next wake-up, as numbers and one text in
 //! this module's memory. TypeScript reads them there in a tenth of the time that arrays made from here would take. The
 //! null address refuses a number that does not fit.
 //!
