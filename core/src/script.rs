@@ -2,14 +2,24 @@
 
 use core::time::Duration;
 
-use leasehold_lua::Script;
-
 use crate::command::Command;
 use crate::context::Context;
 use crate::name::{Name, SIDES};
 use crate::options::Mode;
 use crate::time::millis;
 use crate::token::Token;
+
+/// What of a script goes over the wire. Its text in one piece is left behind: it would be carried beside the parts.
+struct Script {
+    sha1: &'static str,
+    parts: [&'static str; 3],
+}
+
+const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
+const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
+const RENEW: Script = Script::of(leasehold_lua::RENEW);
+const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
+const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
 
 /// By digest, or with the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +59,15 @@ pub(crate) struct Convert {
     pub(crate) bury: bool,
 }
 
+impl Script {
+    const fn of(script: leasehold_lua::Script) -> Self {
+        Self { sha1: script.sha1, parts: script.parts }
+    }
+}
+
 impl Context {
     pub(crate) fn acquire_command(&self, form: Form, name: &Name, what: &Acquire) -> Command {
-        let mut command = all_keys(&leasehold_lua::ACQUIRE, form, name);
+        let mut command = all_keys(&ACQUIRE, form, name);
         self.push_token(&mut command, what.token);
         command.push(what.mode.word().as_bytes());
         command.push_display(millis(what.ttl));
@@ -67,7 +83,7 @@ impl Context {
     }
 
     pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
-        let mut command = all_keys(&leasehold_lua::RELEASE, form, name);
+        let mut command = all_keys(&RELEASE, form, name);
         self.push_token(&mut command, token);
         push_bury(&mut command, bury);
         self.push_fleet(&mut command);
@@ -77,8 +93,8 @@ impl Context {
     /// An exclusive lease declares its own key alone, so that it goes on while its slot moves.
     pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
         let mut command = match mode {
-            Mode::Exclusive => begin(&leasehold_lua::RENEW, form, 1, 96),
-            Mode::Shared => begin(&leasehold_lua::RENEW, form, 2, 128),
+            Mode::Exclusive => begin(&RENEW, form, 1, 96),
+            Mode::Shared => begin(&RENEW, form, 2, 128),
         };
         command.push(name.key.as_bytes());
         if mode == Mode::Shared {
@@ -90,7 +106,7 @@ impl Context {
     }
 
     pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
-        let mut command = all_keys(&leasehold_lua::CONVERT, form, name);
+        let mut command = all_keys(&CONVERT, form, name);
         self.push_token(&mut command, what.old);
         self.push_token(&mut command, what.new);
         command.push(what.mode.word().as_bytes());
@@ -103,7 +119,7 @@ impl Context {
 
     #[allow(clippy::unused_self)]
     pub(crate) fn inspect_command(&self, form: Form, name: &Name) -> Command {
-        all_keys(&leasehold_lua::INSPECT, form, name)
+        all_keys(&INSPECT, form, name)
     }
 
     fn push_token(&self, command: &mut Command, token: Token) {
