@@ -17,6 +17,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let module = fs::read(module).map_err(|error| format!("{module}: {error}"))?;
     let encoded = ComponentEncoder::default().validate(true).module(&strip::strip(&module)?)?.encode()?;
-    fs::write(component, encoded).map_err(|error| format!("{component}: {error}"))?;
+    fs::write(component, strip::strip(&encoded)?).map_err(|error| format!("{component}: {error}"))?;
     Ok(())
 }

@@ -1,21 +1,35 @@
-//! Taking out of a module what only debuggers read.
+//! Taking out what only debuggers read.
 
-use wasm_encoder::{Module, RawSection};
+use wasm_encoder::{RawSection, Section};
 use wasmparser::{Parser, Payload, Result};
 
-/// The module without its custom sections, but for those that describe its world.
-pub(crate) fn strip(module: &[u8]) -> Result<Vec<u8>> {
-    let mut stripped = Module::new();
-    for payload in Parser::new(0).parse_all(module) {
+/// A module or a component without its custom sections, but for those that describe a module's world.
+pub(crate) fn strip(binary: &[u8]) -> Result<Vec<u8>> {
+    let mut stripped = binary.get(..8).unwrap_or(binary).to_vec();
+    // What is inside a component is copied as a whole.
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(binary) {
         let payload = payload?;
-        let is_needed = match &payload {
-            Payload::CustomSection(section) => section.name().starts_with("component-type"),
-            _ => true,
-        };
-        let Some((id, range)) = payload.as_section().filter(|_| is_needed) else { continue };
-        let (start, end) = (usize::try_from(range.start).ok(), usize::try_from(range.end).ok());
-        let data = start.zip(end).and_then(|(start, end)| module.get(start..end)).unwrap_or_default();
-        stripped.section(&RawSection { id, data });
+        if depth == 0
+            && is_needed(&payload)
+            && let Some((id, range)) = payload.as_section()
+        {
+            let (start, end) = (usize::try_from(range.start).ok(), usize::try_from(range.end).ok());
+            let data = start.zip(end).and_then(|(start, end)| binary.get(start..end)).unwrap_or_default();
+            RawSection { id, data }.append_to(&mut stripped);
+        }
+        match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth = depth.saturating_add(1),
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
     }
-    Ok(stripped.finish())
+    Ok(stripped)
+}
+
+fn is_needed(payload: &Payload<'_>) -> bool {
+    match payload {
+        Payload::CustomSection(section) => section.name().starts_with("component-type"),
+        _ => true,
+    }
 }

@@ -17,7 +17,7 @@ impl Client {
     /// Asks the engine, about the lock `name`.
     pub(crate) async fn ask(&self, request: Request<'_>, name: &str) -> Result<Outcome, Error> {
         let call = Call::begin(&self.shared, &request);
-        call.await.map_err(|error| error::from_engine(error, Some(name)))
+        call.await.map_err(|error| error::from_engine(&error, Some(name)))
     }
 
     /// Asks the engine for what it answers at once.

@@ -5,29 +5,28 @@ use alloc::string::String;
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
+use core::cell::RefCell;
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hashbrown::HashMap;
-use leasehold_core::{CallId, Command, Failure, Input, Instant, Reply};
+use leasehold_core::{CallId, Command, Failure, Input, Instant};
 
 use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::shared::Shared;
+use crate::state::Table;
 use crate::subscription::{self, NODE};
 use crate::timer::Timer;
 use crate::wire;
 
-/// The end of a command; no result if it was dropped.
-type Answer = (CallId, Option<Result<Reply, Failure>>);
-
 struct Driver {
     shared: Rc<Shared>,
     endpoint: Rc<Endpoint>,
-    calls: FuturesUnordered<LocalBoxFuture<'static, Answer>>,
-    overdue: Overdue,
+    /// Each tells the engine its answer by itself.
+    calls: FuturesUnordered<LocalBoxFuture<'static, ()>>,
+    overdue: Rc<RefCell<Overdue>>,
     subscription: Option<LocalBoxFuture<'static, Failure>>,
     timer: Timer,
 }
@@ -39,7 +38,7 @@ pub(crate) async fn run(shared: Rc<Shared>, endpoint: Endpoint, response_timeout
         shared,
         endpoint: Rc::new(endpoint),
         calls: FuturesUnordered::new(),
-        overdue: Overdue::new(response_timeout),
+        overdue: Rc::new(RefCell::new(Overdue::new(response_timeout))),
         subscription: None,
         timer: Timer::default(),
     };
@@ -60,7 +59,7 @@ impl Driver {
             if let Some(wish) = work.subscription {
                 self.subscribe(wish);
             }
-            self.overdue.drop_late(now);
+            self.overdue.borrow_mut().drop_late(now);
             self.timer.set(now, work.wake_at);
             if !self.take_in(context) {
                 self.shared.park(context.waker().clone());
@@ -72,9 +71,7 @@ impl Driver {
     /// Tells the engine what happened. True if anything did.
     fn take_in(&mut self, context: &mut Context<'_>) -> bool {
         let mut happened = false;
-        while let Poll::Ready(Some((call, result))) = self.calls.poll_next_unpin(context) {
-            self.overdue.ended(call);
-            self.shared.tell(Input::Reply { call, result: result.unwrap_or(Err(Failure::TimedOut)) });
+        while let Poll::Ready(Some(())) = self.calls.poll_next_unpin(context) {
             happened = true;
         }
         if let Some(subscription) = &mut self.subscription
@@ -92,13 +89,17 @@ impl Driver {
     }
 
     fn send(&mut self, now: Instant, call: CallId, command: &Command) {
-        let endpoint = Rc::clone(&self.endpoint);
+        let (shared, endpoint, overdue) =
+            (Rc::clone(&self.shared), Rc::clone(&self.endpoint), Rc::clone(&self.overdue));
         let words = wire::command(command);
-        let answer = async move { wire::result(endpoint.call(words).await) };
         let (abort, registration) = AbortHandle::new_pair();
-        self.overdue.sent(now, call, abort);
-        let answer = Abortable::new(answer, registration);
-        self.calls.push(Box::pin(async move { (call, answer.await.ok()) }));
+        overdue.borrow_mut().sent(now, call, abort);
+        self.calls.push(Box::pin(async move {
+            let answer = Abortable::new(endpoint.call(words), registration).await;
+            let result = answer.map_or(Err(Failure::TimedOut), wire::result);
+            overdue.borrow_mut().ended(call);
+            shared.tell(Input::Reply { call, result });
+        }));
     }
 
     fn subscribe(&mut self, channel: Option<String>) {
@@ -113,12 +114,12 @@ impl Driver {
 struct Overdue {
     response_timeout: Duration,
     sent: VecDeque<(Instant, CallId)>,
-    open: HashMap<CallId, AbortHandle>,
+    open: Table<CallId, AbortHandle>,
 }
 
 impl Overdue {
     fn new(response_timeout: Duration) -> Self {
-        Self { response_timeout, sent: VecDeque::new(), open: HashMap::new() }
+        Self { response_timeout, sent: VecDeque::new(), open: Table::default() }
     }
 
     fn sent(&mut self, now: Instant, call: CallId, abort: AbortHandle) {

@@ -12,18 +12,18 @@ use leasehold_core::{Error as EngineError, Failure};
 use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason};
 
 /// The engine's error about the lock `name`, or about none.
-pub(crate) fn from_engine(error: EngineError, name: Option<&str>) -> Error {
+pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let message = match name {
         Some(name) => format!("`{name}`: {error}"),
         None => error.to_string(),
     };
-    let (waited, holder_remaining) = match &error {
+    let (waited, holder_remaining) = match error {
         EngineError::Busy { waited, holder_remaining } => (Some(*waited), *holder_remaining),
         EngineError::Unreachable { waited, .. } => (Some(*waited), None),
         _ => (None, None),
     };
     Error {
-        kind: kind(&error),
+        kind: kind(error),
         lock: name.map(ToOwned::to_owned),
         waited_ms: waited.map(ms),
         holder_remaining_ms: holder_remaining.map(ms),
@@ -42,20 +42,20 @@ pub(crate) fn from_connecting(failure: Failure, waited: Duration) -> Error {
         Failure::Unsupported(text) => EngineError::Unsupported(text),
         cause => EngineError::Unreachable { waited, cause: Some(cause) },
     };
-    from_engine(error, None)
+    from_engine(&error, None)
 }
 
 pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
-    from_engine(EngineError::InvalidOption { field, problem }, None)
+    from_engine(&EngineError::InvalidOption { field, problem }, None)
 }
 
 pub(crate) fn unsupported(problem: &str) -> Error {
-    from_engine(EngineError::Unsupported(problem.to_owned()), None)
+    from_engine(&EngineError::Unsupported(problem.to_owned()), None)
 }
 
 /// An outcome of another kind than asked for: a fault of this crate, told instead of a trap.
 pub(crate) fn unexpected() -> Error {
-    from_engine(EngineError::Protocol("unexpected outcome".to_owned()), None)
+    from_engine(&EngineError::Protocol("unexpected outcome".to_owned()), None)
 }
 
 pub(crate) fn loss(reason: leasehold_core::LossReason) -> LossReason {
@@ -117,7 +117,7 @@ mod tests {
     fn an_error_tells_what_a_log_line_needs() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
         let error = EngineError::Unreachable { waited: Duration::from_millis(250), cause };
-        let error = from_engine(error, Some("invoice:42"));
+        let error = from_engine(&error, Some("invoice:42"));
         assert!(error.retryable);
         assert_eq!(error.lock.as_deref(), Some("invoice:42"));
         assert!(error.message.contains("invoice:42") && error.message.contains("broken pipe"), "{}", error.message);

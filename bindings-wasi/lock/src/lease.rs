@@ -63,19 +63,19 @@ impl Lease {
     /// Asks the engine about the lease.
     async fn ask(&self, request: Request<'_>) -> Result<Outcome, Error> {
         if self.is_released() {
-            return Err(self.error(EngineError::NotHeld));
+            return Err(self.error(&EngineError::NotHeld));
         }
         let result = self.client.ask(request, &self.name).await;
         // Who lost it by its own end is told so by the lease's record.
         match result {
             Err(Error { kind: ErrorKind::Lost(_), .. }) => {
-                Err(self.error(EngineError::Lost(self.client.shared.loss(self.id).unwrap_or(LossReason::Expired))))
+                Err(self.error(&EngineError::Lost(self.client.shared.loss(self.id).unwrap_or(LossReason::Expired))))
             }
             result => result,
         }
     }
 
-    fn error(&self, error: EngineError) -> Error {
+    fn error(&self, error: &EngineError) -> Error {
         error::from_engine(error, Some(&self.name))
     }
 }
@@ -136,9 +136,9 @@ impl GuestLease for Lease {
 
     fn nested(&self) -> Result<locks::Lease, Error> {
         if self.is_released() {
-            return Err(self.error(EngineError::NotHeld));
+            return Err(self.error(&EngineError::NotHeld));
         }
-        match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(error))? {
+        match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(&error))? {
             Outcome::Held(_) => {
                 self.client.shared.add_handle(self.id);
                 let (client, name) = (Rc::clone(&self.client), Rc::clone(&self.name));
@@ -161,11 +161,12 @@ impl GuestLease for Lease {
                 released
             }
         };
-        match poll_fn(|context| self.client.shared.peek(op, context)).await {
-            Ok(Outcome::Released(outcome)) => Ok(outcome_of(outcome, loss)),
+        poll_fn(|context| self.client.shared.has_ended(op, context)).await;
+        self.client.shared.look(op, |result| match result {
+            Ok(Outcome::Released(outcome)) => Ok(outcome_of(*outcome, loss)),
             Ok(_) => Err(error::unexpected()),
             Err(error) => Err(self.error(error)),
-        }
+        })
     }
 }
 

@@ -42,7 +42,7 @@ impl GuestLockManager for LockManager {
     async fn acquire(&self, target: Target, options: Option<locks::AcquireOptions>) -> Result<locks::Lease, Error> {
         let (name, options) = options::acquire(target, options)?;
         let name: Rc<str> = name.into();
-        self.granted(&name, options).await.map_err(|error| error::from_engine(error, Some(&name)))
+        self.granted(&name, options).await.map_err(|error| error::from_engine(&error, Some(&name)))
     }
 
     async fn try_acquire(
@@ -55,7 +55,7 @@ impl GuestLockManager for LockManager {
         match self.granted(&name, AcquireOptions { wait: Wait::No, ..options }).await {
             Ok(lease) => Ok(Some(lease)),
             Err(EngineError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error::from_engine(error, Some(&name))),
+            Err(error) => Err(error::from_engine(&error, Some(&name))),
         }
     }
 
@@ -82,7 +82,7 @@ fn engine(config: Config) -> Result<Engine, Error> {
     let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);
     let mut id = [0; 16];
     id.copy_from_slice(random.as_flattened());
-    Engine::new(ClientId::from_random(id), config).map_err(|error| error::from_engine(error, None))
+    Engine::new(ClientId::from_random(id), config).map_err(|error| error::from_engine(&error, None))
 }
 
 async fn connect(servers: Servers, limit: Duration) -> Result<Endpoint, Error> {

@@ -48,23 +48,30 @@ impl Shared {
 
     /// The end of a call, which is forgotten with it; else the task is woken at its end.
     pub(crate) fn fetch(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
-        let ended = self.peek(op, context);
-        if ended.is_ready() {
-            self.state.borrow_mut().calls.remove(&op);
+        if self.has_ended(op, context).is_pending() {
+            return Poll::Pending;
         }
-        ended
+        let ended = self.state.borrow_mut().calls.remove(&op);
+        Poll::Ready(ended.and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed)))
     }
 
-    /// The end of a call, which others may ask for as well; else the task is woken at its end.
-    pub(crate) fn peek(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
+    /// Whether a call has ended; else the task is woken at its end, as is everybody who asked.
+    pub(crate) fn has_ended(&self, op: OpId, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
-        let Some(waiting) = state.calls.get_mut(&op) else { return Poll::Ready(Err(Error::Closed)) };
-        match &waiting.result {
-            Some(result) => Poll::Ready(result.clone()),
-            None => {
+        match state.calls.get_mut(&op) {
+            Some(waiting) if waiting.result.is_none() => {
                 watch(&mut waiting.wakers, context);
                 Poll::Pending
             }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Looks at the end of a call that [has ended](Self::has_ended), for everybody who asks.
+    pub(crate) fn look<R>(&self, op: OpId, look: impl FnOnce(&CallResult) -> R) -> R {
+        match self.state.borrow().calls.get(&op).and_then(|waiting| waiting.result.as_ref()) {
+            Some(result) => look(result),
+            None => look(&Err(Error::Closed)),
         }
     }
 

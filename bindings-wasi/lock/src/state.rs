@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::task::Waker;
 use core::time::Duration;
 
+use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leasehold_core::{
     CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Output,
@@ -13,14 +14,17 @@ use leasehold_core::{
 
 use crate::clock::Clock;
 
+/// Keyed by numbers of our own, which nobody else chooses.
+pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
+
 /// The result of a call, as the engine gives it.
 pub(crate) type CallResult = Result<Outcome, Error>;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
     pub(crate) clock: Clock,
-    pub(crate) calls: HashMap<OpId, Waiting>,
-    pub(crate) held: HashMap<LeaseId, Held>,
+    pub(crate) calls: Table<OpId, Waiting>,
+    pub(crate) held: Table<LeaseId, Held>,
     pub(crate) work: Work,
     /// The driver sleeps and is woken by it; none while it is awake.
     pub(crate) driver: Option<Waker>,
@@ -80,8 +84,8 @@ impl State {
         Self {
             engine,
             clock: Clock::default(),
-            calls: HashMap::new(),
-            held: HashMap::new(),
+            calls: Table::default(),
+            held: Table::default(),
             work: Work::default(),
             driver: None,
             wakers: Vec::new(),
@@ -109,28 +113,31 @@ impl State {
     }
 
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult) {
-        match &result {
-            Ok(Outcome::Closed) => self.work.closed = true,
+        let acquired = match &result {
+            Ok(Outcome::Acquired(grant)) => Some(*grant),
+            Ok(Outcome::Closed) => {
+                self.work.closed = true;
+                None
+            }
             Ok(Outcome::Converted(grant)) => {
                 if let Some(held) = self.held.get_mut(&grant.lease) {
                     (held.fence, held.mode) = (grant.fence, grant.mode);
                 }
+                None
             }
-            _ => {}
-        }
-        let wanted = match self.calls.get_mut(&op) {
-            Some(waiting) => {
-                waiting.result = Some(result.clone());
-                self.wakers.append(&mut waiting.wakers);
-                waiting.wanted.take()
-            }
-            None => None,
+            _ => None,
         };
-        match (result, wanted) {
-            (Ok(Outcome::Acquired(grant)), Some(wanted)) => self.begin_lease(now, &grant, wanted),
+        let mut wanted = None;
+        if let Some(waiting) = self.calls.get_mut(&op) {
+            waiting.result = Some(result);
+            self.wakers.append(&mut waiting.wakers);
+            wanted = waiting.wanted.take();
+        }
+        match (acquired, wanted) {
+            (Some(grant), Some(wanted)) => self.begin_lease(now, &grant, wanted),
             // Nobody waits for it any more.
-            (Ok(Outcome::Acquired(grant)), None) => self.give_back(now, grant.lease),
-            _ => {}
+            (Some(grant), None) => self.give_back(now, grant.lease),
+            (None, _) => {}
         }
     }
 
