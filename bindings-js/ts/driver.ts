@@ -1,13 +1,14 @@
 /** The engine and the connection together: what the one puts out the other carries, and the clock tells both. */
 
+import { makeEngine, newClientId, textOf } from './client.js';
 import { Clock } from './clock.js';
 import type { Command } from './command.js';
 import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
-import { type Config, Engine, type Inspection, type Mode, type Outcome, type Outputs, type ReleaseOutcome, type Wish } from './engine.js';
-import { CancelledError, ClosedError, InvalidOptionError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
+import type { Config, Engine, Inspection, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
+import { CancelledError, ClosedError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
-import { camelCase, errorOf, type LastFailure } from './outcome.js';
+import { errorOf, type LastFailure } from './outcome.js';
 import { onAbort } from './signals.js';
 import { Timer } from './timer.js';
 import { Turns } from './turns.js';
@@ -58,8 +59,8 @@ export class Driver {
 
   /** The options are checked before a connection is looked at, so that a refused manager leaves nothing behind. */
   constructor(config: Config, connect: () => Link) {
-    const id = crypto.getRandomValues(new Uint8Array(16));
-    this.#id = uuid(id);
+    const id = newClientId();
+    this.#id = textOf(id);
     this.#responseTimeout = config.responseTimeout;
     this.#engine = makeEngine(id, config, {
       send: (call, command) => this.#after.push(() => this.#send(call, command)),
@@ -307,20 +308,6 @@ export class Driver {
     for (const call of calls) this.#fail(call, new ClosedError({ lockName: call.name, cause }));
     if (cause === undefined) this.#engine.free();
   }
-}
-
-function makeEngine(id: Uint8Array, config: Config, outputs: Outputs): Engine {
-  try {
-    return new Engine(id, config, outputs);
-  } catch (refused) {
-    const [field = 'options', problem = 'can not be used'] = String(refused).split('\n');
-    throw new InvalidOptionError(camelCase(field), problem);
-  }
-}
-
-function uuid(id: Uint8Array): string {
-  const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 function reasonOf(signal: AbortSignal, name: string): unknown {

@@ -55,8 +55,8 @@ for (const library of [...libraries, polling]) {
 
     test('a_lease_is_renewed_downgraded_inspected_and_lost', async () => {
       const name = unique();
-      const lease = await ours.readWrite(name).write().acquire({ ttl: 400 });
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      const lease = await ours.readWrite(name).write().acquire({ ttl: '1s' });
+      await new Promise((resolve) => setTimeout(resolve, 1_200));
       assert.ok(lease.isHeld);
       await lease.downgrade();
       const { holders } = await theirs.inspect(name);

@@ -30,6 +30,9 @@ type Text = string | { hex: string };
 type FailureText = 'timed-out' | Record<string, string>;
 type Event = 'wake' | Record<string, Record<string, never>>;
 
+/** Scripts by digest and by source, as the engine sends them for what each is named after. */
+const scripts = learnScripts();
+
 function replay(file: File): void {
   const found: unknown[] = [];
   let engine: Engine;
@@ -134,12 +137,37 @@ function recorder(found: unknown[]): Outputs {
   };
 }
 
-/** A script's digest and its source, with its name. */
-const scripts = new Map<string, string>();
-for (const name of ['acquire', 'release', 'renew', 'convert', 'inspect']) {
-  const source = read(`lua/src/${name}.lua`).replace('--@prelude\n', () => read('lua/src/prelude.lua'));
-  scripts.set(source, name);
-  scripts.set(createHash('sha1').update(source).digest('hex'), name);
+function learnScripts(): Map<string, string> {
+  const scripts = new Map<string, string>();
+  const sent: { call: number; words: string[] }[] = [];
+  const outputs: Outputs = {
+    send: (call, { words }) => sent.push({ call, words }),
+    subscribe: () => {},
+    unsubscribe: () => {},
+    completed: () => {},
+    lost: () => {},
+  };
+  const engine = new Engine(new Uint8Array(16), config(), outputs);
+  const inputs: Record<string, () => void> = {
+    inspect: () => engine.inspect(0, 1, 'a'),
+    acquire: () => engine.acquire(0, 2, 'a', 'exclusive', { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined }),
+    renew: () => engine.extend(0, 3, 1, 60_000),
+    convert: () => engine.convert(0, 4, 1, 'shared'),
+    release: () => engine.release(0, 5, 1),
+  };
+  for (const [name, input] of Object.entries(inputs)) {
+    input();
+    const { call, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
+    engine.failed(0, call, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
+    const again = sent.pop() ?? assert.fail(name);
+    const [evaluate, source = ''] = again.words;
+    assert.deepEqual([command, evaluate, createHash('sha1').update(source).digest('hex')], ['EVALSHA', 'EVAL', digest]);
+    scripts.set(digest, name).set(source, name);
+    const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name] ?? '';
+    engine.reply(0, again.call, [status, 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
+  }
+  engine.free();
+  return scripts;
 }
 
 function resultOf(outcome: Outcome): unknown {
