@@ -78,6 +78,12 @@ impl World<'_> {
                 _ => {}
             },
             Call::Release { token, .. } => lock.queue.leaves(token),
+            // A straggler may have brought the old token into the queue, and a bury takes it out.
+            Call::Convert { old, bury: true, .. } => {
+                if !self.watch.keys.waiting(&self.servers.models[server], server_us, name).contains(&old) {
+                    self.watch.locks[name].queue.leaves(old);
+                }
+            }
             Call::Renew { token, .. } if answer.status == Status::Renewed => {
                 let verdict = lock.terms.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
                 let lost_at = lock.lost_at;
@@ -178,11 +184,10 @@ impl World<'_> {
         let holder = self.clients.iter_mut().enumerate().find(|(_, client)| client.life == grant.token.life);
         let Some((place, client)) = holder else { return };
         let tenure = &mut self.watch.tenures[place][name];
-        if grant.how == Granting::Converted {
-            tenure.last_converted = Some(grant.token);
-        } else {
-            let entered = matches!(grant.how, Granting::Entered | Granting::Message);
-            tenure.server_granted(ServerGrant { token: grant.token, at: self.now, server_us }, entered);
+        let granted = ServerGrant { token: grant.token, at: self.now, server_us };
+        match grant.how {
+            Granting::Converted => tenure.last_converted = Some(granted),
+            how => tenure.server_granted(granted, how != Granting::Again),
         }
         if matches!(grant.how, Granting::Entered | Granting::Message) {
             client.granted[name] = self.now + grant.ms * 1_000;

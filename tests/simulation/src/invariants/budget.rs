@@ -36,7 +36,7 @@ pub struct Tenure {
     /// A token that the server granted again after it had lost it.
     pub granted_anew: Option<Token>,
     /// The token that it was converted to last.
-    pub last_converted: Option<Token>,
+    pub last_converted: Option<ServerGrant>,
     /// Since when it is known that others wait.
     told: Option<Instant>,
     /// The same, where it can't have been passed over.
@@ -67,9 +67,9 @@ impl Tenure {
         self.grants[0] = Some(grant);
     }
 
-    /// When the server granted a token last, if that was lately.
+    /// When the server granted a token last, or gave it by a conversion, if that was lately.
     pub fn last_granted(&self, token: Token) -> Option<ServerGrant> {
-        self.grants.iter().flatten().find(|grant| grant.token == token).copied()
+        self.grants.iter().chain([&self.last_converted]).flatten().find(|grant| grant.token == token).copied()
     }
 
     /// The client learnt that it holds by the server's grant of a token.
@@ -132,7 +132,7 @@ impl Tenure {
 
     /// The token is another one after a conversion; all else goes on.
     pub fn converted(&mut self) {
-        self.token = self.last_converted.or(self.token);
+        self.token = self.last_converted.map(|grant| grant.token).or(self.token);
     }
 
     /// An answer or a message said that others wait: about a token, or about whoever holds.
