@@ -80,9 +80,9 @@ impl World<'_> {
             Call::Release { token, .. } => lock.queue.leaves(token),
             // A straggler may have brought the old token into the queue, and a bury takes it out.
             Call::Convert { old, bury: true, .. } => {
-                if !self.watch.keys.waiting(&self.servers.models[server], server_us, name).contains(&old) {
-                    self.watch.locks[name].queue.leaves(old);
-                }
+                let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
+                let gone = Some(old).filter(|old| !waiting.contains(old));
+                gone.into_iter().for_each(|old| lock.queue.leaves(old));
             }
             Call::Renew { token, .. } if answer.status == Status::Renewed => {
                 let verdict = lock.terms.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
