@@ -1,5 +1,5 @@
 // ts/ and generated/ -> dist/, which is what users get.
-import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { build } from 'esbuild';
 import { rollup } from 'rollup';
@@ -37,8 +37,21 @@ writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./lea
 writeFileSync('dist/index.mjs', `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
 
 const types = await rollup({ input: 'ts/index.ts', plugins: [dts({ compilerOptions: { stripInternal: true } })] });
-for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) await types.write({ file, format: 'es' });
+for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) {
+  await types.write({ file, format: 'es' });
+  writeFileSync(file, withTypesAsTypes(readFileSync(file, 'utf8')));
+}
 await types.close();
+
+/** A class of which only the type is public comes out of the bundler as a value that does not exist. */
+function withTypesAsTypes(text) {
+  return text.replace(/^export \{ (.+) \};$/m, (_, list) => {
+    const all = list.split(', ');
+    const [values, only] = [all.filter((name) => names.includes(name)), all.filter((name) => !names.includes(name))];
+    if (values.length !== names.length) throw new Error(`the types name ${values}, the code ${names}`);
+    return `export { ${values.join(', ')} };\nexport type { ${only.join(', ')} };`;
+  });
+}
 
 /** workerd makes no code from bytes: it gets the module as a file of its own. */
 function forWorkerd(build) {

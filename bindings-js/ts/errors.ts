@@ -247,7 +247,7 @@ export function isLeaseholdError(value: unknown, code?: ErrorCode): boolean {
 }
 
 const LOSSES: Record<LossReason, string> = {
-  'expired': 'it ended before a renewal succeeded',
+  'expired': 'its time ran out, and no renewal had come through',
   'gone': 'its key vanished from the server',
   'taken': 'somebody else holds the lock',
   'max-hold': 'it reached its maxHold',

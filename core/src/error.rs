@@ -154,7 +154,7 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "it ended before a renewal succeeded",
+            Self::Expired => "its time ran out, and no renewal had come through",
             Self::Gone => "its key vanished from the server",
             Self::Taken => "somebody else holds the lock",
             Self::MaxHold => "it reached its max_hold",

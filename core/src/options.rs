@@ -108,13 +108,19 @@ impl Mode {
     }
 }
 
+const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-fn within(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), Error> {
+/// Refuses what is out of its bounds, which are told as people write them.
+fn within(
+    field: &'static str,
+    value: Duration,
+    (least, most): (Duration, Duration),
+    bounds: &str,
+) -> Result<(), Error> {
     if value < least || value > most {
-        let [value, least, most] = [value, least, most].map(millis);
-        let problem = format!("is {value} ms: choose between {least} ms and {most} ms");
+        let problem = format!("is {} ms: choose {bounds}", millis(value));
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
@@ -122,21 +128,23 @@ fn within(field: &'static str, value: Duration, least: Duration, most: Duration)
 
 /// The bounds of a lease's time, 10 ms to 24 h.
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
-    within("ttl", ttl, Duration::from_millis(10), DAY)
+    within("ttl", ttl, (Duration::from_millis(10), DAY), "10 ms to 24 h")
 }
 
 impl AcquireOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         if let Some(most) = self.max_hold {
-            within("max_hold", most, Duration::from_millis(10), MONTH)?;
+            within("max_hold", most, (Duration::from_millis(10), MONTH), "10 ms to 30 days")?;
             if !self.renew {
                 let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
                 return Err(Error::InvalidOption { field: "max_hold", problem });
             }
         }
         match self.wait {
-            Wait::For(wait) => within("wait", wait, Duration::from_millis(1), MONTH),
+            Wait::For(wait) => {
+                within("wait", wait, (Duration::from_millis(1), MONTH), "1 ms to 30 days, or try without waiting")
+            }
             Wait::No | Wait::Forever => Ok(()),
         }
     }
@@ -144,9 +152,9 @@ impl AcquireOptions {
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        within("claim_window", self.claim_window, Duration::from_millis(100), Duration::from_secs(60))?;
-        within("response_timeout", self.response_timeout, Duration::from_millis(10), Duration::from_secs(60))?;
-        within("fence_retention", self.fence_retention, Duration::from_secs(60), MONTH)?;
+        within("claim_window", self.claim_window, (Duration::from_millis(100), MINUTE), "100 ms to 60 s")?;
+        within("response_timeout", self.response_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
+        within("fence_retention", self.fence_retention, (MINUTE, MONTH), "1 minute to 30 days")?;
         if self.local_handoffs > 1023 {
             let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);
             return Err(Error::InvalidOption { field: "local_handoffs", problem });

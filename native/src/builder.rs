@@ -15,7 +15,7 @@ use crate::manager::LockManager;
 use crate::shared::Shared;
 use crate::version;
 
-/// The options of a [`LockManager`]. One fleet should agree on all of them.
+/// The options of a [`LockManager`]. One fleet should agree on all of them but `ttl` and `wait`, which are each lock's own affair.
 ///
 /// ```no_run
 /// # async fn build() -> Result<(), leasehold::Error> {

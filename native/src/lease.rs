@@ -13,7 +13,9 @@ use crate::error::Error;
 
 /// A lock that is held, for a time: renewed while it is held, told when it is lost, released when it is dropped.
 ///
-/// Dropping it releases in the background, which nobody can wait for; [`release`](Self::release) tells how it went.
+/// Dropping it releases in the background, which nobody can wait for; [`release`](Self::release) tells how it went. Nothing is in the
+/// background once the runtime ends: release, or [`close`](crate::LockManager::close) the manager, before `main` returns, or the
+/// lock stays taken until its TTL is over.
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     client: Arc<Client>,

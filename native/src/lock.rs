@@ -28,6 +28,7 @@ use crate::manager::LockManager;
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     manager: LockManager,
     name: Arc<str>,
@@ -74,7 +75,8 @@ impl Lock {
         &self.name
     }
 
-    /// Waits until the lock is free and takes it. Dropping the future cancels the wait; if the lease was just granted, it
+    /// Waits until the lock is free and takes it. A lock is not reentrant: who holds it already waits for itself, and wants
+    /// [`Lease::nested`] instead. Dropping the future cancels the wait; if the lease was just granted, it
     /// is given back.
     ///
     /// # Errors
@@ -99,6 +101,9 @@ impl Lock {
     /// Does `work` under the lock: acquires, works, releases. When the lease is lost (or the manager is closed), the work is
     /// dropped where it stands, at an `await`, and the answer is `lost`. So `Ok` means that the lease was held from the
     /// start of the work to its end.
+    ///
+    /// The work's error is any type that an [`Error`] can become, such as `Box<dyn std::error::Error + Send + Sync>` or
+    /// [`Error`] itself; where nothing else tells the compiler which, end the work with `Ok::<_, Error>(..)`.
     ///
     /// ```no_run
     /// # async fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }

@@ -92,7 +92,7 @@ impl LockManager {
     /// could not be told of then end by their TTL.
     ///
     /// # Errors
-    /// `closed` if the client had ended before.
+    /// None that a caller could mend. A second call is fine.
     pub async fn close(&self) -> Result<(), Error> {
         self.client.ask(Request::Close, None).await.map(|_| ())
     }
