@@ -22,8 +22,9 @@ const FEATURES: [&str; 7] = [
     "--enable-sign-ext",
 ];
 
-/// Builds `lock.wasm` and says where it is.
+/// Builds `lock.wasm` and what its tests need, and says where it is.
 pub(crate) fn make() -> Result {
+    vectors()?;
     let lock = lock()?;
     println!("{}: {} bytes", lock.display(), fs::metadata(&lock)?.len());
     Ok(())
@@ -31,7 +32,7 @@ pub(crate) fn make() -> Result {
 
 /// Builds `lock.wasm`.
 pub(crate) fn lock() -> Result<PathBuf> {
-    let lock = component("leasehold-wasi", &[], "lock.wasm")?;
+    let lock = component("leasehold-wasi", "lock.wasm")?;
     let size = fs::metadata(&lock)?.len();
     if size > LARGEST {
         return Err(Error::new(format!("lock.wasm is too large: {size} bytes, and it may have {LARGEST}")));
@@ -39,14 +40,19 @@ pub(crate) fn lock() -> Result<PathBuf> {
     Ok(lock)
 }
 
+/// Builds the component that replays vectors, for the tests.
+pub(crate) fn vectors() -> Result<PathBuf> {
+    component("leasehold-component-vectors", "vectors.wasm")
+}
+
 /// Builds a guest and makes a component of it.
-fn component(package: &str, options: &[&str], name: &str) -> Result<PathBuf> {
+fn component(package: &str, name: &str) -> Result<PathBuf> {
     wasm::add_target()?;
     // A library that names its exports as components do can be linked for WebAssembly alone: nobody else asks for one.
     let build = ["rustc", "--quiet", "--profile", "component", "--package", package, "--target", TARGET];
-    run(cargo(&build).args(options).args(["--lib", "--crate-type", "cdylib"]))?;
+    run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
-    let directory = absolute(&target().join("component"));
+    let directory = absolute(&target().join("wasi"));
     fs::create_dir_all(&directory)?;
     let (module, component) = (directory.join(name).with_extension("core.wasm"), directory.join(name));
     optimise(&absolute(&built), &module)?;

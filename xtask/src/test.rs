@@ -5,6 +5,7 @@ use clap::Args;
 use leasehold_servers::{Version, find, find_version};
 
 use crate::cargo::{Tally, cargo, root, run, run_counted, target};
+use crate::component;
 use crate::demo;
 use crate::error::Result;
 use crate::node::{self, npm};
@@ -44,6 +45,7 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
         steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..]));
     }
     steps.counted("npm package", npm_package);
+    steps.counted("component", component);
     steps.counted("npm package in real projects", || npm_projects(options));
     steps.step("demo", || demo::run(&demo::Options::default()));
     steps.counted("simulation's own tests", || {
@@ -74,6 +76,23 @@ fn npm_package() -> (Tally, Result) {
         Ok(server) => run_counted(npm(&node::package(), &["test", "--silent"]).env("LEASEHOLD_SERVER", server)),
         Err(error) => (Tally::default(), Err(error)),
     }
+}
+
+/// Builds the component, and runs it in a host against a server.
+fn component() -> (Tally, Result) {
+    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-wasi"]);
+    let ready = outcome
+        .and_then(|()| component::vectors())
+        .and_then(|_| component::lock())
+        .and_then(|lock| Ok((lock, find()?)));
+    let (lock, server) = match ready {
+        Ok(ready) => ready,
+        Err(error) => return (units, Err(error)),
+    };
+    let mut command = cargo(&["test", "--quiet", "--no-fail-fast"]);
+    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", root().join(target()).join("wasmtime"));
+    let (hosted, outcome) = run_counted(command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SERVER", server));
+    (Tally { passed: units.passed + hosted.passed, failed: units.failed + hosted.failed }, outcome)
 }
 
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.

@@ -1,6 +1,6 @@
 //! The component, and one instance of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::{env, fs};
 
@@ -43,16 +43,29 @@ pub fn engine() -> &'static Engine {
 /// # Panics
 /// If it is not there or is no component.
 pub fn lock_component() -> &'static Component {
-    static COMPONENT: LazyLock<Component> = LazyLock::new(|| {
-        let path = env::var_os("LEASEHOLD_LOCK_WASM").map_or_else(
-            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/component/lock.wasm")),
-            PathBuf::from,
-        );
-        let advice = "`cargo xtask component` builds it";
-        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}: {advice}", path.display()));
-        Component::new(engine(), bytes).unwrap_or_else(|error| panic!("{}: {error:?}", path.display()))
-    });
+    static COMPONENT: LazyLock<Component> = LazyLock::new(|| load(&lock_path()));
     &COMPONENT
+}
+
+/// Another component that was built together with `lock.wasm`.
+///
+/// # Panics
+/// If it is not there or is no component.
+pub fn component_beside_lock(name: &str) -> Component {
+    load(&lock_path().with_file_name(name))
+}
+
+fn lock_path() -> PathBuf {
+    env::var_os("LEASEHOLD_LOCK_WASM").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wasi/lock.wasm")),
+        PathBuf::from,
+    )
+}
+
+fn load(path: &Path) -> Component {
+    let advice = "`cargo xtask component` builds it";
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}: {advice}", path.display()));
+    Component::new(engine(), bytes).unwrap_or_else(|error| panic!("{}: {error:?}", path.display()))
 }
 
 /// Makes an instance whose connections are the provider's, and runs `work` inside its event loop. What the instance began

@@ -14,7 +14,7 @@ pub use bindings::exports::leasehold::lock::locks::{
     Topology,
 };
 pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
-pub use component::{engine, lock_component, with_component};
+pub use component::{component_beside_lock, engine, lock_component, with_component};
 pub use locks::{Lease, Locks, Manager};
 pub use provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
 pub use redis_provider::RedisProvider;

@@ -8,4 +8,5 @@ mod faults;
 mod holding;
 mod hostile;
 mod readers;
+mod vectors;
 mod world;

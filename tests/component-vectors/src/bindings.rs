@@ -1,0 +1,16 @@
+//! What `wit-bindgen` makes of this little world.
+
+#![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
+
+wit_bindgen::generate!({
+    inline: "
+        package leasehold:vectors;
+        world vectors {
+            export replay: func(vector: string) -> list<string>;
+        }
+    ",
+});
+
+export!(Component with_types_in self);
+
+use crate::Component;
