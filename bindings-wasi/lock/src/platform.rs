@@ -7,7 +7,7 @@ use dlmalloc::GlobalDlmalloc;
 #[global_allocator]
 static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Nothing here panics; the standard library's way to tell of one would be a third of the component.
+/// Nothing here panics; what the standard library carries to tell of one is left out.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()
