@@ -158,9 +158,11 @@ impl Context {
             Status::Taken => ReleaseOutcome::NotOwner,
             _ => ReleaseOutcome::AlreadyExpired,
         };
+        // After the token's own end its absence tells nothing of the time before.
+        let tells = outcome != ReleaseOutcome::Released && release.valid_until.is_some_and(|until| self.now < until);
         let heirs = core::mem::take(&mut release.heirs);
         self.end_release(token, Ok(Outcome::Released(outcome)));
-        if outcome == ReleaseOutcome::Released { Vec::new() } else { heirs }
+        if tells { heirs } else { Vec::new() }
     }
 
     fn end_release(&mut self, token: Token, result: Result<Outcome, Error>) {
