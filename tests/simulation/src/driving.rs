@@ -100,10 +100,10 @@ impl World<'_> {
         {
             asking.granted(token);
         }
-        if let (Call::Renew { token, .. } | Call::Acquire { token, .. }, Status::Gone | Status::Taken) =
-            (call, answer.status)
-        {
-            asking.is_gone(token);
+        match (call, answer.status) {
+            (Call::Renew { token, .. } | Call::Acquire { token, .. }, Status::Gone | Status::Taken)
+            | (Call::Convert { old: token, .. }, Status::Converted) => asking.is_gone(token),
+            _ => {}
         }
         let tokens = &mut self.watch.locks[name].tokens;
         match call {

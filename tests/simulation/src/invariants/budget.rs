@@ -54,6 +54,8 @@ pub struct Tenure {
     lost: bool,
     /// The greatest server time at which the client knows that its token held.
     known_us: u64,
+    /// The same of a token by which it does not hold yet.
+    answered: Option<(Token, u64)>,
 }
 
 impl Tenure {
@@ -77,6 +79,7 @@ impl Tenure {
         let token = token.or(self.grants[0].map(|grant| grant.token));
         let grant = token.and_then(|token| self.last_granted(token));
         let told = self.announced.filter(|announced| *announced == (token, now)).map(|(_, at)| at);
+        let answered = self.answered.filter(|(about, _)| Some(*about) == token).map_or(0, |(_, at)| at);
         let granted_at = grant.map_or(0, |grant| grant.at);
         *self = Self {
             token,
@@ -96,7 +99,8 @@ impl Tenure {
             announced: None,
             handed_over: 0,
             lost: false,
-            known_us: grant.map_or(0, |grant| grant.server_us),
+            known_us: grant.map_or(0, |grant| grant.server_us).max(answered),
+            answered: None,
         };
     }
 
@@ -107,10 +111,13 @@ impl Tenure {
 
     /// An answer granted the token that is held. True if it was entered anew, so that in between it was not held.
     pub fn is_anew(&mut self, token: Token, entered: bool, server_us: u64) -> bool {
-        let newer = self.token == Some(token) && server_us > self.known_us;
-        if newer {
-            self.known_us = server_us;
+        if self.token != Some(token) {
+            let before = self.answered.filter(|(about, _)| *about == token).map_or(0, |(_, at)| at);
+            self.answered = Some((token, before.max(server_us)));
+            return false;
         }
+        let newer = server_us > self.known_us;
+        self.known_us = self.known_us.max(server_us);
         newer && entered
     }
 
@@ -184,6 +191,20 @@ mod tests {
         assert_eq!(tenure.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
         tenure.begin(Instant::from_micros(3), None, None);
         tenure.handed_over(Instant::from_micros(4), 32, false).unwrap();
+    }
+
+    #[test]
+    fn a_token_that_is_entered_after_it_was_known_to_hold_was_lost_in_between() {
+        let (token, other) = (Token { life: 1, count: 2 }, Token { life: 1, count: 1 });
+        let mut tenure = Tenure::default();
+        assert!(!tenure.is_anew(token, false, 20));
+        for at in [20, 30, 40] {
+            tenure.server_granted(ServerGrant { token: if at == 20 { token } else { other }, at, server_us: at }, true);
+            tenure.server_granted(ServerGrant { token: Token { life: 1, count: at }, at, server_us: at }, true);
+        }
+        tenure.begin(Instant::from_micros(50), Some(token), None);
+        assert!(!tenure.is_anew(token, true, 10), "an older answer that comes late");
+        assert!(tenure.is_anew(token, true, 60));
     }
 
     #[test]
