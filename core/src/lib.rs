@@ -40,6 +40,7 @@ mod reply;
 mod request;
 mod resource;
 mod script;
+mod server;
 mod subscription;
 mod tenure;
 mod time;
@@ -58,5 +59,6 @@ pub use event::{
 pub use mutant::Mutant;
 pub use options::{AcquireOptions, Config, Mode, Wait};
 pub use reply::{Failure, Reply, Scalar};
+pub use server::check_server;
 pub use time::Instant;
 pub use token::ClientId;

@@ -106,7 +106,10 @@ impl Builder {
         let endpoint =
             Endpoint::new(&client, self.config.response_timeout).map_err(|error| Error::invalid_url(&error))?;
         let start = Instant::now();
-        let connection = endpoint.connect().await.map_err(|error| Error::from_connecting(error, start.elapsed()))?;
+        let connection = endpoint
+            .connect()
+            .await
+            .map_err(|error| Error::from_connecting(error, Some(&endpoint.address()), start.elapsed()))?;
         self.start(engine, Arc::new(connection), Some(endpoint)).await
     }
 
@@ -134,7 +137,8 @@ impl Builder {
             let problem = format!("the system gives no randomness: {error}");
             Error::Unsupported { problem }
         })?;
-        Engine::new(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None))
+        Engine::new(ClientId::from_random(id), self.config.clone())
+            .map_err(|error| Error::from_engine(error, None, None))
     }
 
     async fn start(
@@ -144,8 +148,9 @@ impl Builder {
         endpoint: Option<Endpoint>,
     ) -> Result<LockManager, Error> {
         let response_timeout = self.config.response_timeout;
-        version::check(&connection, response_timeout).await?;
-        let shared = Arc::new(Shared::new(engine));
+        let server = endpoint.as_ref().map(Endpoint::address);
+        version::check(&connection, server.as_deref(), response_timeout).await?;
+        let shared = Arc::new(Shared::new(engine, server));
         tokio::spawn(Driver::new(Arc::clone(&shared), connection, endpoint, response_timeout).run());
         Ok(LockManager { client: Arc::new(Client { shared }), defaults: self.defaults })
     }

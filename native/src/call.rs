@@ -92,7 +92,7 @@ impl Future for Call<'_> {
         };
         polled.map(|result| {
             self.stage = Stage::Ended;
-            result.map_err(|error| Error::from_engine(error, self.name))
+            result.map_err(|error| self.shared.error(error, self.name))
         })
     }
 }

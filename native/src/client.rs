@@ -21,10 +21,10 @@ impl Client {
     /// Asks the engine for what it answers at once.
     pub(crate) fn ask_now(&self, request: &Request<'_>, name: &str) -> Result<Outcome, Error> {
         match self.shared.begin(request, None) {
-            Ok(result) => result.map_err(|error| Error::from_engine(error, Some(name))),
+            Ok(result) => result.map_err(|error| self.shared.error(error, Some(name))),
             Err(op) => {
                 self.shared.abandon(op);
-                Err(Error::from_engine(EngineError::NotHeld, Some(name)))
+                Err(self.shared.error(EngineError::NotHeld, Some(name)))
             }
         }
     }

@@ -21,6 +21,11 @@ impl Endpoint {
         Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout })
     }
 
+    /// Its address, without any password.
+    pub(crate) fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
     /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let config =

@@ -91,11 +91,13 @@ pub enum Error {
         reason: LossReason,
     },
     /// The world's: no server answered within the operation's time. Whether the lock is busy is not known.
-    #[error("no server answered within {} ms", waited.as_millis())]
+    #[error("{} within {} ms", unanswered(server.as_deref()), waited.as_millis())]
     #[non_exhaustive]
     Unreachable {
         /// The lock, if it was about one.
         name: Option<String>,
+        /// The server's address, unless the connection is the caller's own.
+        server: Option<String>,
         /// How long the caller waited.
         waited: Duration,
         /// What the last attempt ran into.
@@ -137,6 +139,10 @@ pub enum Error {
         /// What the server said.
         problem: String,
     },
+}
+
+fn unanswered(server: Option<&str>) -> String {
+    server.map_or_else(|| "no server answered".to_owned(), |server| format!("the server at {server} did not answer"))
 }
 
 fn holder_text(remaining: Option<Duration>) -> String {
@@ -204,8 +210,8 @@ impl Error {
         }
     }
 
-    /// The engine's error about the lock `name`, or about none.
-    pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>) -> Self {
+    /// The engine's error about the lock `name`, or about none, and the server at `server`.
+    pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
         use leasehold_core::Error as Engine;
         let about = || name.unwrap_or_default().to_owned();
         let name = name.map(str::to_owned);
@@ -219,7 +225,8 @@ impl Error {
             Engine::Cancelled => Self::Cancelled { name: about() },
             Engine::Lost(reason) => Self::Lost { name: about(), reason },
             Engine::Unreachable { waited, cause } => {
-                Self::Unreachable { name, waited, source: cause.map(|cause| Attempt(cause).into()) }
+                let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
+                Self::Unreachable { name, server, waited, source }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
             Engine::Server(problem) => Self::Server { name, problem },
@@ -230,7 +237,7 @@ impl Error {
     }
 
     /// A failure while connecting or while asking the server what it is.
-    pub(crate) fn from_connecting(error: RedisError, waited: Duration) -> Self {
+    pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: error.to_string() },
             ErrorKind::InvalidClientConfig => Self::invalid_url(&error),
@@ -241,7 +248,9 @@ impl Error {
                     _ => Self::Server { name: None, problem },
                 }
             }
-            _ => Self::Unreachable { name: None, waited, source: Some(error.into()) },
+            _ => {
+                Self::Unreachable { name: None, server: server.map(str::to_owned), waited, source: Some(error.into()) }
+            }
         }
     }
 
@@ -266,7 +275,7 @@ mod tests {
             waited: Duration::from_millis(250),
             holder_remaining: Some(Duration::from_secs(7)),
         };
-        let error = Error::from_engine(busy, Some("invoice:42"));
+        let error = Error::from_engine(busy, Some("invoice:42"), None);
         assert_eq!((error.code(), error.name()), ("busy", Some("invoice:42")));
         assert_eq!(error.waited(), Some(Duration::from_millis(250)));
         assert_eq!(error.holder_remaining(), Some(Duration::from_secs(7)));
@@ -279,10 +288,11 @@ mod tests {
     fn an_unreachable_server_keeps_the_cause() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
         let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause };
-        let error = Error::from_engine(engine, None);
+        let error = Error::from_engine(engine, None, Some("127.0.0.1:6379"));
+        assert_eq!(error.to_string(), "the server at 127.0.0.1:6379 did not answer within 0 ms");
         assert!(error.source().expect("a source").to_string().contains("broken pipe"));
         let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
-        let error = Error::from_connecting(refused, Duration::from_secs(1));
+        let error = Error::from_connecting(refused, None, Duration::from_secs(1));
         assert_eq!(error.code(), "unreachable");
         assert!(error.source().expect("a source").is::<RedisError>());
     }

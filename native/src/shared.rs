@@ -18,13 +18,20 @@ use crate::state::{After, CallResult, State, Waiting, Work};
 /// What a client's calls, leases and driver have in common.
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// The server's address, for errors.
+    server: Option<String>,
     /// Rung when there is work for the driver.
     pub(crate) bell: Notify,
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self { state: Mutex::new(State::new(engine)), bell: Notify::new() }
+    pub(crate) fn new(engine: Engine, server: Option<String>) -> Self {
+        Self { state: Mutex::new(State::new(engine)), server, bell: Notify::new() }
+    }
+
+    /// The engine's error about the lock `name`, for users.
+    pub(crate) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
+        crate::Error::from_engine(error, name, self.server.as_deref())
     }
 
     /// Begins a user's call. If it does not end at once, `waker` is woken at its end and [`fetch`](Self::fetch) has it.

@@ -1,6 +1,5 @@
-//! Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer.
+//! Asks a server whether it will do.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
@@ -27,47 +26,5 @@ pub(crate) async fn check(endpoint: &Endpoint, limit: Duration) -> Result<(), Er
 }
 
 fn judge(info: &str) -> Result<(), Error> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    // Valkey gives a `redis_version` as well, which it never raises.
-    let (server, found, needed) = match (field("valkey_version"), field("redis_version")) {
-        (Some(found), _) => ("Valkey", found, (7, 2)),
-        (None, Some(found)) => ("Redis", found, (6, 2)),
-        (None, None) => return Ok(()),
-    };
-    match parsed(found) {
-        Some(version) if version < needed => {
-            let (major, minor) = needed;
-            let problem = format!("{server} {found} is too old: leasehold needs {server} {major}.{minor} or newer");
-            Err(error::unsupported(&problem))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn parsed(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.split('.').map(|part| part.parse().ok());
-    Some((parts.next()??, parts.next()??))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::judge;
-    use crate::bindings::exports::leasehold::lock::locks::ErrorKind;
-
-    #[test]
-    fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
-        let error = judge("# Server\r\nredis_version:6.0.16\r\nos:Linux\r\n").unwrap_err();
-        assert!(matches!(error.kind, ErrorKind::Unsupported));
-        let text = error.message;
-        assert!(text.contains("6.0.16") && text.contains("6.2"), "{text}");
-    }
-
-    #[test]
-    fn supported_servers_and_silent_ones_pass() {
-        for info in
-            ["redis_version:6.2.14", "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n", "redis_version:unstable", ""]
-        {
-            assert!(judge(info).is_ok(), "{info}");
-        }
-    }
+    leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
 }

@@ -1,0 +1,64 @@
+//! Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer.
+
+use alloc::format;
+
+use crate::error::Error;
+
+/// Judges a server by what it answers to `INFO server`. One that does not tell its version is taken as it is.
+///
+/// # Errors
+/// [`Error::Unsupported`], with the version found and the one needed, for a server that is too old.
+///
+/// ```
+/// use leasehold_core::check_server;
+///
+/// assert!(check_server("redis_version:7.0.15\r\n").is_ok());
+/// assert_eq!(check_server("redis_version:6.0.16\r\n").unwrap_err().code(), "unsupported");
+/// ```
+pub fn check_server(info: &str) -> Result<(), Error> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    // Valkey gives a `redis_version` as well, which it never raises.
+    let (server, found, needed) = match (field("valkey_version"), field("redis_version")) {
+        (Some(found), _) => ("Valkey", found, (7, 2)),
+        (None, Some(found)) => ("Redis", found, (6, 2)),
+        (None, None) => return Ok(()),
+    };
+    match parsed(found) {
+        Some(version) if version < needed => {
+            let (major, minor) = needed;
+            let problem = format!("{server} {found} is too old: leasehold needs {server} {major}.{minor} or newer");
+            Err(Error::Unsupported(problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn parsed(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::check_server;
+
+    #[test]
+    fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
+        let text = check_server("# Server\r\nredis_version:6.0.16\r\nos:Linux\r\n").unwrap_err().to_string();
+        assert!(text.contains("6.0.16") && text.contains("6.2"), "{text}");
+        let text = check_server("redis_version:7.2.4\r\nvalkey_version:7.1.9\r\n").unwrap_err().to_string();
+        assert!(text.contains("Valkey 7.1.9") && text.contains("7.2"), "{text}");
+    }
+
+    #[test]
+    fn supported_servers_and_silent_ones_pass() {
+        for info in ["redis_version:6.2.14", "redis_version:7.0.15", "redis_version:10.0.0"] {
+            assert!(check_server(info).is_ok(), "{info}");
+        }
+        assert!(check_server("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n").is_ok());
+        assert!(check_server("redis_version:unstable").is_ok());
+        assert!(check_server("").is_ok());
+    }
+}
