@@ -114,6 +114,7 @@ impl Resource {
         if answer.server <= tenure.server {
             if matches!(answer.status, Status::Again | Status::Entered) {
                 tenure.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
             }
             return;
         }

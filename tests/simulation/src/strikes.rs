@@ -155,11 +155,13 @@ impl World<'_> {
     fn crash_server(&mut self, fault: Fault, server: usize, until: Micros) {
         let now = self.now;
         self.servers.models[server].script_flush();
+        // An outage may be struck by another one: only what that one adds counts.
+        let began = self.servers.list[server].last_until(Fault::ServerCrash).max(now);
         self.server(server).suffer(Fault::ServerCrash, now, until);
         if fault == Fault::ServerWiped {
             self.lose_data(server);
             // Another machine may take its place, with a clock that is behind by less than the outage.
-            let behind = self.rng.below((until - now) * 9 / 10 - 5_000);
+            let behind = self.rng.below((until.saturating_sub(began) * 9 / 10).saturating_sub(5_000));
             self.server(server).clock.step_back(behind);
         }
         if server == 0 {

@@ -137,9 +137,15 @@ impl Tenure {
         self.began_with == token
     }
 
-    /// The token is another one after a conversion; all else goes on.
+    /// The token is another one after a conversion, and what came with it counts; all else goes on.
     pub fn converted(&mut self) {
         self.token = self.last_converted.map(|grant| grant.token).or(self.token);
+        if let Some((about, at)) = self.announced
+            && about == self.token
+            && self.told.is_none()
+        {
+            (self.told, self.told_while_held) = (Some(at), true);
+        }
     }
 
     /// An answer or a message said that others wait: about a token, or about whoever holds.
