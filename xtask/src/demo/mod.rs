@@ -2,6 +2,7 @@
 
 mod event;
 mod fleet;
+mod reach;
 mod report;
 mod screen;
 mod stage;
@@ -43,14 +44,18 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result {
+    let theirs = env::var("REDIS_URL").ok();
+    if let Some(url) = &theirs {
+        println!("using the server at {}, from REDIS_URL", reach::reach(url)?);
+    }
     println!("building the worker");
     run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
     let node = node_worker()?;
     // Kept until the end: the server ends with it.
     let mut server = None;
-    let url = match env::var("REDIS_URL") {
-        Ok(url) => url,
-        Err(_) => server.insert(Server::start()?).url(),
+    let url = match theirs {
+        Some(url) => url,
+        None => server.insert(Server::start()?).url(),
     };
     let place =
         Place { rust: target().join("debug").join("demo-worker"), node, url, prefix: random_prefix(), ttl: TTL };
