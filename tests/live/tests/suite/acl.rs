@@ -15,7 +15,8 @@ fn documented() -> Vec<String> {
     let text = include_str!("../../../../SECURITY.md");
     let block =
         text.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
-    let words = block.flat_map(str::split_whitespace).skip(3).filter(|word| *word != "\\");
+    let words = block.flat_map(str::split_whitespace).skip(4).filter(|word| *word != "\\");
+    let words = words.map(|word| word.trim_matches('\'')); // As the shell passes them on.
     words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() }).collect()
 }
 
