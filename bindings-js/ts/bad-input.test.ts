@@ -81,24 +81,38 @@ test('a_locks_options_are_checked_where_they_are_given', async () => {
   assertField(await caught(locks.mutex('a').run(undefined as Any)), 'work');
 });
 
-test('names_and_times_out_of_bounds_are_refused_by_the_engine_at_the_call', async () => {
+test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () => {
   const locks = new LockManager(nobody);
-  for (const name of ['', 'a}b', '}a', 'x{y', '{}x', 'leasehold:door', 'n'.repeat(64 * 1024 + 1)]) {
-    assertField(await caught(locks.mutex(name).acquire()), 'name');
-    assertField(await caught(locks.mutex(name).tryAcquire()), 'name');
+  for (const name of ['', 'a}b', '}a', 'x{y', '{}x', '{}{a}', 'leasehold:door', 'n'.repeat(64 * 1024 + 1), '\u{1F512}'.repeat(16 * 1024) + 'n']) {
+    assertRefused('name', () => locks.mutex(name));
+    assertRefused('name', () => locks.readWrite(name));
     assertField(await caught(locks.inspect(name)), 'name');
+    assertField(await caught(locks.request(name, () => {})), 'name');
   }
   const bad: [string, LockOptions][] = [
     ['ttl', { ttl: 0 }], ['ttl', { ttl: 9.9 }], ['ttl', { ttl: '24.01h' }], ['wait', { wait: 0.5 }], ['wait', { wait: '31d' }],
     ['maxHold', { maxHold: 0 }], ['maxHold', { maxHold: '31d' }], ['maxHold', { maxHold: '1h', renew: false }],
   ];
   for (const [field, options] of bad) {
-    assertField(await caught(locks.mutex('a', options).acquire()), field);
-    assertField(await caught(new LockManager(nobody, options).mutex('a').acquire()), field);
+    assertRefused(field, () => new LockManager(nobody, options));
+    assertRefused(field, () => locks.mutex('a', options));
+    assertRefused(field, () => locks.readWrite('a', options));
+    assertRefused(field, () => locks.readWrite('a').read(options));
+    assertRefused(field, () => locks.readWrite('a').write(options));
+    assertField(await caught(locks.mutex('a').acquire(options)), field);
+    assertField(await caught(locks.mutex('a').tryAcquire(options)), field);
+    assertField(await caught(locks.mutex('a').run(() => {}, options)), field);
   }
-  for (const prefix of ['leasehold:', 'open{']) {
-    assertField(await caught(new LockManager(nobody, { prefix }).mutex('door').acquire()), 'name');
-  }
+  for (const prefix of ['leasehold:', 'open{']) assertRefused('name', () => new LockManager(nobody, { prefix }).mutex('door'));
+  // Names and prefixes that make a hash tag together.
+  new LockManager(nobody, { prefix: '{billing}:' }).mutex('a{b');
+  assertRefused('maxHold', () => new LockManager(nobody, { maxHold: '1h' }).mutex('a', { renew: false }));
+});
+
+test('times_at_their_bounds_are_taken', () => {
+  const locks = new LockManager(nobody);
+  const good: LockOptions[] = [{ ttl: 10 }, { ttl: '24h' }, { wait: 1 }, { wait: '30d' }, { wait: 'forever' }, { maxHold: 10 }, { maxHold: '30d' }];
+  for (const options of good) locks.mutex('a', options);
 });
 
 test('a_refused_manager_leaves_nothing_behind', async () => {
@@ -141,7 +155,7 @@ test('a_connection_that_never_answers_keeps_nobody_waiting_for_ever', async () =
 
 test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
   const sent: string[][] = [];
-  const locks = new LockManager({ call: async (args: string[]) => (sent.push(args), Promise.reject(new Error('ERR enough'))) });
+  const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });
   const ttls: [LockOptions['ttl'], string][] = [[1_500, '1500'], ['500ms', '500'], ['30s', '30000'], ['1.5s', '1500'], ['5m', '300000'], ['1h', '3600000'], ['1d', '86400000']];
   for (const [ttl, expected] of ttls) {
     await caught(locks.mutex('a').acquire({ ttl, wait: 50 }));

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 import type { CallResult, Link } from './connections/link.js';
 import { Driver } from './driver.js';
-import { isLeaseholdError } from './index.js';
+import { isLeaseholdError, LockManager } from './index.js';
 import { readManagerOptions } from './options.js';
 import { caught } from './testing/caught.js';
 
@@ -70,4 +70,17 @@ test('a_link_that_breaks_its_word_breaks_nothing', async () => {
   const error = await caught(lease.extend('1s'));
   assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));
   await driver.close();
+});
+
+test('a_connection_without_messages_tries_before_it_queues', async () => {
+  const ways: string[] = [];
+  const locks = new LockManager({
+    call: async ([, , , ...args]: string[]) => {
+      ways.push(...args.filter((word) => word === 'try' || word === 'wait'));
+      return ['busy', 0, 0, 1e15, 20, 0, 0];
+    },
+  });
+  await caught(locks.mutex('a').acquire({ wait: 20 }));
+  assert.deepEqual(ways.slice(0, 2), ['try', 'wait']);
+  await locks.close();
 });

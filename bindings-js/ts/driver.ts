@@ -1,34 +1,17 @@
-/** The engine and the connection together: what the one puts out the other carries, and the clock tells both. */
+/** What locks and leases ask for, and what the engine makes of it. */
 
-import { makeEngine, newClientId, textOf } from './client.js';
-import { Clock } from './clock.js';
-import type { Command } from './command.js';
-import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
+import { type Call, Calls, fail } from './calls.js';
+import { newClientId, textOf } from './client.js';
+import type { Link } from './connections/link.js';
 import type { Config, Engine, Inspection, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
 import { CancelledError, ClosedError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
-import { errorOf, type LastFailure } from './outcome.js';
+import { Loop } from './loop.js';
+import { errorOf, unreachable } from './outcome.js';
+import { rejection } from './rejection.js';
 import { onAbort } from './signals.js';
-import { Timer } from './timer.js';
 import { Turns } from './turns.js';
-
-/** A user's call that has not ended. */
-interface Call {
-  /** The lock that it is about. */
-  readonly name: string | undefined;
-  /** What an acquire wants; another call wants no lease. */
-  readonly acquire?: Acquire;
-  done(outcome: Outcome): void;
-  failed(error: unknown): void;
-}
-
-interface Acquire {
-  readonly mode: Mode;
-  readonly ttl: number;
-  granted(lease: Lease): void;
-  readonly stopListening: (() => void) | undefined;
-}
 
 /** A lock that is held or waited for by one manager. */
 export interface LockInfo {
@@ -38,114 +21,105 @@ export interface LockInfo {
   readonly clientId: string;
 }
 
+type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
+
 export class Driver {
+  /** Stands before every name. */
+  readonly prefix: string;
   readonly #id: string;
-  readonly #link: Link;
-  readonly #engine: Engine;
-  readonly #responseTimeout: number;
-  readonly #clock = new Clock();
-  readonly #timer = new Timer(() => this.#turn((now) => this.#engine.passed(now)));
+  readonly #patience: number;
+  readonly #loop: Loop;
   readonly #turns = new Turns();
-  readonly #calls = new Map<number, Call>();
+  readonly #calls = new Calls((alive) => this.#loop.keepAlive(alive));
   readonly #held = new Map<number, Held>();
-  #lastOp = 0;
-  #now = 0;
-  /** What the present turn led to, and what runs foreign code. */
-  #after: (() => void)[] = [];
-  /** Since the last answer. */
-  #lastFailure: LastFailure | undefined;
   #closing: Promise<void> | undefined;
+  #givenBack: Promise<number> | undefined;
   #ended = false;
 
-  /** The options are checked before a connection is looked at, so that a refused manager leaves nothing behind. */
   constructor(config: Config, connect: () => Link) {
     const id = newClientId();
     this.#id = textOf(id);
-    this.#responseTimeout = config.responseTimeout;
-    this.#engine = makeEngine(id, config, {
-      send: (call, command) => this.#after.push(() => this.#send(call, command)),
-      subscribe: (channel) => this.#after.push(() => this.#subscribe(channel)),
-      unsubscribe: () => this.#after.push(() => this.#link.unsubscribe?.()),
+    this.prefix = config.prefix;
+    this.#patience = 2 * config.responseTimeout;
+    this.#loop = new Loop(id, config, connect, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
+      broken: (cause) => this.#break(cause),
     });
-    try {
-      this.#link = connect();
-    } catch (error) {
-      this.#engine.free();
-      throw error;
-    }
+  }
+
+  get library(): string {
+    return this.#loop.library;
+  }
+
+  get isClosed(): boolean {
+    return this.#closing !== undefined || this.#ended;
   }
 
   /** Takes the lock `name`. The signal ends the wait, and the promise rejects with its reason. */
   acquire(name: string, mode: Mode, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
-    return new Promise((granted, reject) => {
+    return new Promise((granted) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
         acquire: { mode, ttl: wish.ttl, granted, stopListening },
-        done: () => reject(unexpected(name)),
-        failed: (error) => reject(signal?.aborted === true && error instanceof CancelledError ? reasonOf(signal, name) : error),
+        done: () => granted(rejection(() => unexpected(name))),
+        failed: (make) => granted(rejection(() => ownReason(signal, name, make()))),
       });
-      this.#turn((now) => this.#engine.acquire(now, op, name, mode, wish));
+      this.#loop.turn((engine, now) => engine.acquire(now, op, name, mode, wish));
     });
   }
 
   /** Gives one hold back. */
   release(held: Held): Promise<ReleaseOutcome> {
-    const { loss } = held;
     held.holds -= 1;
     if (held.holds === 0) this.#held.delete(held.id);
-    const over = loss === 'taken' ? 'not-owner' : 'already-expired';
+    if (held.ended?.code === 'closed') return this.#releasedByClose(held.name);
+    const over = held.loss === 'taken' ? 'not-owner' : 'already-expired';
     if (this.#ended) return Promise.resolve(over);
-    const released = this.#ask('released', held.name, (now, op) => this.#engine.release(now, op, held.id));
+    const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
     // The engine has forgotten a lost lease; how it was lost is known here.
     return released.then(({ outcome }) => (outcome === 'already-expired' ? over : outcome));
   }
 
   async extend(held: Held, ttl: number): Promise<void> {
-    await this.#ask('extended', held.name, (now, op) => this.#engine.extend(now, op, held.id, ttl));
+    await this.#ask('extended', held.name, (engine, now, op) => engine.extend(now, op, held.id, ttl));
   }
 
   async convert(held: Held, mode: Mode): Promise<void> {
-    await this.#ask('converted', held.name, (now, op) => this.#engine.convert(now, op, held.id, mode));
+    await this.#ask('converted', held.name, (engine, now, op) => engine.convert(now, op, held.id, mode));
   }
 
   async verify(held: Held): Promise<boolean> {
-    const outcome = await this.#ask('verified', held.name, (now, op) => this.#engine.verify(now, op, held.id));
+    const outcome = await this.#ask('verified', held.name, (engine, now, op) => engine.verify(now, op, held.id));
     return outcome.held;
   }
 
   /** One more hold, at once. */
   hold(held: Held): void {
     let error: unknown = new NotHeldError(held.name);
-    const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (why) => (error = why) });
-    this.#turn((now) => this.#engine.hold(now, op, held.id));
+    const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (make) => (error = make()) });
+    this.#loop.turn((engine, now) => engine.hold(now, op, held.id));
     if (error !== undefined) throw error;
     held.holds += 1;
   }
 
   async inspect(name: string): Promise<Inspection> {
-    const { inspection } = await this.#ask('inspected', name, (now, op) => this.#engine.inspect(now, op, name));
+    const { inspection } = await this.#ask('inspected', name, (engine, now, op) => engine.inspect(now, op, name));
     return inspection;
   }
 
   /** How long a lease is still valid, in microseconds; not positive once it is over. */
   remaining(held: Held): number {
-    if (this.#ended || held.ended !== undefined) return 0;
-    return this.#engine.validUntil(held.id) - this.#clock.now();
+    return held.ended === undefined ? this.#loop.remaining(held.id) : 0;
   }
 
   /** What is held and waited for here, each in the order in which it came. */
   query(): { held: LockInfo[]; pending: LockInfo[] } {
     const clientId = this.#id;
     const held = [...this.#held.values()].map(({ name, mode }) => ({ name, mode, clientId }));
-    const pending: LockInfo[] = [];
-    for (const { name, acquire } of this.#calls.values()) {
-      if (acquire !== undefined && name !== undefined) pending.push({ name, mode: acquire.mode, clientId });
-    }
-    return { held, pending };
+    return { held, pending: this.#calls.waits().map((wait) => ({ ...wait, clientId })) };
   }
 
   /** Ends waits, gives the leases back, and closes what was opened here. A second call ends with the first. */
@@ -156,84 +130,63 @@ export class Driver {
 
   async #close(): Promise<void> {
     if (!this.#ended) {
-      const leases = [...this.#held.values()];
-      this.#held.clear();
-      for (const held of leases) held.close();
-      const closed = this.#ask('closed', undefined, (now, op) => this.#engine.close(now, op));
-      for (const held of leases) held.tell();
-      await closed.catch(ignore);
+      this.#givenBack = this.#giveBack();
+      await this.#givenBack;
       this.#end();
     }
-    await this.#closeLink();
+    await this.#loop.closeLink();
   }
 
-  /** A connection of the user's making may take for ever to close. */
-  async #closeLink(): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise((resolve) => (timer = setTimeout(resolve, this.#responseTimeout)));
-    const closed = Promise.resolve().then(() => this.#link.close());
-    await Promise.race([closed.catch(ignore), late]);
-    clearTimeout(timer);
+  /** Gives all leases back, and tells how many milliseconds that took. */
+  async #giveBack(): Promise<number> {
+    const leases = [...this.#held.values()];
+    this.#held.clear();
+    for (const held of leases) held.close();
+    const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
+    const began = this.#loop.now;
+    for (const held of leases) held.tell();
+    await closed.catch(ignore);
+    return (this.#loop.now - began) / 1_000;
+  }
+
+  /** The engine stops telling the server when its patience is over. */
+  async #releasedByClose(lockName: string): Promise<ReleaseOutcome> {
+    const took = (await this.#givenBack) ?? 0;
+    if (took < this.#patience) return 'released';
+    throw unreachable(undefined, this.#loop.connection, { lockName, waited: Math.trunc(took) });
   }
 
   #ask<Kind extends Outcome['kind']>(
     kind: Kind,
     name: string | undefined,
-    input: (now: number, op: number) => void,
-  ): Promise<Extract<Outcome, { kind: Kind }>> {
-    return new Promise((resolve, failed) => {
-      const is = (outcome: Outcome): outcome is Extract<Outcome, { kind: Kind }> => outcome.kind === kind;
-      const done = (outcome: Outcome): void => (is(outcome) ? resolve(outcome) : failed(unexpected(name)));
+    input: (engine: Engine, now: number, op: number) => void,
+  ): Promise<OutcomeOf<Kind>> {
+    return new Promise((resolve) => {
+      const is = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
+      const failed = (make: () => unknown): void => resolve(rejection(make));
+      const done = (outcome: Outcome): void => (is(outcome) ? resolve(outcome) : failed(() => unexpected(name)));
       const op = this.#begin({ name, done, failed });
-      this.#turn((now) => input(now, op));
+      this.#loop.turn((engine, now) => input(engine, now, op));
     });
   }
 
   #begin(call: Call): number {
-    const op = ++this.#lastOp;
-    if (this.#ended) {
-      this.#fail(call, new ClosedError({ lockName: call.name }));
-      return op;
-    }
-    this.#calls.set(op, call);
-    if (this.#calls.size === 1) this.#keepAlive(true);
-    return op;
+    if (!this.#ended) return this.#calls.begin(call);
+    fail(call, () => new ClosedError({ lockName: call.name }));
+    return 0;
   }
 
   #cancel(op: number): void {
-    if (this.#calls.has(op)) this.#turn((now) => this.#engine.cancel(now, op));
-  }
-
-  /** Whoever waits for a call keeps the process alive; a lease or an idle connection does not. */
-  #keepAlive(alive: boolean): void {
-    this.#timer.ref(alive);
-    this.#link.ref?.(alive);
-  }
-
-  /** One input, and then what it led to. */
-  #turn(input: (now: number) => void): void {
-    if (this.#ended) return;
-    const now = this.#clock.now();
-    this.#now = now;
-    try {
-      input(now);
-    } catch (cause) {
-      this.#break(cause);
-    }
-    if (this.#after.length > 0) {
-      const after = this.#after;
-      this.#after = [];
-      for (const act of after) act();
-    }
-    if (!this.#ended) this.#timer.set(now, this.#engine.wake);
+    if (this.#calls.has(op)) this.#loop.turn((engine, now) => engine.cancel(now, op));
   }
 
   #complete(op: number, outcome: Outcome): void {
-    const call = this.#calls.get(op);
+    const call = this.#calls.end(op);
     if (call === undefined) return;
-    this.#calls.delete(op);
-    if (this.#calls.size === 0) this.#keepAlive(false);
-    if (outcome.kind === 'failed') return this.#fail(call, errorOf(outcome.error, call.name, this.#lastFailure));
+    if (outcome.kind === 'failed') {
+      const { connection } = this.#loop;
+      return fail(call, () => errorOf(outcome.error, call.name, connection));
+    }
     if (outcome.kind === 'converted') this.#held.get(outcome.grant.lease)?.convert(outcome.grant);
     if (outcome.kind !== 'acquired' || call.acquire === undefined) return call.done(outcome);
 
@@ -242,13 +195,8 @@ export class Driver {
     const held = new Held(outcome.grant, call.name ?? '', ttl);
     this.#held.set(held.id, held);
     const lease = new Lease(this, held);
-    if (outcome.grant.local) this.#turns.run(this.#now, () => granted(lease));
+    if (outcome.grant.local) this.#turns.run(this.#loop.now, () => granted(lease));
     else granted(lease);
-  }
-
-  #fail(call: Call, error: unknown): void {
-    call.acquire?.stopListening?.();
-    call.failed(error);
   }
 
   #lose(lease: number, reason: LossReason): void {
@@ -256,62 +204,34 @@ export class Driver {
     if (held === undefined) return;
     this.#held.delete(lease);
     held.lose(reason);
-    this.#after.push(() => held.tell());
+    this.#loop.afterwards(() => held.tell());
   }
 
-  #send(call: number, command: Command): void {
-    const answer = this.#link.send === undefined ? this.#link.call(command.words) : this.#link.send(command.wire);
-    answer.then(
-      (result) => this.#answered(call, result),
-      (cause: unknown) => this.#answered(call, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
-    );
-  }
-
-  #answered(call: number, result: CallResult): void {
-    if ('reply' in result) {
-      this.#lastFailure = undefined;
-      return this.#turn((now) => this.#engine.reply(now, call, result.reply));
-    }
-    const { failure, cause } = result;
-    this.#lastFailure = { failure, cause };
-    this.#turn((now) => this.#engine.failed(now, call, failure));
-  }
-
-  #subscribe(channel: string): void {
-    if (this.#link.subscribe !== undefined) return this.#link.subscribe(channel, this.#listener);
-    const failure: Failure = { kind: 'unsupported', text: 'this connection can not subscribe' };
-    this.#turn((now) => this.#engine.unsubscribed(now, failure));
-  }
-
-  readonly #listener: SubscriptionListener = {
-    acknowledged: () => this.#turn((now) => this.#engine.subscribed(now)),
-    message: (payload) => this.#turn((now) => this.#engine.message(now, payload)),
-    broken: (failure) => this.#turn((now) => this.#engine.unsubscribed(now, failure)),
-  };
-
-  /** The engine is broken, which no input should do: nobody is left waiting, and no lease counts as held. */
+  /** The engine is broken: nobody is left waiting, and no lease counts as held. */
   #break(cause: unknown): void {
     this.#end(cause);
     for (const held of this.#held.values()) {
       held.lose('expired');
-      this.#after.push(() => held.tell());
+      this.#loop.afterwards(() => held.tell());
     }
     this.#held.clear();
-    this.#after.push(() => void this.#closeLink());
+    this.#loop.afterwards(() => void this.#loop.closeLink());
   }
 
   #end(cause?: unknown): void {
     this.#ended = true;
-    this.#timer.stop();
-    const calls = [...this.#calls.values()];
-    this.#calls.clear();
-    for (const call of calls) this.#fail(call, new ClosedError({ lockName: call.name, cause }));
-    if (cause === undefined) this.#engine.free();
+    this.#loop.end(cause !== undefined);
+    for (const call of this.#calls.endAll()) fail(call, () => new ClosedError({ lockName: call.name, cause }));
   }
 }
 
 function reasonOf(signal: AbortSignal, name: string): unknown {
   return signal.reason ?? new CancelledError(name);
+}
+
+/** The signal's own reason, if it is what ended the wait. */
+function ownReason(signal: AbortSignal | undefined, name: string, error: unknown): unknown {
+  return signal?.aborted === true && error instanceof CancelledError ? reasonOf(signal, name) : error;
 }
 
 /** An outcome of another kind than asked for: a fault of this package. */

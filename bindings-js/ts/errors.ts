@@ -169,15 +169,20 @@ export class LostError extends LeaseholdError {
   }
 }
 
-/** The world's: no server answered within the operation's time. Whether the lock is busy is not known. */
+/**
+ * The world's: no server answered within the operation's time. Whether the lock is busy is not known. The message names the
+ * address, where the client library tells, and `cause` is that library's own error.
+ */
 export class UnreachableError extends LeaseholdError {
   static readonly code = 'unreachable';
   declare readonly code: 'unreachable';
   declare readonly waited: number;
   /** @internal */
-  constructor(last: string | undefined, details: Details) {
-    const attempt = last === undefined ? '' : `; the last attempt: ${last}`;
-    super('unreachable', `no server answered within ${details.waited} ms${attempt}`, details);
+  constructor(attempt: string | undefined, address: string | undefined, details: Details) {
+    // The library's own words often name the address.
+    const where = address === undefined || attempt?.includes(address) === true ? '' : ` at ${address}`;
+    const last = attempt === undefined ? '' : `; the last attempt: ${attempt}`;
+    super('unreachable', `no server answered within ${details.waited} ms${where}${last}`, details);
   }
 }
 

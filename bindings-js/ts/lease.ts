@@ -6,6 +6,7 @@ import { type Duration, milliseconds } from './duration.js';
 import type { Mode, ReleaseOutcome } from './engine.js';
 import { type LossReason, NotHeldError } from './errors.js';
 import type { Held } from './held.js';
+import { type Inspect, inspectCustom, inspected } from './inspect.js';
 
 /**
  * A lock that is held, for a time: renewed while it is held, told when it is lost, released when you say so.
@@ -94,7 +95,7 @@ export class Lease implements AsyncDisposable {
   nested(): Lease {
     this.#check();
     this.#driver.hold(this.#held);
-    return new Lease(this.#driver, this.#held);
+    return another(this.#driver, this.#held);
   }
 
   /**
@@ -146,7 +147,7 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Gives this hold back and tells what became of it. A lease that had ended before is no error, and a second call
-   * answers what the first did.
+   * answers what the first did. `released` is also the answer for a lease that its manager's `close()` gave back.
    *
    * @throws `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`
    * (as rejections).
@@ -154,6 +155,25 @@ export class Lease implements AsyncDisposable {
   release(): Promise<ReleaseOutcome> {
     this.#released ??= this.#driver.release(this.#held);
     return this.#released;
+  }
+
+  /** @internal */
+  get [Symbol.toStringTag](): string {
+    return 'Lease';
+  }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    const { name, mode, fence, isHeld, holdCount } = this;
+    const now = isHeld ? { remaining: Math.trunc(this.remaining), holdCount: holdCount > 1 ? holdCount : undefined } : { ended: this.#ending() };
+    return inspected('Lease', { name, mode, fence, isHeld, ...now }, depth, options, inspect);
+  }
+
+  #ending(): string {
+    const { ended, loss } = this.#held;
+    if (loss !== undefined) return `lost: ${loss}`;
+    if (ended !== undefined) return ended.code;
+    return this.#released === undefined ? 'lost: expired' : 'released';
   }
 
   /** Releases at the end of the block. A failure to tell the server is no failure of the block: the lease ends by its TTL. */
@@ -164,4 +184,9 @@ export class Lease implements AsyncDisposable {
   #check(): void {
     if (this.#released !== undefined) throw new NotHeldError(this.name);
   }
+}
+
+/** Outside, since a class that names itself is given another name by the bundler. */
+function another(driver: Driver, held: Held): Lease {
+  return new Lease(driver, held);
 }

@@ -5,9 +5,11 @@ import { recognise } from './connections/recognise.js';
 import { asyncDispose } from './dispose.js';
 import { Driver } from './driver.js';
 import type { Inspection, Wish } from './engine.js';
+import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
 import { type Lock, lockOf, ReadWriteLock } from './lock.js';
-import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions, readName } from './options.js';
+import { readName } from './name.js';
+import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions } from './options.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
 /**
@@ -60,7 +62,7 @@ export class LockManager implements AsyncDisposable {
    * @throws `invalid-option`.
    */
   readWrite(name: string, options?: LockOptions): ReadWriteLock {
-    return new ReadWriteLock(this.#driver, readName(name), readLockOptions(options, this.#defaults));
+    return new ReadWriteLock(this.#driver, readName(name, this.#driver.prefix), readLockOptions(options, this.#defaults));
   }
 
   /**
@@ -102,7 +104,7 @@ export class LockManager implements AsyncDisposable {
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */
   async inspect(name: string): Promise<Inspection> {
-    return this.#driver.inspect(readName(name));
+    return this.#driver.inspect(readName(name, this.#driver.prefix));
   }
 
   /**
@@ -119,6 +121,14 @@ export class LockManager implements AsyncDisposable {
   /** Closes at the end of the block. */
   [asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    const { library, prefix, isClosed } = this.#driver;
+    const { held, pending } = this.#driver.query();
+    const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
+    return inspected('LockManager', fields, depth, options, inspect);
   }
 }
 

@@ -3,8 +3,10 @@
 import type { Driver } from './driver.js';
 import type { Mode, Wish } from './engine.js';
 import { InvalidOptionError, isLeaseholdError } from './errors.js';
+import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
-import { type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readName } from './options.js';
+import { readName } from './name.js';
+import { type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions } from './options.js';
 import { runUnder } from './run.js';
 import { shown } from './shown.js';
 
@@ -96,6 +98,11 @@ export class Lock {
     if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${shown(work)}: give a function`);
     return runUnder(await this.acquire(options), work);
   }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    return inspected('Lock', { name: this.name, mode: this.mode }, depth, options, inspect);
+  }
 }
 
 /**
@@ -130,9 +137,14 @@ export class ReadWriteLock {
   write(options?: LockOptions): Lock {
     return new Lock(this.#driver, this.name, 'exclusive', readLockOptions(options, this.#wish));
   }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    return inspected('ReadWriteLock', { name: this.name }, depth, options, inspect);
+  }
 }
 
 /** A lock of this name, with options over its manager's. */
 export function lockOf(driver: Driver, name: unknown, mode: Mode, options: unknown, defaults: Wish): Lock {
-  return new Lock(driver, readName(name), mode, readLockOptions(options, defaults));
+  return new Lock(driver, readName(name, driver.prefix), mode, readLockOptions(options, defaults));
 }

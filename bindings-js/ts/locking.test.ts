@@ -253,9 +253,23 @@ test('close_ends_waits_frees_leases_and_leaves_the_users_connection_open', async
   for (const late of [locks.mutex(ours).acquire(), locks.mutex(ours).tryAcquire(), locks.inspect(ours), lease.extend('1s'), lease.upgrade()]) {
     assert.ok(isLeaseholdError(await caught(late), 'closed'));
   }
-  assert.equal(await lease.release(), 'already-expired');
+  assert.equal(await lease.release(), 'released', 'the manager gave it back');
   assert.deepEqual(await locks.query(), { held: [], pending: [] });
   await locks[asyncDispose]();
   assert.equal(await redis.ping(), 'PONG');
   await held.release();
+});
+
+test('a_release_beside_and_after_close_tells_what_close_did', async () => {
+  const [locks, name, other] = [fleet.manager(), unique(), unique()];
+  const [lease, lost] = [await locks.mutex(name).acquire(), await locks.mutex(other).acquire()];
+  const nested = lease.nested();
+  await fleet.redis.del(other);
+  assert.equal(await lost.verify(), false);
+  const closing = locks.close();
+  assert.equal(await nested.release(), 'released');
+  assert.ok(!(await fleet.isThere(name)));
+  await closing;
+  assert.equal(await lease.release(), 'released');
+  assert.equal(await lost.release(), 'already-expired');
 });

@@ -126,3 +126,16 @@ test('listeners_that_throw_are_the_users_own_and_stop_nothing', async (t) => {
   const third = await locks.mutex(unique()).acquire();
   await third.release();
 });
+
+test('a_lease_that_close_could_not_give_back_is_not_called_released', async (t) => {
+  const fleet = await Fleet.start((end) => t.after(end));
+  const locks = fleet.manager();
+  const lease = await locks.mutex(unique()).acquire();
+  fleet.server.pause();
+  try {
+    await locks.close();
+    assert.ok(isLeaseholdError(await caught(lease.release()), 'unreachable'));
+  } finally {
+    fleet.server.resume();
+  }
+});

@@ -60,6 +60,16 @@ const DEFAULTS = {
   } satisfies Config,
 };
 
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+/** The bounds of times, in milliseconds and as people write them. The engine has the same. */
+const BOUNDS = {
+  ttl: [10, DAY, '10 ms to 24 h'],
+  maxHold: [10, 30 * DAY, '10 ms to 30 days'],
+  wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],
+} as const;
+
 const LOCK = ['ttl', 'renew', 'maxHold', 'wait'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...LOCK, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
@@ -118,31 +128,27 @@ export function readSignal(signal: unknown): AbortSignal | undefined {
   return signal as AbortSignal;
 }
 
-/** A lock's name, as far as it can be judged without the prefix. */
-export function readName(name: unknown): string {
-  const given = text('name', name);
-  // Two such names would be one on the wire.
-  if (/\p{Surrogate}/u.test(given)) throw new InvalidOptionError('name', 'has half of a surrogate pair: it is no Unicode text');
-  return given;
-}
-
 function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: Wish): Wish {
-  return {
-    ttl: given.ttl === undefined ? defaults.ttl : milliseconds('ttl', given.ttl),
+  const wish = {
+    ttl: given.ttl === undefined ? defaults.ttl : time('ttl', given.ttl),
     renew: given.renew === undefined ? defaults.renew : flag('renew', given.renew),
-    maxHold: given.maxHold === undefined ? defaults.maxHold : milliseconds('maxHold', given.maxHold),
-    wait: given.wait === undefined ? defaults.wait : waiting(given.wait),
+    maxHold: given.maxHold === undefined ? defaults.maxHold : time('maxHold', given.maxHold),
+    wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : time('wait', given.wait),
   };
+  if (wish.maxHold !== undefined && !wish.renew) {
+    throw new InvalidOptionError('maxHold', 'bounds renewals, but `renew` is false: use `ttl` alone');
+  }
+  return wish;
 }
 
-function waiting(value: unknown): number {
-  if (value === 'forever') return Infinity;
-  const wait = milliseconds('wait', value);
-  if (wait > 0) return wait;
-  throw new InvalidOptionError('wait', "is 0: give at least 1 ms, or 'forever', or call tryAcquire() instead");
+function time(field: keyof typeof BOUNDS, value: unknown): number {
+  const millis = milliseconds(field, value);
+  const [least, most, bounds] = BOUNDS[field];
+  if (millis >= least && millis <= most) return millis;
+  throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}`);
 }
 
-function text(field: string, value: unknown): string {
+export function text(field: string, value: unknown): string {
   if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${shown(value)}: give a string`);
   return value;
 }

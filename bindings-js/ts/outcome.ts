@@ -1,5 +1,6 @@
 /** From the engine's errors to those that users catch. */
 
+import { textOf } from './connections/answer.js';
 import type { Failure } from './connections/link.js';
 import type { EngineError } from './engine.js';
 import {
@@ -7,16 +8,19 @@ import {
   type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, WrongKindError,
 } from './errors.js';
 
-/** What a library said last when a command failed: the engine keeps its words only. */
-export interface LastFailure {
-  readonly failure: Failure;
-  readonly cause: unknown;
+/** What is known of the connection when a call fails: the engine keeps words only. */
+export interface ConnectionState {
+  /** What the library said when a command failed, if none was answered since. */
+  readonly lastFailure: { readonly failure: Failure; readonly cause: unknown } | undefined;
+  /** Why the library has no connection now. */
+  readonly lastError: unknown;
+  readonly address: string | undefined;
 }
 
 /** The engine's error about the lock `lockName`, or about none. */
-export function errorOf(error: EngineError, lockName: string | undefined, last: LastFailure | undefined): LeaseholdError | InvalidOptionError {
+export function errorOf(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
   const { code, about, text, waited, holderRemaining } = error;
-  const details = { lockName, waited, holderRemaining, cause: causeOf(error, last) };
+  const details = { lockName, waited, holderRemaining, cause: causeOf(error, state) };
   switch (code) {
     case 'invalid-option':
       return new InvalidOptionError(camelCase(about), text);
@@ -35,7 +39,7 @@ export function errorOf(error: EngineError, lockName: string | undefined, last: 
     case 'lost':
       return new LostError(lockName, about as LossReason);
     case 'unreachable':
-      return new UnreachableError(attemptOf(error, last), details);
+      return unreachable(error.cause, state, details);
     case 'auth':
       return new AuthError(text, details);
     case 'server':
@@ -52,18 +56,24 @@ export function camelCase(field: string): string {
   return field.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** Nobody answered. Why there is no connection now says more than how the last attempt ended, which may long be over. */
+export function unreachable(
+  failure: Failure | undefined,
+  { lastFailure, lastError, address }: ConnectionState,
+  details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown },
+): UnreachableError {
+  if (lastError !== undefined) return new UnreachableError(textOf(lastError), address, { ...details, cause: lastError });
+  const last = failure ?? lastFailure?.failure;
+  return new UnreachableError(last && described(last), address, details);
+}
+
 /** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */
-function causeOf({ code, cause, text }: EngineError, last: LastFailure | undefined): unknown {
+function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
   if (last === undefined) return cause && new Error(described(cause));
   if (code === 'unreachable' && cause === undefined) return last.cause;
   const words = cause !== undefined && 'text' in cause ? cause.text : text;
   if ('text' in last.failure && last.failure.text === words) return last.cause;
   return cause && new Error(described(cause));
-}
-
-function attemptOf({ cause }: EngineError, last: LastFailure | undefined): string | undefined {
-  const failure = cause ?? last?.failure;
-  return failure && described(failure);
 }
 
 function described(failure: Failure): string {

@@ -7,13 +7,14 @@
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import { addressOf } from './reconnecting.js';
 import { type Channel, Subscriber } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface Glide {
   readonly isClosed?: boolean;
   /** What it was made with. */
-  readonly config?: object;
+  readonly config?: { readonly addresses?: readonly { readonly host: string; readonly port?: number }[] };
   customCommand(args: string[], options: object): Promise<unknown>;
   subscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   close(): void;
@@ -70,6 +71,11 @@ export class GlideLink implements Link {
 
   ref(alive: boolean): void {
     this.#subscriber?.ref(alive);
+  }
+
+  address(): string | undefined {
+    const addresses = this.#client.config?.addresses ?? [];
+    return addresses.map(({ host, port = 6379 }) => addressOf(host, port)).join(', ') || undefined;
   }
 }
 

@@ -7,11 +7,9 @@
  */
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
-import { Flights } from './flights.js';
-import { Hold } from './hold.js';
-import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { type Channel, Subscriber } from './subscriber.js';
-import { watch } from './watch.js';
+import type { CallResult, Failed, SubscriptionListener } from './link.js';
+import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
+import type { Channel } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface IoRedis {
@@ -19,6 +17,7 @@ export interface IoRedis {
   readonly isCluster?: boolean;
   readonly mode?: string;
   readonly stream?: Stream | null;
+  readonly options?: { host?: string; port?: number; path?: string; sentinels?: unknown };
   connect(): Promise<unknown>;
   disconnect(): void;
   callBuffer(name: string, ...args: readonly string[]): unknown;
@@ -26,8 +25,8 @@ export interface IoRedis {
   duplicate(options: object): IoRedis;
   nodes?(role: 'all'): IoRedis[];
   subscribe(channel: string): Promise<unknown>;
-  on(event: string, listener: (...args: never[]) => void): unknown;
-  off(event: string, listener: (...args: never[]) => void): unknown;
+  on(event: string | symbol, listener: (...args: never[]) => void): unknown;
+  off(event: string | symbol, listener: (...args: never[]) => void): unknown;
 }
 
 /** The library's own object for a command on its way. */
@@ -40,15 +39,11 @@ interface Command {
 }
 
 interface Stream {
+  /** Why it broke. */
+  readonly errored?: Error | null;
   write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
-}
-
-interface Flight {
-  place: number;
-  readonly command: Command;
-  settle(result: CallResult): void;
 }
 
 /** Why this client can't be used, if it can't. */
@@ -64,93 +59,74 @@ function wrongMode(client: IoRedis): string | undefined {
   return undefined;
 }
 
-export class IoRedisLink implements Link {
+export class IoRedisLink extends ReconnectingLink<Command> {
   readonly library = 'ioredis';
   readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
-  readonly #inFlight = new Flights<Flight>();
-  readonly #hold = new Hold();
-  readonly #subscriber: Subscriber;
-  readonly #unwatch: () => void;
   readonly #gather: Gather | undefined;
-  #outgoing: Flight[] = [];
+  #outgoing: Flight<Command>[] = [];
 
   constructor(client: IoRedis) {
+    super(client, 'close', (channel, listener) => openChannel(client, channel, listener));
     this.#client = client;
-    this.#gather = client.isCluster === true ? undefined : new Gather(client);
+    if (client.isCluster === true) return;
     // A cluster has to see the key.
-    if (client.isCluster !== true) this.send = (wire) => this.#run(() => written(client, wire));
-    this.#subscriber = new Subscriber((channel, listener) => openChannel(client, channel, listener));
-    this.#unwatch = watch(client, {
-      ready: () => this.#hold.end(true),
-      close: () => this.#interrupt(),
-      end: () => this.#hold.end(false),
-    });
+    this.send = (wire) => this.run(() => written(client, wire));
+    this.#gather = new Gather(client);
   }
 
   call(args: readonly string[]): Promise<CallResult> {
-    return this.#run(() => mint(this.#client, args));
+    return this.run(() => mint(this.#client, args));
   }
 
-  subscribe(channel: string, listener: SubscriptionListener): void {
-    this.#subscriber.subscribe(channel, listener);
+  address(): string | undefined {
+    const { isCluster, options } = this.#client;
+    if (isCluster === true || options === undefined || options.sentinels != null) return undefined;
+    return options.path ?? addressOf(options.host, options.port);
   }
 
-  unsubscribe(): void {
-    this.#subscriber.unsubscribe();
+  protected override isReady(): boolean {
+    return this.#client.status === 'ready';
   }
 
-  async close(): Promise<void> {
-    this.#unwatch();
-    this.#subscriber.unsubscribe();
-    this.#hold.end(false);
-    this.#interrupt();
+  protected override isClosed(): boolean {
+    return this.#client.status === 'end';
   }
 
-  ref(alive: boolean): void {
-    this.#subscriber.ref(alive);
-  }
-
-  #run(make: () => Command): Promise<CallResult> {
-    return this.#client.status === 'ready' ? this.#send(make) : this.#sendOnceConnected(make);
-  }
-
-  async #sendOnceConnected(make: () => Command): Promise<CallResult> {
-    if (this.#client.status === 'end') return unavailable('the ioredis client was closed');
+  protected override connect(): void {
     if (this.#client.status === 'wait') this.#client.connect().catch(ignore);
-    if (await this.#hold.wait()) return this.#send(make);
-    return unavailable(`the ioredis client is not connected (${this.#client.status})`);
   }
 
-  #send(make: () => Command): Promise<CallResult> {
-    const problem = wrongMode(this.#client);
-    if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
-    return new Promise((resolve) => {
-      const flight: Flight = {
-        place: -1,
-        command: make(),
-        settle: (result) => {
-          if (this.#inFlight.delete(flight)) resolve(result);
-        },
-      };
-      this.#inFlight.add(flight);
-      if (this.#outgoing.push(flight) === 1) process.nextTick(() => this.#flush());
-    });
+  protected override problem(): string | undefined {
+    return wrongMode(this.#client);
+  }
+
+  /** ioredis emits no error that nobody listens to. */
+  protected override breakError(): unknown {
+    return this.#client.stream?.errored ?? undefined;
   }
 
   /** ioredis writes each command by itself: here those of one tick, and of the promises it resolves, leave together. */
+  protected override dispatch(flight: Flight<Command>): void {
+    if (this.#outgoing.push(flight) === 1) process.nextTick(() => this.#flush());
+  }
+
+  protected override defuse(command: Command): void {
+    defuse(command);
+  }
+
   #flush(): void {
-    const flights = this.#outgoing.filter((flight) => this.#inFlight.has(flight));
+    const flights = this.#outgoing.filter((flight) => this.inFlight.has(flight));
     this.#outgoing = [];
-    if (this.#client.status !== 'ready') {
-      for (const { settle } of flights) settle(unavailable(`the ioredis client is not connected (${this.#client.status})`));
+    if (!this.isReady()) {
+      for (const { settle } of flights) settle(this.notConnected());
       return;
     }
-    for (const flight of flights) this.#dispatch(flight);
+    for (const flight of flights) this.#write(flight);
     this.#gather?.flush();
   }
 
-  #dispatch(flight: Flight): void {
+  #write(flight: Flight<Command>): void {
     const { command, settle } = flight;
     try {
       // What is answered may be a promise of its own, if somebody traces the commands.
@@ -162,14 +138,6 @@ export class IoRedisLink implements Link {
       settle(failedBy(error));
     }
     if (this.#client.isCluster === true) noResend(flight);
-  }
-
-  /** The connection broke. ioredis would send again what was out, however late. */
-  #interrupt(): void {
-    for (const flight of this.#inFlight.all()) {
-      defuse(flight.command);
-      flight.settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
-    }
   }
 }
 
@@ -238,7 +206,7 @@ function defuse(command: Command): void {
 }
 
 /** A cluster client follows redirections, which is right, and sends again what a broken connection left open, which is not. */
-function noResend(flight: Flight): void {
+function noResend(flight: Flight<Command>): void {
   const { command } = flight;
   const decide = command.reject;
   command.reject = (error) => {

@@ -66,6 +66,12 @@ export interface Link {
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
   close(): Promise<void>;
 
+  /** Where the server is, for messages: `127.0.0.1:6379`, if the library tells. */
+  address?(): string | undefined;
+
+  /** The library's own error since it has no connection; none while it has one. */
+  lastError?(): unknown;
+
   /** Whether the adapter's own sockets keep the process alive; they don't until told. The user's are left alone. */
   ref?(alive: boolean): void;
 }

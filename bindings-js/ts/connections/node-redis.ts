@@ -6,11 +6,9 @@
  */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
-import { Flights } from './flights.js';
-import { Hold } from './hold.js';
-import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { type Channel, Subscriber } from './subscriber.js';
-import { watch } from './watch.js';
+import type { CallResult, Failed, SubscriptionListener } from './link.js';
+import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
+import type { Channel } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface NodeRedis {
@@ -28,8 +26,8 @@ export interface NodeRedis {
   /** From 4.3 on. */
   ref?(): void;
   unref?(): void;
-  on(event: string, listener: (...args: never[]) => void): unknown;
-  off(event: string, listener: (...args: never[]) => void): unknown;
+  on(event: string | symbol, listener: (...args: never[]) => void): unknown;
+  off(event: string | symbol, listener: (...args: never[]) => void): unknown;
 }
 
 type Sender = Pick<NodeRedis, 'sendCommand'>;
@@ -39,13 +37,7 @@ interface Options {
   readonly RESP?: number;
   /** Set by the library itself, to something else than `disabled` on RESP3 only. */
   readonly maintNotifications?: string;
-  readonly socket?: object;
-}
-
-interface Flight {
-  place: number;
-  readonly args: string[];
-  settle(result: CallResult): void;
+  readonly socket?: { readonly host?: string; readonly port?: number | string; readonly path?: string };
 }
 
 /** Why this client can't be used, if it can't. */
@@ -63,88 +55,52 @@ function isSubscriber({ isPubSubActive, options }: NodeRedis): boolean {
   return (options?.maintNotifications ?? 'disabled') === 'disabled';
 }
 
-export class NodeRedisLink implements Link {
+export class NodeRedisLink extends ReconnectingLink<string[]> {
   readonly library = 'node-redis';
   readonly #client: NodeRedis;
   readonly #sender: Sender;
-  readonly #inFlight = new Flights<Flight>();
-  readonly #hold = new Hold();
-  readonly #subscriber: Subscriber;
-  readonly #unwatch: () => void;
 
   constructor(client: NodeRedis) {
+    super(client, 'reconnecting', (channel, listener) => openChannel(client, channel, listener));
     this.#client = client;
     this.#sender = (client.options?.legacyMode === true && client.v4) || client;
-    this.#subscriber = new Subscriber((channel, listener) => openChannel(client, channel, listener));
-    this.#unwatch = watch(client, {
-      ready: () => this.#hold.end(true),
-      reconnecting: () => this.#interrupt(),
-      end: () => this.#hold.end(false),
-    });
   }
 
   call(args: readonly string[]): Promise<CallResult> {
-    return this.#client.isReady ? this.#send([...args]) : this.#sendOnceConnected([...args]);
+    return this.run(() => [...args]);
   }
 
-  subscribe(channel: string, listener: SubscriptionListener): void {
-    this.#subscriber.subscribe(channel, listener);
+  address(): string | undefined {
+    const { host = 'localhost', port = 6379, path } = this.#client.options?.socket ?? {};
+    return path ?? addressOf(host, port);
   }
 
-  unsubscribe(): void {
-    this.#subscriber.unsubscribe();
+  protected override isReady(): boolean {
+    return this.#client.isReady;
   }
 
-  async close(): Promise<void> {
-    this.#unwatch();
-    this.#subscriber.unsubscribe();
-    this.#hold.end(false);
-    this.#interrupt();
+  protected override isClosed(): boolean {
+    return !this.#client.isOpen;
   }
 
-  ref(alive: boolean): void {
-    this.#subscriber.ref(alive);
+  protected override problem(): string | undefined {
+    return isSubscriber(this.#client) ? SUBSCRIBER_MODE : undefined;
   }
 
-  async #sendOnceConnected(args: string[]): Promise<CallResult> {
-    if (!this.#client.isOpen) return unavailable('the node-redis client was closed');
-    if (await this.#hold.wait()) return this.#send(args);
-    return unavailable('the node-redis client is not connected');
-  }
-
-  #send(args: string[]): Promise<CallResult> {
-    if (isSubscriber(this.#client)) {
-      return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${SUBSCRIBER_MODE}` } });
+  protected override dispatch({ command, settle }: Flight<string[]>): void {
+    try {
+      this.#sender.sendCommand(command, COMMAND_OPTIONS).then(
+        (value) => settle({ reply: toReply(value) }),
+        (error) => settle(failedBy(error)),
+      );
+    } catch (error) {
+      settle(failedBy(error));
     }
-    return new Promise((resolve) => {
-      const flight: Flight = {
-        place: -1,
-        args,
-        settle: (result) => {
-          if (this.#inFlight.delete(flight)) resolve(result);
-        },
-      };
-      this.#inFlight.add(flight);
-      try {
-        this.#sender.sendCommand(args, COMMAND_OPTIONS).then(
-          (value) => flight.settle({ reply: toReply(value) }),
-          (error) => flight.settle(failedBy(error)),
-        );
-      } catch (error) {
-        flight.settle(failedBy(error));
-      }
-    });
   }
 
-  /**
-   * The connection broke. The library ends what was written, but what it had only queued would leave after the reconnect,
-   * however late: that becomes a harmless command.
-   */
-  #interrupt(): void {
-    for (const { args, settle } of this.#inFlight.all()) {
-      args.splice(0, args.length, 'PING');
-      settle({ failure: { kind: 'interrupted', text: 'the connection broke before the answer' } });
-    }
+  /** The library ends what was written, but what it had only queued would leave after the reconnect. */
+  protected override defuse(args: string[]): void {
+    args.splice(0, args.length, 'PING');
   }
 }
 

@@ -1,16 +1,22 @@
 /** Events of a user's client. */
 
-interface Emitter {
-  on(event: string, listener: () => void): unknown;
-  off(event: string, listener: () => void): unknown;
+export interface Emitter {
+  on(event: string | symbol, listener: (detail: unknown) => void): unknown;
+  off(event: string | symbol, listener: (detail: unknown) => void): unknown;
 }
 
-type Handlers = Readonly<Record<string, () => void>>;
+type Event = string | symbol;
+type Handlers = Readonly<Record<Event, (detail: unknown) => void>>;
 
 interface Watched {
   readonly watchers: Set<Handlers>;
-  readonly listeners: Map<string, () => void>;
+  readonly listeners: Map<Event, (detail: unknown) => void>;
 }
+
+const events = (globalThis as { process?: Partial<NodeJS.Process> }).process?.getBuiltinModule?.('node:events');
+
+/** To hear of errors without being a listener for them: a client that nobody listens to behaves as if we were not there. */
+export const ERRORS: Event = events?.errorMonitor ?? 'leasehold:errors';
 
 const clients = new WeakMap<Emitter, Watched>();
 
@@ -19,10 +25,10 @@ export function watch(client: Emitter, handlers: Handlers): () => void {
   const watched = clients.get(client) ?? { watchers: new Set(), listeners: new Map() };
   clients.set(client, watched);
   watched.watchers.add(handlers);
-  for (const event of Object.keys(handlers)) {
+  for (const event of Reflect.ownKeys(handlers)) {
     if (watched.listeners.has(event)) continue;
-    const listener = (): void => {
-      for (const watcher of [...watched.watchers]) watcher[event]?.();
+    const listener = (detail: unknown): void => {
+      for (const watcher of [...watched.watchers]) watcher[event]?.(detail);
     };
     watched.listeners.set(event, listener);
     client.on(event, listener);

@@ -1,0 +1,75 @@
+/** What users have asked for and not been told yet. */
+
+import type { Mode, Outcome } from './engine.js';
+import type { Lease } from './lease.js';
+
+/** A user's call that has not ended. */
+export interface Call {
+  /** The lock that it is about. */
+  readonly name: string | undefined;
+  /** What an acquire wants; another call wants no lease. */
+  readonly acquire?: Acquire;
+  done(outcome: Outcome): void;
+  /** The error is made where its stack leads to the caller. */
+  failed(make: () => unknown): void;
+}
+
+export interface Acquire {
+  readonly mode: Mode;
+  readonly ttl: number;
+  granted(lease: Lease): void;
+  readonly stopListening: (() => void) | undefined;
+}
+
+/** The calls by the numbers under which the engine knows them, in the order in which they came. */
+export class Calls {
+  readonly #open = new Map<number, Call>();
+  readonly #keepAlive: (alive: boolean) => void;
+  #last = 0;
+
+  /** Whoever waits for a call keeps the process alive; a lease or an idle connection does not. */
+  constructor(keepAlive: (alive: boolean) => void) {
+    this.#keepAlive = keepAlive;
+  }
+
+  begin(call: Call): number {
+    const op = ++this.#last;
+    this.#open.set(op, call);
+    if (this.#open.size === 1) this.#keepAlive(true);
+    return op;
+  }
+
+  has(op: number): boolean {
+    return this.#open.has(op);
+  }
+
+  /** Takes out the call that has ended. */
+  end(op: number): Call | undefined {
+    const call = this.#open.get(op);
+    if (call === undefined) return undefined;
+    this.#open.delete(op);
+    if (this.#open.size === 0) this.#keepAlive(false);
+    return call;
+  }
+
+  endAll(): Call[] {
+    const calls = [...this.#open.values()];
+    this.#open.clear();
+    if (calls.length > 0) this.#keepAlive(false);
+    return calls;
+  }
+
+  /** The locks that are waited for. */
+  waits(): { name: string; mode: Mode }[] {
+    const waits: { name: string; mode: Mode }[] = [];
+    for (const { name, acquire } of this.#open.values()) {
+      if (acquire !== undefined && name !== undefined) waits.push({ name, mode: acquire.mode });
+    }
+    return waits;
+  }
+}
+
+export function fail(call: Call, make: () => unknown): void {
+  call.acquire?.stopListening?.();
+  call.failed(make);
+}

@@ -1,0 +1,64 @@
+/** An error's stack leads to the line of the caller who awaited it. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { isLeaseholdError, type Lock, LockManager } from './index.js';
+import { caught } from './testing/caught.js';
+import { Fleet, unique } from './testing/fleet.js';
+
+const fleet = await Fleet.start();
+
+async function invoiceJob(call: () => Promise<unknown>): Promise<void> {
+  await call();
+}
+
+async function assertLeadsHere(call: () => Promise<unknown>): Promise<void> {
+  const error = await caught(invoiceJob(call));
+  assert.ok(isLeaseholdError(error), String(error));
+  assert.match(error.stack ?? '', /at (?:async )?invoiceJob \(.*stacks\.test\.ts/, error.code);
+}
+
+test('a_wait_in_vain_leads_to_its_caller', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const lease = await locks.mutex(name).acquire();
+  const ways: ((lock: Lock) => Promise<unknown>)[] = [
+    (lock) => lock.acquire({ wait: 50 }),
+    (lock) => lock.run(() => {}, { wait: 50 }),
+    (lock) => Promise.all([lock.acquire({ wait: 50 })]),
+  ];
+  for (const way of ways) {
+    await assertLeadsHere(() => way(others.mutex(name)));
+    await assertLeadsHere(() => way(locks.mutex(name)));
+  }
+  await assertLeadsHere(() => others.request(name, { wait: 50 }, () => {}));
+  await lease.release();
+});
+
+test('a_call_of_a_lease_leads_to_its_caller', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const [lease, reader] = await Promise.all([locks, others].map((manager) => manager.readWrite(name).read().acquire()));
+  await assertLeadsHere(() => lease!.upgrade());
+  await assertLeadsHere(() => locks.mutex(name).tryAcquire({ ttl: 1 }));
+  await Promise.all([lease!.release(), reader!.release()]);
+});
+
+test('what_the_server_or_the_connection_says_leads_to_its_caller', async () => {
+  const locks = new LockManager({ call: async () => Promise.reject(new Error('ERR enough')) });
+  await assertLeadsHere(() => locks.mutex('a').acquire());
+  await assertLeadsHere(() => locks.mutex('a').tryAcquire());
+  await assertLeadsHere(() => locks.inspect('a'));
+  const waiting = assertLeadsHere(() => new LockManager({ call: () => new Promise(() => {}) }, { responseTimeout: 20 }).mutex('a').tryAcquire());
+  await Promise.all([waiting, locks.close()]);
+});
+
+test('a_wait_that_the_end_of_its_manager_ends_leads_to_its_caller', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const lease = await others.mutex(name).acquire();
+  const waiting = assertLeadsHere(() => locks.mutex(name).acquire());
+  await fleet.waiting(name, 1);
+  await locks.close();
+  await waiting;
+  await assertLeadsHere(() => locks.mutex(name).acquire());
+  await lease.release();
+});
