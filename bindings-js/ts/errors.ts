@@ -17,6 +17,7 @@ interface Details {
   readonly lockName?: string | undefined;
   readonly waited?: number | undefined;
   readonly holderRemaining?: number | undefined;
+  readonly server?: string | undefined;
   readonly field?: string;
   readonly reason?: LossReason;
   readonly cause?: unknown;
@@ -170,19 +171,21 @@ export class LostError extends LeaseholdError {
 }
 
 /**
- * The world's: no server answered within the operation's time. Whether the lock is busy is not known. The message names the
- * address, where the client library tells, and `cause` is that library's own error.
+ * The world's: no server answered within the operation's time. Whether the lock is busy is not known. The client
+ * library's own error is the `cause`.
  */
 export class UnreachableError extends LeaseholdError {
   static readonly code = 'unreachable';
   declare readonly code: 'unreachable';
   declare readonly waited: number;
+  /** The server's address, where the client library tells it. */
+  declare readonly server: string | undefined;
   /** @internal */
-  constructor(attempt: string | undefined, address: string | undefined, details: Details) {
-    // The library's own words often name the address.
-    const where = address === undefined || attempt?.includes(address) === true ? '' : ` at ${address}`;
+  constructor(attempt: string | undefined, details: Details) {
+    const { server, waited } = details;
+    const unanswered = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
     const last = attempt === undefined ? '' : `; the last attempt: ${attempt}`;
-    super('unreachable', `no server answered within ${details.waited} ms${where}${last}`, details);
+    super('unreachable', `${unanswered} within ${waited} ms${last}`, details);
   }
 }
 

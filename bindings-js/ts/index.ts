@@ -1,5 +1,8 @@
 /** Distributed locks over Redis and Valkey: fenced, fair, never lost in silence. */
 
+export type {
+  Connection, GlideConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection,
+} from './connection.js';
 export type { CustomConnection } from './connections/custom.js';
 export type { LockInfo } from './driver.js';
 export type { Duration } from './duration.js';
@@ -7,6 +10,6 @@ export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine.
 export * from './errors.js';
 export type { Lease } from './lease.js';
 export type { Lock, ReadWriteLock } from './lock.js';
-export { type Connection, LockManager } from './lock-manager.js';
+export { LockManager } from './lock-manager.js';
 export type { AcquireOptions, LockManagerOptions, LockOptions } from './options.js';
 export type { LockManagerSnapshot, RequestOptions } from './web-locks.js';

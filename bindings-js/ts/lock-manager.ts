@@ -1,6 +1,6 @@
 /** The client: where every lock begins. */
 
-import type { CustomConnection } from './connections/custom.js';
+import type { Connection } from './connection.js';
 import { recognise } from './connections/recognise.js';
 import { asyncDispose } from './dispose.js';
 import { Driver } from './driver.js';
@@ -131,6 +131,3 @@ export class LockManager implements AsyncDisposable {
     return inspected('LockManager', fields, depth, options, inspect);
   }
 }
-
-/** Any client that is recognised, or a connection of your own. */
-export type Connection = object | CustomConnection;

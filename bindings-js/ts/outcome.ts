@@ -59,12 +59,12 @@ export function camelCase(field: string): string {
 /** Nobody answered. Why there is no connection now says more than how the last attempt ended, which may long be over. */
 export function unreachable(
   failure: Failure | undefined,
-  { lastFailure, lastError, address }: ConnectionState,
+  { lastFailure, lastError, address: server }: ConnectionState,
   details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown },
 ): UnreachableError {
-  if (lastError !== undefined) return new UnreachableError(textOf(lastError), address, { ...details, cause: lastError });
+  if (lastError !== undefined) return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
   const last = failure ?? lastFailure?.failure;
-  return new UnreachableError(last && described(last), address, details);
+  return new UnreachableError(last && described(last), { ...details, server });
 }
 
 /** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */

@@ -13,7 +13,8 @@ for (const library of libraries) {
   describe(library.name, () => {
     test('a_dead_server_is_named_and_the_librarys_error_kept', async (t) => {
       const { error, port } = await ofDeadServer(library, t);
-      assert.match(error.message, new RegExp(`127\\.0\\.0\\.1:${port}`));
+      assert.match(error.message, new RegExp(`^the server at 127\\.0\\.0\\.1:${port} did not answer`));
+      assert.equal(error.server, `127.0.0.1:${port}`);
       assert.ok(error.cause instanceof Error, String(error.cause));
       if (library.name === 'GLIDE 2') return;
       assert.match(error.message, /ECONNREFUSED/);
@@ -39,7 +40,7 @@ test('a_server_that_does_not_answer_is_named', async (t) => {
   server.pause();
   const error = await caught(locks.mutex('a').tryAcquire());
   assert.ok(isLeaseholdError(error, 'unreachable'));
-  assert.equal(error.message, `no server answered within ${error.waited} ms at 127.0.0.1:${server.port}; the last attempt: no answer in time`);
+  assert.equal(error.message, `the server at 127.0.0.1:${server.port} did not answer within ${error.waited} ms; the last attempt: no answer in time`);
   await locks.close();
 });
 

@@ -201,10 +201,10 @@ for (const library of libraries) {
         await link.close();
         assert.equal(await run('PING'), 'PONG');
         if (library.emits) {
-          const emitter = client as EventEmitter;
+          const emitter = client as unknown as EventEmitter;
           const unwatched = await library.open(server.port);
           for (const event of ['ready', 'close', 'end', 'reconnecting', 'error']) {
-            assert.equal(emitter.listenerCount(event), (unwatched.client as EventEmitter).listenerCount(event), event);
+            assert.equal(emitter.listenerCount(event), (unwatched.client as unknown as EventEmitter).listenerCount(event), event);
           }
           await unwatched.close();
         }

@@ -5,9 +5,11 @@ import type { EventEmitter } from 'node:events';
 import type { Redis as IoRedis5 } from 'ioredis-5';
 import type { Redis as IoRedis6 } from 'ioredis-6';
 
+import type { Connection, NodeRedisConnection } from '../index.js';
+
 /** A connected client, as a user of the library would make it. */
 export interface Opened {
-  readonly client: object;
+  readonly client: Connection;
   /** One command by the library's own means. */
   run(...args: string[]): Promise<unknown>;
   close(): Promise<unknown>;
@@ -55,11 +57,11 @@ function ioRedis(name: string, create: (port: number) => Promise<IoRedis5 | IoRe
   };
 }
 
-interface NodeRedisClient extends EventEmitter {
+type NodeRedisClient = EventEmitter & NodeRedisConnection & {
   connect(): Promise<unknown>;
   disconnect(): unknown;
   sendCommand(args: string[]): Promise<unknown>;
-}
+};
 
 type Options = { socket: { host: string; port: number; reconnectStrategy: () => number } };
 

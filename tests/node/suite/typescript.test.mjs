@@ -41,3 +41,10 @@ for (const moduleResolution of ['nodenext', 'bundler']) {
     }
   });
 }
+
+test('the clients of every library are taken by their types, and nothing else is', async () => {
+  const words = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022',
+    '--lib', 'es2022,esnext.disposable', '--types', 'node', '--skipLibCheck', 'types/connections.ts'];
+  const compiler = join(project, 'node_modules/typescript/bin/tsc');
+  await execute(process.execPath, [compiler, ...words], { cwd: project }).catch((error) => assert.fail(error.stdout));
+});
