@@ -9,6 +9,7 @@ mod error;
 mod node;
 mod package;
 mod simulation;
+mod stamp;
 mod steps;
 mod test;
 mod wasm;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::cargo::{root, run, target};
 use crate::error::{Error, Result};
+use crate::stamp::Stamp;
 
 /// The oldest Node that the package supports.
 const OLDEST: u32 = 20;
@@ -57,6 +58,12 @@ pub(crate) fn install(directory: &Path) -> Result {
 pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
     let name = programs.file_name().unwrap_or_default();
     let project = target().join("npm").join("projects").join(name);
+    let sources = [programs.to_owned(), tarball.to_owned()];
+    let stamp = Stamp::over(project.with_extension("stamp"), &sources, &["node", "npm"])?;
+    if stamp.is_current() {
+        return Ok(project);
+    }
+    stamp.remove();
     // A package of the same version counts as installed, whatever is in it.
     let _ = fs::remove_dir_all(project.join("node_modules").join("leasehold"));
     let _ = fs::remove_file(project.join("package-lock.json"));
@@ -68,6 +75,7 @@ pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
         }
     }
     run(npm(&project, &["install", "--no-fund", "--no-audit", "--prefer-offline"]).arg(tarball))?;
+    stamp.set()?;
     Ok(project)
 }
 

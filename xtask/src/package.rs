@@ -6,12 +6,13 @@ use std::process::Stdio;
 
 use clap::Args;
 
-use crate::cargo::{cargo, run, target};
+use crate::cargo::{cargo, root, run, target};
 use crate::error::{Error, Result};
 use crate::node::{self, node, npm};
+use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
-/// Make the npm package, and check it
+/// Make the npm package, and check it; what is up to date is left as it is
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the WebAssembly and the JavaScript around it, which the sources import: enough for the unit tests
@@ -29,12 +30,19 @@ pub(crate) fn make(options: &Options) -> Result {
 /// Makes the tarball that would be published, and tells where it is.
 pub(crate) fn tarball() -> Result<PathBuf> {
     generate()?;
+    let stamp = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"])?;
+    if stamp.is_current() && place().is_file() {
+        println!("the npm package is up to date: {}", place().display());
+        return Ok(place());
+    }
+    stamp.remove();
     let package = node::package();
     let staged = target().join("npm").join("package");
     let _ = fs::remove_file(place());
     run(&mut node(&package, &["build/bundle.mjs"]))?;
     run(node(&package, &["build/stage.mjs"]).arg(&staged))?;
     run(npm(&staged, &["pack", "--pack-destination", ".."]).stdout(Stdio::null()))?;
+    stamp.set()?;
     Ok(place())
 }
 
@@ -45,6 +53,11 @@ pub(crate) fn place() -> PathBuf {
 
 /// Checks the sources' types, and what importers of the tarball would find.
 pub(crate) fn check(tarball: &Path) -> Result {
+    let stamp = Stamp::over(tarball.with_extension("checked"), &[node::package(), tarball.to_owned()], &["node"])?;
+    if stamp.is_current() {
+        println!("it has been checked as it is");
+        return Ok(());
+    }
     let package = node::package();
     run(&mut npm(&package, &["run", "--silent", "types"]))?;
     run(npm(&package, &["exec", "--no", "--", "publint", "run", "--strict"]).arg(tarball))?;
@@ -52,7 +65,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
     let attw = ["exec", "--no", "--", "attw", "--exclude-entrypoints", "./core.wasm", "--"];
     run(npm(&package, &attw).arg(tarball))?;
     println!("{}", tarball.display());
-    Ok(())
+    stamp.set()
 }
 
 /// Fills `bindings-js/generated/` with the engine and the JavaScript around it.
@@ -60,11 +73,40 @@ fn generate() -> Result {
     node::check()?;
     let package = node::package();
     node::install(&package)?;
+    let generated = package.join("generated");
+    let stamp = Stamp::over(generated.join(".stamp"), &sources(&WASM), &["rustc", "node"])?;
+    if stamp.is_current() {
+        println!("the WebAssembly is up to date: {}", generated.join("core.wasm").display());
+        return Ok(());
+    }
+    stamp.remove();
     wasm::add_target()?;
     run(&mut cargo(&["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET]))?;
     let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
     let module = module.to_str().ok_or_else(|| Error::new("the path of the target directory is no Unicode"))?;
     let bindgen = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--", module];
-    run(cargo(&bindgen).arg(package.join("generated")))?;
-    run(&mut node(&package, &["build/wasm.mjs"]))
+    run(cargo(&bindgen).arg(generated))?;
+    run(&mut node(&package, &["build/wasm.mjs"]))?;
+    stamp.set()
+}
+
+/// What the WebAssembly is made of.
+const WASM: [&str; 10] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "core/Cargo.toml",
+    "core/src",
+    "lua",
+    "bindings-js/Cargo.toml",
+    "bindings-js/src",
+    "bindings-js/bindgen",
+    "bindings-js/build",
+    "bindings-js/package-lock.json",
+];
+
+/// What else the tarball is made of.
+const TARBALL: [&str; 4] = ["bindings-js", "bindings-js/generated/core.wasm", "LICENSE-MIT", "LICENSE-APACHE"];
+
+fn sources(paths: &[&str]) -> Vec<PathBuf> {
+    paths.iter().map(|path| root().join(path)).collect()
 }
