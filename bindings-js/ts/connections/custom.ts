@@ -5,7 +5,8 @@ import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type Channel, Subscriber } from './subscriber.js';
 
 /**
- * Any way to run commands, e.g. over HTTP or a library that is not known here.
+ * Any way to run commands, e.g. over HTTP or a library that is not known here. The commands are `EVALSHA` and `EVAL`, and
+ * `INFO server` beside the first of them; a server that refuses to tell its version is taken as it is.
  *
  * ```ts
  * const locks = new LockManager({ call: (args) => myClient.send(args) });

@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url';
 
 /** None outlives the tests, however they end. */
 const running = new Set<ChildProcess>();
-const directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
+/** What the servers write, and what tests write for them. */
+export const directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
 process.once('exit', () => {
   running.forEach((child) => child.kill('SIGKILL'));
   rmSync(directory, { recursive: true, force: true });
@@ -26,7 +27,7 @@ export class Server {
     this.#options = options;
   }
 
-  /** With further options of the server's, e.g. `'--cluster-enabled', 'yes'`. */
+  /** With further options of the server's, e.g. `'--cluster-enabled', 'yes'`, or with a file of them first. */
   static async start(...options: string[]): Promise<Server> {
     const server = new Server(await freePort(), options);
     await server.restart();
@@ -41,7 +42,9 @@ export class Server {
   async restart(): Promise<void> {
     await this.kill();
     const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory, '--cluster-config-file', `${this.port}.conf`];
-    const child = spawn(program(), [...options, ...this.#options], { stdio: 'ignore' });
+    const isFile = this.#options[0]?.startsWith('--') === false;
+    const words = isFile ? [this.#options[0] ?? '', ...options, ...this.#options.slice(1)] : [...options, ...this.#options];
+    const child = spawn(program(), words, { stdio: 'ignore' });
     child.unref();
     running.add(child);
     this.#process = child;
@@ -89,7 +92,7 @@ function program(): string {
   return found;
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();

@@ -1,0 +1,52 @@
+/** Over ioredis's Sentinel: locks, waits by message, and a failover. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
+import { Redis as IoRedis6 } from 'ioredis-6';
+
+import { LockManager } from './index.js';
+import { until } from './testing/heard.js';
+import { PRIMARY, startSentinel } from './testing/sentinel.js';
+
+const versions = [
+  { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },
+  { name: 'ioredis 6', open: (options: RedisOptions) => new IoRedis6(options as object) as unknown as IoRedis5 },
+];
+
+for (const { name, open } of versions) {
+  test(`${name}: waiters are granted by message, and go on after a failover`, { timeout: 60_000 }, async (t) => {
+    const { primary, replica, sentinel } = await startSentinel(t);
+    const client = (): IoRedis5 => {
+      const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
+      redis.on('error', () => {});
+      t.after(() => redis.disconnect());
+      return redis;
+    };
+    const [locks, others] = [client(), client()].map((redis) => new LockManager(redis, { claimWindow: 600, responseTimeout: 500, wait: '30s' }));
+    assert.ok(locks && others);
+    t.after(() => Promise.all([locks.close(), others.close()]));
+    const waiting = async (count: number): Promise<void> => until(async () => (await locks.inspect('a').catch(() => undefined))?.waiters.length === count);
+
+    const lease = await locks.mutex('a').acquire();
+    const next = others.mutex('a').acquire({ ttl: '1s', renew: false });
+    await waiting(1);
+    await lease.release();
+    const granted = await next;
+    assert.ok(granted.fence > lease.fence);
+
+    const last = locks.mutex('a').acquire();
+    await waiting(1);
+    await primary.kill();
+    // Its key is on the replica, or lost with the primary: its lease ends either way, and somebody else's comes after it.
+    assert.equal(await granted.lost, 'expired');
+    const after = await last;
+    assert.ok(after.fence > granted.fence && after.isHeld);
+    assert.equal(await after.verify(), true);
+    const holder = new IoRedis6(replica.port, '127.0.0.1');
+    const role = await holder.info('replication').finally(() => holder.disconnect());
+    assert.match(role, /role:master/);
+    assert.equal(await after.release(), 'released');
+  });
+}
