@@ -3,11 +3,11 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::context::ResourceId;
 use crate::event::{CallId, OpId};
+use crate::numbering::ByNumber;
 use crate::time::Instant;
 use crate::token::Token;
 
@@ -39,14 +39,14 @@ pub(crate) struct Call {
 /// Commands that have no reply yet. All have the same time to be answered, so they are overdue in the order of their sending.
 pub(crate) struct Calls {
     next: u64,
-    open: HashMap<CallId, Call, FixedState>,
+    open: HashMap<CallId, Call, ByNumber>,
     sent: VecDeque<(Instant, CallId)>,
     timeout: Duration,
 }
 
 impl Calls {
-    pub(crate) fn new(seed: u64, timeout: Duration) -> Self {
-        Self { next: 0, open: HashMap::with_hasher(FixedState::with_seed(seed)), sent: VecDeque::new(), timeout }
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { next: 0, open: HashMap::default(), sent: VecDeque::new(), timeout }
     }
 
     pub(crate) fn open(&mut self, now: Instant, purpose: Purpose, by_source: bool) -> CallId {

@@ -14,6 +14,7 @@ use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, NodeId, OpId, Outcome, Output};
 use crate::lease::Lease;
 use crate::mutant::Mutant;
+use crate::numbering::ByNumber;
 use crate::op::{Op, OpKind};
 use crate::options::Config;
 use crate::random::Random;
@@ -37,8 +38,8 @@ pub(crate) struct Context {
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
-    pub(crate) ops: Table<OpId, Op>,
-    pub(crate) leases: Table<LeaseId, Lease>,
+    pub(crate) ops: HashMap<OpId, Op, ByNumber>,
+    pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
     pub(crate) releases: Table<Token, Release>,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
@@ -52,17 +53,16 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(client: ClientId, config: Config) -> Self {
         let seed = client.seed();
-        let state = || FixedState::with_seed(seed);
         Self {
             now: Instant::default(),
             client: format!("{client}"),
             outputs: VecDeque::new(),
             timers: Timers::default(),
-            calls: Calls::new(seed, config.response_timeout),
+            calls: Calls::new(config.response_timeout),
             config,
-            ops: HashMap::with_hasher(state()),
-            leases: HashMap::with_hasher(state()),
-            releases: HashMap::with_hasher(state()),
+            ops: HashMap::default(),
+            leases: HashMap::default(),
+            releases: HashMap::with_hasher(FixedState::with_seed(seed)),
             subscription: Subscription::new(),
             random: Random::new(seed),
             closed: false,

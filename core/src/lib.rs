@@ -30,6 +30,7 @@ mod lease;
 mod message;
 mod mutant;
 mod name;
+mod numbering;
 mod op;
 mod options;
 mod queue;
@@ -57,6 +58,7 @@ pub use event::{
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
+pub use numbering::ByNumber;
 pub use options::{AcquireOptions, Config, Mode, Wait};
 pub use reply::{Failure, Reply, Scalar};
 pub use server::check_server;

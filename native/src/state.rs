@@ -5,7 +5,8 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome, Output,
+    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome,
+    Output,
 };
 use tokio::sync::watch;
 
@@ -14,8 +15,8 @@ pub(crate) type CallResult = Result<Outcome, Error>;
 
 pub(crate) struct State {
     pub(crate) engine: Engine,
-    pub(crate) calls: HashMap<OpId, Waiting>,
-    pub(crate) held: HashMap<LeaseId, Held>,
+    pub(crate) calls: HashMap<OpId, Waiting, ByNumber>,
+    pub(crate) held: HashMap<LeaseId, Held, ByNumber>,
     next_op: u64,
     pub(crate) work: Work,
     /// Whether the driver was already rung and has not come yet.
@@ -74,8 +75,8 @@ impl State {
     pub(crate) fn new(engine: Engine) -> Self {
         Self {
             engine,
-            calls: HashMap::new(),
-            held: HashMap::new(),
+            calls: HashMap::default(),
+            held: HashMap::default(),
             next_op: 0,
             work: Work::default(),
             rung: false,
