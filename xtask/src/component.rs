@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::cargo::{cargo, root, run, target};
 use crate::error::{Error, Result};
@@ -10,6 +11,9 @@ use crate::wasm::{self, TARGET};
 
 /// What every host loads: the most bytes that `lock.wasm` may have.
 const LARGEST: u64 = 200_000;
+
+/// The component that connects by itself.
+const TCP: &str = "leasehold-tcp.wasm";
 
 /// What rustc emits for the target.
 const FEATURES: [&str; 7] = [
@@ -22,27 +26,32 @@ const FEATURES: [&str; 7] = [
     "--enable-sign-ext",
 ];
 
-/// Builds `lock.wasm` and what its tests need, and says where it is.
+/// Builds all components, and says where they are.
 pub(crate) fn make() -> Result {
-    vectors()?;
-    let lock = lock()?;
-    println!("{}: {} bytes", lock.display(), fs::metadata(&lock)?.len());
+    let lock = all()?;
+    for component in [lock, place(TCP)] {
+        println!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
+    }
     Ok(())
 }
 
-/// Builds `lock.wasm`.
-pub(crate) fn lock() -> Result<PathBuf> {
+/// Builds `lock.wasm`, and beside it what is made of it and what its tests need.
+pub(crate) fn all() -> Result<PathBuf> {
+    component("leasehold-component-vectors", "vectors.wasm")?;
+    let lock = lock()?;
+    // It needs only standard WASI.
+    let provider = component("leasehold-tcp-connection", "tcp-connection.wasm")?;
+    plug(&lock, &provider, TCP)?;
+    Ok(lock)
+}
+
+fn lock() -> Result<PathBuf> {
     let lock = component("leasehold-wasi", "lock.wasm")?;
     let size = fs::metadata(&lock)?.len();
     if size > LARGEST {
         return Err(Error::new(format!("lock.wasm is too large: {size} bytes, and it may have {LARGEST}")));
     }
     Ok(lock)
-}
-
-/// Builds the component that replays vectors, for the tests.
-pub(crate) fn vectors() -> Result<PathBuf> {
-    component("leasehold-component-vectors", "vectors.wasm")
 }
 
 /// Builds a guest and makes a component of it.
@@ -52,13 +61,25 @@ fn component(package: &str, name: &str) -> Result<PathBuf> {
     let build = ["rustc", "--quiet", "--profile", "component", "--package", package, "--target", TARGET];
     run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
-    let directory = absolute(&target().join("wasi"));
-    fs::create_dir_all(&directory)?;
-    let (module, component) = (directory.join(name).with_extension("core.wasm"), directory.join(name));
+    fs::create_dir_all(place(""))?;
+    let (module, component) = (place(name).with_extension("core.wasm"), place(name));
     optimise(&absolute(&built), &module)?;
-    let encode = ["run", "--quiet", "--package", "leasehold-componentize", "--"];
-    run(cargo(&encode).arg(module).arg(&component))?;
+    run(componentize("encode").arg(module).arg(&component))?;
     Ok(component)
+}
+
+/// Makes one component of two that are built: what the first one imports is what the second one exports.
+fn plug(needs: &Path, provides: &Path, name: &str) -> Result {
+    run(componentize("plug").arg(needs).arg(provides).arg(place(name)))
+}
+
+fn componentize(what: &str) -> Command {
+    cargo(&["run", "--quiet", "--package", "leasehold-componentize", "--", what])
+}
+
+/// Where a component is, once it is built.
+fn place(name: &str) -> PathBuf {
+    absolute(&target().join("wasi")).join(name)
 }
 
 /// Runs Binaryen, which comes with the npm package's tools.

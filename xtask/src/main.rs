@@ -36,7 +36,7 @@ enum Command {
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
-    /// Build the WASI component, `lock.wasm`
+    /// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with a connection of its own
     Component,
     /// What has to pass before a change goes in: format, lints, docs, and every test
     Ci,

@@ -78,13 +78,10 @@ fn npm_package() -> (Tally, Result) {
     }
 }
 
-/// Builds the component, and runs it in a host against a server.
+/// Builds the components, and runs them in a host against a server.
 fn component() -> (Tally, Result) {
-    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-wasi"]);
-    let ready = outcome
-        .and_then(|()| component::vectors())
-        .and_then(|_| component::lock())
-        .and_then(|lock| Ok((lock, find()?)));
+    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
+    let ready = outcome.and_then(|()| component::all()).and_then(|lock| Ok((lock, find()?)));
     let (lock, server) = match ready {
         Ok(ready) => ready,
         Err(error) => return (units, Err(error)),

@@ -1,7 +1,6 @@
-//! `leasehold-componentize <module.wasm> <component.wasm>`: wraps a module, whose bindings carry its world, into a component.
-//!
-//! It is what `wasm-tools component new` does, as a library whose version cargo keeps with the guests'.
+//! What makes the components: the tools of the Bytecode Alliance, as libraries whose versions cargo keeps.
 
+mod plug;
 mod strip;
 
 use std::env;
@@ -10,13 +9,32 @@ use std::fs;
 
 use wit_component::ComponentEncoder;
 
+const USAGE: &str = "usage:
+  leasehold-componentize encode <module.wasm> <component.wasm>
+      wraps a module, whose bindings carry its world, into a component
+  leasehold-componentize plug <needs.wasm> <provides.wasm> <component.wasm>
+      makes one component of two: what the first imports and the second exports meets inside";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [module, component] = arguments.as_slice() else {
-        return Err("usage: leasehold-componentize <module.wasm> <component.wasm>".into());
-    };
-    let module = fs::read(module).map_err(|error| format!("{module}: {error}"))?;
-    let encoded = ComponentEncoder::default().validate(true).module(&strip::strip(&module)?)?.encode()?;
-    fs::write(component, strip::strip(&encoded)?).map_err(|error| format!("{component}: {error}"))?;
-    Ok(())
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["encode", module, component] => write(component, &encode(&read(module)?)?),
+        ["plug", needs, provides, component] => write(component, &plug::plug(read(needs)?, read(provides)?)?),
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// What `wasm-tools component new` does.
+fn encode(module: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    let component = ComponentEncoder::default().validate(true).module(&strip::strip(module)?)?.encode()?;
+    Ok(strip::strip(&component)?)
+}
+
+fn read(path: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    Ok(fs::read(path).map_err(|error| format!("{path}: {error}"))?)
+}
+
+fn write(path: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
+    Ok(fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))?)
 }

@@ -1,20 +1,75 @@
-//! A host of the lock component: it provides `connection` from the `redis` crate, and calls `locks`.
-//!
-//! Everything happens inside one event loop of the component: see [`with_component`].
+//! The components as they were built, and instances of them for the tests.
 
-mod bindings;
-mod component;
-mod endpoint;
-mod locks;
-mod provider;
-mod redis_provider;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::{env, fs};
 
-pub use bindings::exports::leasehold::lock::locks::{
-    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, ReleaseOutcome, Target,
-    Topology,
-};
-pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
-pub use component::{component_beside_lock, engine, lock_component, with_component};
-pub use locks::{Lease, Locks, Manager};
-pub use provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
-pub use redis_provider::RedisProvider;
+use leasehold_wasmtime_host::{Locks, Provider, with_network, with_provider};
+use wasmtime::component::Component;
+use wasmtime::{Engine, Result};
+
+/// The engine that all tests share.
+///
+/// # Panics
+/// If this machine can't run it.
+pub fn engine() -> &'static Engine {
+    static ENGINE: LazyLock<Engine> =
+        LazyLock::new(|| leasehold_wasmtime_host::engine().unwrap_or_else(|error| panic!("{error}")));
+    &ENGINE
+}
+
+/// `lock.wasm`, compiled once. `LEASEHOLD_LOCK_WASM` says where it is.
+///
+/// # Panics
+/// If it is not there or is no component.
+pub fn lock_component() -> &'static Component {
+    static COMPONENT: LazyLock<Component> = LazyLock::new(|| load(&lock_path()));
+    &COMPONENT
+}
+
+/// `leasehold-tcp.wasm`, compiled once.
+///
+/// # Panics
+/// If it is not there or is no component.
+pub fn tcp_component() -> &'static Component {
+    static COMPONENT: LazyLock<Component> = LazyLock::new(|| component_beside_lock("leasehold-tcp.wasm"));
+    &COMPONENT
+}
+
+/// Another component that was built together with `lock.wasm`.
+///
+/// # Panics
+/// If it is not there or is no component.
+pub fn component_beside_lock(name: &str) -> Component {
+    load(&lock_path().with_file_name(name))
+}
+
+/// Where `lock.wasm` is.
+pub fn lock_path() -> PathBuf {
+    env::var_os("LEASEHOLD_LOCK_WASM").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wasi/lock.wasm")),
+        PathBuf::from,
+    )
+}
+
+/// An instance of `lock.wasm` whose connections are the provider's.
+///
+/// # Errors
+/// If it trapped.
+pub async fn with_component<R>(provider: impl Provider + 'static, work: impl AsyncFnOnce(Locks<'_>) -> R) -> Result<R> {
+    with_provider(lock_component(), provider, work).await
+}
+
+/// An instance of `leasehold-tcp.wasm`, which has nothing but standard WASI.
+///
+/// # Errors
+/// If it trapped.
+pub async fn with_tcp_component<R>(work: impl AsyncFnOnce(Locks<'_>) -> R) -> Result<R> {
+    with_network(tcp_component(), work).await
+}
+
+fn load(path: &Path) -> Component {
+    let advice = "`cargo xtask component` builds it";
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}: {advice}", path.display()));
+    Component::new(engine(), bytes).unwrap_or_else(|error| panic!("{}: {error:?}", path.display()))
+}

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold_component_tests::{
-    AcquireOptions, ErrorKind, ManagerOptions, Mode, RedisProvider, ReleaseOutcome, Topology, with_component,
-};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::{
+    AcquireOptions, ErrorKind, ManagerOptions, Mode, RedisProvider, ReleaseOutcome, Topology,
+};
 
 use crate::common::*;
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use leasehold_component_tests::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Target};
 use leasehold_servers::{Reply, Server};
+use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Target};
 
 /// What has not happened by now will not happen.
 pub(crate) const SOON: Duration = Duration::from_secs(15);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_component_tests::{RedisProvider, Target, with_component};
+use leasehold_component_tests::with_component;
 use leasehold_servers::{Connection, Server};
+use leasehold_wasmtime_host::{RedisProvider, Target};
 use tokio::task::LocalSet;
 
 use crate::common::*;

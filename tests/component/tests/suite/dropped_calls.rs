@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_component_tests::{RedisProvider, with_component};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::RedisProvider;
 
 use crate::common::*;
 

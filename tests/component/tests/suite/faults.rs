@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_component_tests::{ErrorKind, HoldEnd, LossReason, RedisProvider, with_component};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, RedisProvider};
 
 use crate::common::*;
 

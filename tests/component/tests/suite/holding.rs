@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_component_tests::{
-    AcquireOptions, ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome, with_component,
-};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::{AcquireOptions, ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome};
 
 use crate::common::*;
 

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold_component_tests::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, HoldEnd, LossReason, Messages, Provider, RedisProvider,
-    Reply, Servers, Value, with_component,
-};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::{
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, HoldEnd, LossReason, Messages, Provider, RedisProvider,
+    Reply, Servers, Value,
+};
 use tokio::sync::mpsc;
 
 use crate::common::*;

@@ -7,6 +7,8 @@ mod dropped_calls;
 mod faults;
 mod holding;
 mod hostile;
+mod hostile_server;
 mod readers;
+mod tcp;
 mod vectors;
 mod world;

@@ -1,7 +1,8 @@
 //! The read-write lock.
 
-use leasehold_component_tests::{ErrorKind, Mode, RedisProvider, with_component};
+use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
+use leasehold_wasmtime_host::{ErrorKind, Mode, RedisProvider};
 
 use crate::common::*;
 

@@ -34,3 +34,12 @@ pub trait Endpoint: Send + Sync {
     /// See `endpoint.subscribe` in the contract.
     fn subscribe(&self, channel: String) -> Future<Result<Messages, Failure>>;
 }
+
+/// Where a component connects by itself.
+pub(crate) struct NoProvider;
+
+impl Provider for NoProvider {
+    fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
+        Box::pin(async { Err(Failure::Unsupported("this host provides no connections".to_owned())) })
+    }
+}

@@ -7,7 +7,7 @@ use wasmtime::component::{Accessor, ResourceAny};
 use crate::bindings::exports::leasehold::lock::locks::{
     AcquireOptions, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, ReleaseOutcome, Target, Topology,
 };
-use crate::component::State;
+use crate::instance::State;
 
 /// What the contract's functions answer.
 type Answer<T> = std::result::Result<T, Error>;

@@ -11,7 +11,7 @@ use wasmtime::{Result, StoreContextMut};
 use crate::bindings::leasehold::lock::connection::{
     Failure, Host, HostEndpoint, HostEndpointWithStore, Reply, Servers,
 };
-use crate::component::State;
+use crate::instance::State;
 use crate::provider::{Endpoint, Messages};
 
 /// What the component's handle stands for.

@@ -3,7 +3,7 @@
 #![allow(missing_docs, unreachable_pub, reason = "generated")]
 
 wasmtime::component::bindgen!({
-    path: "../../wit",
+    path: "../../../wit",
     world: "leasehold:lock/lock",
     imports: { default: trappable },
     exports: { default: async | store },

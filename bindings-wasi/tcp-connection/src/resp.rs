@@ -1,0 +1,360 @@
+//! Redis's protocol, version 2, read strictly: whatever a server sends ends as a reply or as an error, in bounded memory.
+//!
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+
+use crate::bindings::exports::leasehold::lock::connection::Value;
+
+/// The most bytes that one reply may have: an inspected lock with some ten thousand waiters.
+const LARGEST: usize = 4 << 20;
+/// The longest line: an error's text is one.
+const LONGEST_LINE: usize = 64 << 10;
+/// How deep arrays may stand in each other: no command of a lock is answered with more than one.
+const DEEPEST: usize = 8;
+/// The fewest bytes that a value takes.
+const SMALLEST: usize = 3;
+
+/// A command as it is sent: an array of its words.
+pub(crate) fn encoded<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A whole reply.
+#[derive(Debug)]
+pub(crate) enum Parsed {
+    Single(Value),
+    Array(Vec<Value>),
+    /// The server's error, code word first.
+    Error(String),
+    /// An array that is not flat.
+    Nested,
+}
+
+/// What came is no reply: nothing after it can be understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Malformed(pub(crate) String);
+
+/// Takes bytes as they come, and gives out replies.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    bytes: Vec<u8>,
+    /// Up to here they are read.
+    read: usize,
+    /// Up to here there is no end of a line.
+    searched: usize,
+    /// What the present reply has taken so far.
+    taken: usize,
+    /// A string of that length comes next.
+    string: Option<usize>,
+    array: Option<Array>,
+}
+
+#[derive(Debug)]
+struct Array {
+    /// How many values are missing in each array that has begun, the outermost first.
+    missing: Vec<usize>,
+    values: Vec<Value>,
+    flat: bool,
+}
+
+enum Element {
+    Value(Value),
+    Error(String),
+    Array(usize),
+}
+
+impl Parser {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.read);
+        self.searched = self.searched.saturating_sub(self.read);
+        self.read = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next reply; none until more bytes are there.
+    pub(crate) fn next(&mut self) -> Result<Option<Parsed>, Malformed> {
+        while let Some(element) = self.element()? {
+            if let Some(reply) = self.add(element)? {
+                self.taken = 0;
+                return Ok(Some(reply));
+            }
+        }
+        Ok(None)
+    }
+
+    fn element(&mut self) -> Result<Option<Element>, Malformed> {
+        if let Some(length) = self.string {
+            return self.string(length);
+        }
+        let Some(line) = self.line()? else { return Ok(None) };
+        let Some((kind, text)) = line.split_first() else { return Err(malformed("an empty line")) };
+        match kind {
+            b'+' => Ok(Some(Element::Value(Value::Text(text.to_vec())))),
+            b'-' => Ok(Some(Element::Error(String::from_utf8_lossy(text).into_owned()))),
+            b':' => Ok(Some(Element::Value(Value::Integer(number(text)?)))),
+            b'$' => match length(text)? {
+                None => Ok(Some(Element::Value(Value::Nil))),
+                Some(length) if self.taken.saturating_add(length) <= LARGEST => {
+                    self.string = Some(length);
+                    self.string(length)
+                }
+                Some(length) => Err(malformed(&format!("a string of {length} bytes"))),
+            },
+            b'*' => match length(text)? {
+                None => Ok(Some(Element::Value(Value::Nil))),
+                Some(length) if length <= LARGEST / SMALLEST => Ok(Some(Element::Array(length))),
+                Some(length) => Err(malformed(&format!("an array of {length} values"))),
+            },
+            _ => Err(malformed(&format!("`{}`", shown(&line)))),
+        }
+    }
+
+    /// A string whose length was told.
+    fn string(&mut self, length: usize) -> Result<Option<Element>, Malformed> {
+        let rest = self.bytes.get(self.read..).unwrap_or_default();
+        let Some((text, after)) = rest.split_at_checked(length) else { return Ok(None) };
+        match after {
+            [b'\r', b'\n', ..] => {
+                let text = text.to_vec();
+                self.string = None;
+                self.take(length.saturating_add(2))?;
+                Ok(Some(Element::Value(Value::Text(text))))
+            }
+            [] | [b'\r'] => Ok(None),
+            _ => Err(malformed("a string that is longer than was told")),
+        }
+    }
+
+    /// A line without its end.
+    fn line(&mut self) -> Result<Option<Vec<u8>>, Malformed> {
+        let from = self.searched.max(self.read);
+        let unsearched = self.bytes.get(from..).unwrap_or_default();
+        let end = unsearched.iter().position(|byte| *byte == b'\r').map(|at| from.saturating_add(at));
+        let so_far = end.unwrap_or(self.bytes.len()).saturating_sub(self.read);
+        if so_far > LONGEST_LINE {
+            return Err(malformed("a line without an end"));
+        }
+        let Some(end) = end else {
+            self.searched = self.bytes.len();
+            return Ok(None);
+        };
+        self.searched = end;
+        match self.bytes.get(end.saturating_add(1)) {
+            None => Ok(None),
+            Some(b'\n') => {
+                let line = self.bytes.get(self.read..end).unwrap_or_default().to_vec();
+                self.take(line.len().saturating_add(2))?;
+                Ok(Some(line))
+            }
+            Some(_) => Err(malformed("a line that does not end as lines do")),
+        }
+    }
+
+    fn take(&mut self, length: usize) -> Result<(), Malformed> {
+        self.read = self.read.saturating_add(length);
+        self.taken = self.taken.saturating_add(length);
+        // The last string's line end may go beyond.
+        if self.taken <= LARGEST.saturating_add(2) { Ok(()) } else { Err(malformed("a reply that does not end")) }
+    }
+
+    /// Adds a value to the reply that it belongs to; the reply, if that completes it.
+    fn add(&mut self, element: Element) -> Result<Option<Parsed>, Malformed> {
+        let Some(array) = &mut self.array else {
+            return Ok(match element {
+                Element::Value(value) => Some(Parsed::Single(value)),
+                Element::Error(text) => Some(Parsed::Error(text)),
+                Element::Array(0) => Some(Parsed::Array(Vec::new())),
+                Element::Array(length) => {
+                    self.array = Some(Array { missing: vec![length], values: Vec::new(), flat: true });
+                    None
+                }
+            });
+        };
+        match element {
+            Element::Value(value) => {
+                if array.flat {
+                    array.values.push(value);
+                }
+                array.count();
+            }
+            Element::Error(_) | Element::Array(0) => {
+                array.spoil();
+                array.count();
+            }
+            Element::Array(_) if array.missing.len() >= DEEPEST => return Err(malformed("arrays in arrays in arrays")),
+            Element::Array(length) => {
+                array.spoil();
+                array.missing.push(length);
+            }
+        }
+        if !array.missing.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.array.take().map(|array| if array.flat { Parsed::Array(array.values) } else { Parsed::Nested }))
+    }
+}
+
+impl Array {
+    /// What is not flat is not kept.
+    fn spoil(&mut self) {
+        self.flat = false;
+        self.values = Vec::new();
+    }
+
+    /// One value more is there, and whatever ends with it.
+    fn count(&mut self) {
+        while let Some(missing) = self.missing.last_mut() {
+            *missing = missing.saturating_sub(1);
+            if *missing > 0 {
+                return;
+            }
+            self.missing.pop();
+        }
+    }
+}
+
+fn number(text: &[u8]) -> Result<i64, Malformed> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| malformed(&format!("the number `{}`", shown(text))))
+}
+
+/// None stands for nothing at all.
+fn length(text: &[u8]) -> Result<Option<usize>, Malformed> {
+    match number(text)? {
+        -1 => Ok(None),
+        length => usize::try_from(length).map(Some).map_err(|_| malformed(&format!("the length {length}"))),
+    }
+}
+
+fn malformed(what: &str) -> Malformed {
+    Malformed(format!("the server does not speak Redis's protocol: it sent {what}"))
+}
+
+/// The beginning of what can't be understood.
+fn shown(bytes: &[u8]) -> String {
+    bytes.iter().take(40).map(|byte| byte.escape_ascii().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All replies in these bytes, shown, and how it ended.
+    fn parsed(bytes: &[u8], pieces: usize) -> (Vec<String>, Option<Malformed>) {
+        let mut parser = Parser::default();
+        let mut replies = Vec::new();
+        for piece in bytes.chunks(pieces) {
+            parser.feed(piece);
+            loop {
+                match parser.next() {
+                    Ok(Some(reply)) => replies.push(format!("{reply:?}")),
+                    Ok(None) => break,
+                    Err(malformed) => return (replies, Some(malformed)),
+                }
+            }
+        }
+        (replies, None)
+    }
+
+    #[test]
+    fn a_command_is_an_array_of_its_words() {
+        assert_eq!(encoded(&[b"GET".as_slice(), b"", b"\r\n"]), b"*3\r\n$3\r\nGET\r\n$0\r\n\r\n$2\r\n\r\n\r\n");
+    }
+
+    #[test]
+    fn replies_are_read_however_they_are_cut() {
+        let bytes = b"+OK\r\n-ERR no\r\n:-12\r\n$5\r\nhe\r\nl\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n\
+            *3\r\n:1\r\n$-1\r\n+x\r\n*2\r\n*1\r\n*0\r\n:5\r\n*1\r\n-ERR\r\n+after\r\n";
+        let (whole, end) = parsed(bytes, bytes.len());
+        assert_eq!(end, None);
+        let single = |value: Value| format!("{:?}", Parsed::Single(value));
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(whole[0], single(text("OK")));
+        assert_eq!(whole[1], format!("{:?}", Parsed::Error("ERR no".into())));
+        assert_eq!(whole[2], single(Value::Integer(-12)));
+        assert_eq!(whole[3], single(text("he\r\nl")));
+        assert_eq!(whole[4], single(text("")));
+        assert_eq!(whole[5..7], [single(Value::Nil), single(Value::Nil)]);
+        assert_eq!(whole[7], format!("{:?}", Parsed::Array(vec![])));
+        assert_eq!(whole[8], format!("{:?}", Parsed::Array(vec![Value::Integer(1), Value::Nil, text("x")])));
+        assert_eq!(whole[9..], ["Nested".to_owned(), "Nested".to_owned(), single(text("after"))]);
+        for pieces in 1..bytes.len() {
+            assert_eq!(parsed(bytes, pieces), (whole.clone(), None), "{pieces} bytes at a time");
+        }
+    }
+
+    #[test]
+    fn what_is_no_reply_is_told_as_soon_as_it_is_seen() {
+        let wrong: [&[u8]; 17] = [
+            b"HTTP/1.1 400 Bad Request\r\n",
+            b"\r\n",
+            b"\n",
+            b":\r\n",
+            b":1 \r\n",
+            b":9223372036854775808\r\n",
+            b"+OK\rno",
+            b"$2\r\nabc\r\n",
+            b"$-2\r\n",
+            b"$x\r\n",
+            b"$4194305\r\n",
+            b"$9223372036854775807\r\n",
+            b"*-2\r\n",
+            b"*1000000000\r\n",
+            b"%1\r\n+a\r\n+b\r\n",
+            b"_\r\n",
+            b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+        ];
+        for bytes in wrong {
+            let (replies, end) = parsed(bytes, 1);
+            assert_eq!(replies, [""; 0], "{}", shown(bytes));
+            // A lone line feed is the beginning of a line that may still end.
+            assert!(end.is_some() || bytes == b"\n", "{}", shown(bytes));
+        }
+    }
+
+    #[test]
+    fn lines_and_arrays_without_an_end_are_given_up() {
+        let mut parser = Parser::default();
+        parser.feed(&vec![b'+'; LONGEST_LINE + 2]);
+        assert!(parser.next().is_err());
+        let mut parser = Parser::default();
+        parser.feed(b"*1000000\r\n");
+        let string = encoded(&[&[b'x'; 1000][..]]);
+        // Without the head of its array it is a reply's string.
+        let string = &string[4..];
+        let fed = (0..10_000).take_while(|_| {
+            parser.feed(string);
+            parser.next().is_ok()
+        });
+        assert!(fed.count() < LARGEST / 1000 + 1);
+    }
+
+    #[test]
+    fn an_array_that_only_says_it_is_long_takes_no_memory() {
+        let mut parser = Parser::default();
+        parser.feed(b"*1000000\r\n");
+        assert!(matches!(parser.next(), Ok(None)));
+        assert_eq!(parser.array.as_ref().map(|array| array.values.capacity()), Some(0));
+        assert!(parser.bytes.capacity() < 100);
+    }
+
+    #[test]
+    fn random_bytes_never_panic() {
+        let mut seed = 1_u64;
+        let alphabet = b"+-:$*012345\r\n\r\nx";
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (0..40)
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    alphabet[(seed >> 33) as usize % alphabet.len()]
+                })
+                .collect();
+            assert_eq!(parsed(&bytes, 1), parsed(&bytes, 7), "{}", shown(&bytes));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A host of the lock component: it provides `connection` from the `redis` crate, and calls `locks`.
+//!
+//! Everything happens inside one event loop of the component: see [`with_provider`] and [`with_network`].
+
+mod bindings;
+mod endpoint;
+mod instance;
+mod locks;
+mod provider;
+mod redis_provider;
+
+pub use bindings::exports::leasehold::lock::locks::{
+    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, ReleaseOutcome, Target,
+    Topology,
+};
+pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
+pub use instance::{engine, with_network, with_provider};
+pub use locks::{Lease, Locks, Manager};
+pub use provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
+pub use redis_provider::RedisProvider;

@@ -1,0 +1,189 @@
+//! Servers that break the protocol: the component that connects by itself answers with errors, and stays usable.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold_component_tests::with_tcp_component;
+use leasehold_servers::Server;
+use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::common::*;
+
+/// What comes back for a command.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Manners {
+    /// The answer of a real server.
+    Good,
+    /// These bytes, and the connection stays open.
+    Says(&'static [u8]),
+    /// These bytes, and the connection is closed.
+    SaysAndCloses(&'static [u8]),
+    /// These bytes again and again.
+    Repeats(&'static [u8]),
+}
+
+use Manners::{Good, Repeats, Says, SaysAndCloses};
+
+const ALL: [(&str, Manners); 14] = [
+    ("another protocol", SaysAndCloses(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
+    ("bytes", Says(b"\x00\xff\xfe\r\n\r\n")),
+    ("nothing", Says(b"")),
+    ("nothing, and closed", SaysAndCloses(b"")),
+    ("half a reply", Says(b"*7\r\n$7\r\nentered\r\n:1")),
+    ("half a reply, and closed", SaysAndCloses(b"*7\r\n$7\r\nent")),
+    ("a reply for nobody", Says(b"+OK\r\n+OK\r\n+OK\r\n")),
+    ("an array that says it is huge", Says(b"*2147483647\r\n")),
+    ("a string that says it is huge", Says(b"$536870912\r\nabc")),
+    ("a string without an end", Repeats(b"+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")),
+    ("an array without an end", Repeats(b"*1000000\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n")),
+    ("replies without an end", Repeats(b"+OK\r\n")),
+    ("arrays in arrays", Says(b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n")),
+    ("a newer protocol", Says(b"%1\r\n+server\r\n+x\r\n")),
+];
+
+/// Stands before a real server.
+#[derive(Clone)]
+struct Hostile {
+    manners: Arc<Mutex<Manners>>,
+    port: u16,
+}
+
+impl Hostile {
+    async fn before(server: &Server) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let hostile = Self { manners: Arc::new(Mutex::new(Good)), port: listener.local_addr().unwrap().port() };
+        let (accepting, address) = (hostile.clone(), server.address());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(address).await else { return };
+                tokio::spawn(serve(accepting.clone(), client, server));
+            }
+        });
+        hostile
+    }
+
+    fn set(&self, manners: Manners) {
+        *self.manners.lock().unwrap() = manners;
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+async fn serve(hostile: Hostile, client: TcpStream, server: TcpStream) {
+    let (mut from_client, to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let to_client = Arc::new(tokio::sync::Mutex::new(to_client));
+    let answering = Arc::clone(&to_client);
+    let answers = tokio::spawn(async move {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+            if answering.lock().await.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+        let manners = *hostile.manners.lock().unwrap();
+        let (said, ends) = match manners {
+            Good => (to_server.write_all(&bytes[..count]).await, false),
+            Says(text) => (to_client.lock().await.write_all(text).await, false),
+            SaysAndCloses(text) => (to_client.lock().await.write_all(text).await, true),
+            Repeats(text) => {
+                let many = text.repeat(200);
+                let mut to_client = to_client.lock().await;
+                let mut said = Ok(());
+                while said.is_ok() {
+                    said = to_client.write_all(&many).await;
+                }
+                (said, true)
+            }
+        };
+        if said.is_err() || ends {
+            break;
+        }
+    }
+    answers.abort();
+    let _ = to_client.lock().await.shutdown().await;
+    // What is still on its way is taken, so that the end is a clean one.
+    let _ = copy(&mut from_client, &mut tokio::io::sink()).await;
+}
+
+#[tokio::test]
+async fn whatever_a_server_says_the_component_answers_with_an_error_and_stays_usable() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        for (what, manners) in ALL {
+            let kept = ok(soon(what, manager.acquire(mutex(&format!("kept {what}")), ttl(1_500))).await);
+            hostile.set(manners);
+            let error = refused(soon(what, manager.acquire(mutex(what), wait(700))).await);
+            let expected = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Protocol);
+            assert!(expected, "{what}: {error:?}");
+            refused(soon(what, manager.inspect(what)).await);
+            refused(soon(what, kept.extend(10_000)).await);
+            let _ = soon(what, kept.verify()).await.unwrap();
+            let _ = soon(what, kept.release()).await.unwrap();
+            let error = refused(soon(what, locks.open(&hostile.url(), quick())).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Protocol), "{what}: {error:?}");
+
+            hostile.set(Good);
+            let lease = ok(soon(what, manager.acquire(mutex(&format!("after {what}")), None)).await);
+            assert!(ok(lease.verify().await), "{what}");
+            ok(lease.release().await);
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_server_of_locks_is_told_with_what_it_said() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    hostile.set(SaysAndCloses(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    let work = with_tcp_component(async |locks| {
+        let error = refused(locks.open(&hostile.url(), quick()).await);
+        assert!(error.message.contains("HTTP/1.1 400 Bad Request"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_on_a_server_that_falls_silent_ends_at_the_leases_deadline() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(600)).await);
+        hostile.set(Says(b""));
+        assert_eq!(ok(soon("it ends", lease.hold(60_000)).await), HoldEnd::Lost(LossReason::Expired));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        server.pause().unwrap();
+        refused(manager.try_acquire(mutex("late"), None).await);
+        server.resume().unwrap();
+        let leases = (0..20).map(async |number| {
+            let name = format!("job-{number}");
+            let lease = ok(manager.acquire(mutex(&name), None).await);
+            assert!(is_there(&server, &name));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            ok(lease.release().await);
+            assert!(!is_there(&server, &name));
+        });
+        soon("all are done", futures_util::future::join_all(leases)).await;
+    });
+    work.await.unwrap();
+}

@@ -1,0 +1,187 @@
+//! The component that connects by itself, with nothing but standard WASI.
+
+use leasehold_component_tests::{tcp_component, with_tcp_component};
+use leasehold_servers::Server;
+use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Mode, RedisProvider, with_provider};
+
+use crate::common::*;
+
+/// How many clients the server has, without the one that asks.
+fn clients(server: &Server) -> usize {
+    let list = server.cli(&["CLIENT", "LIST"]).unwrap();
+    list.text().map_or(0, |list| list.lines().count()) - 1
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(300)).await);
+        assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
+        assert_eq!(ok(lease.hold(1_000).await), HoldEnd::Held);
+        let handing_over = async {
+            until("somebody waits", || waiters(&server, "job") == 1).await;
+            assert!(number(&server, &["PUBSUB", "NUMPAT"]) == 0);
+            assert!(!texts(&server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).unwrap()).is_empty());
+            ok(lease.release().await);
+        };
+        let before = scripts_run(&server);
+        let (next, ()) = tokio::join!(other.acquire(mutex("job"), ttl(3_000)), handing_over);
+        let next = ok(next);
+        assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
+        // The ask, its repetition with the subscription, the release: a poll more if the machine is slow.
+        assert!(scripts_run(&server) - before < 8, "it was polled for");
+        ok(next.release().await);
+        assert!(!is_there(&server, "job"));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn many_calls_at_once_share_a_connection() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let manager = open(locks, &server).await;
+        let cycles = (0..100).map(async |number| {
+            let lease = ok(manager.acquire(mutex(&format!("job-{number}")), None).await);
+            assert_eq!(lease.mode().await.unwrap(), Mode::Exclusive);
+            ok(lease.release().await);
+            lease.drop().unwrap();
+        });
+        soon("all are done", futures_util::future::join_all(cycles)).await;
+        // Commands and messages.
+        assert!(clients(&server) <= 2, "{} connections", clients(&server));
+        ok(manager.inspect("job-1").await);
+        manager.drop().unwrap();
+        until("its connections are closed", || clients(&server) == 0).await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_and_the_database_are_those_of_the_address() {
+    let server = Server::builder()
+        .password("secret")
+        .acl("app", "on >p@ss:word ~* &leasehold:* +@all -info -ping")
+        .start()
+        .unwrap();
+    let at = |credentials: &str, rest: &str| format!("redis://{credentials}127.0.0.1:{}{rest}", server.port());
+    let work = with_tcp_component(async |locks| {
+        for credentials in ["", ":wrong@", "app:wrong@", "nobody:secret@"] {
+            let error = refused(locks.open(&at(credentials, ""), quick()).await);
+            assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{credentials}: {error:?}");
+            assert!(!error.message.contains("wrong"), "{error:?}");
+        }
+        let error = refused(locks.open(&at(":secret@", "/99"), quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Server), "{error:?}");
+
+        let default = ok(locks.open(&at(":secret@", ""), quick()).await);
+        let named = ok(locks.open(&at("app:p%40ss%3Aword@", "/3"), quick()).await);
+        let lease = ok(default.acquire(mutex("job"), None).await);
+        // Another database is another place.
+        ok(named.acquire(mutex("job"), None).await);
+        let keys = server.cli(&["INFO", "keyspace"]).unwrap();
+        assert!(keys.text().is_some_and(|text| text.contains("db0:") && text.contains("db3:")), "{keys:?}");
+        ok(lease.release().await);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_host_is_looked_up_by_its_name() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&format!("redis://localhost:{}", server.port()), quick()).await);
+        ok(manager.acquire(mutex("job"), None).await);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_can_not_be_connected_to_is_told_with_the_reason() {
+    let mut server = Server::start().unwrap();
+    server.stop();
+    let work = with_tcp_component(async |locks| {
+        let error = refused(locks.open(&server.url(), quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert!(error.message.contains("ConnectionRefused"), "{error:?}");
+        let error = refused(locks.open("rediss://127.0.0.1", quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && error.message.contains("TLS"), "{error:?}");
+        let error = refused(locks.open("127.0.0.1:6379", quick()).await);
+        assert!(error.message.contains("redis://user:password@host:port/database"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_host_that_allows_no_network_is_told_apart_from_a_server_that_is_gone() {
+    let server = Server::start().unwrap();
+    let work = with_provider(tcp_component(), RedisProvider, async |locks| {
+        let error = refused(locks.open(&server.url(), quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+        assert!(error.message.contains("does not let the component connect"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn cut_connections_are_made_again_and_cost_neither_the_lease_nor_the_place_in_the_queue() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(1_000)).await);
+        let cutting = async {
+            until("somebody waits", || waiters(&server, "job") == 1).await;
+            for _ in 0..3 {
+                server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+                server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
+                assert_eq!(ok(lease.hold(300).await), HoldEnd::Held);
+            }
+            assert!(ok(lease.verify().await));
+            assert_eq!(waiters(&server, "job"), 1);
+            ok(lease.release().await);
+        };
+        let (next, ()) = soon("all goes on", async { tokio::join!(other.acquire(mutex("job"), None), cutting) }).await;
+        ok(next);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_ends_waits_as_unreachable_and_is_used_again_once_it_is_back() {
+    let mut server = Server::start().unwrap();
+    let url = server.url();
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&url, quick()).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(1_000)).await);
+        let fence = lease.fence().await.unwrap();
+        server.stop();
+        let (end, other) = tokio::join!(lease.hold(10_000), manager.acquire(mutex("other"), wait(700)));
+        let error = refused(other);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert_eq!(ok(end), HoldEnd::Lost(LossReason::Expired));
+
+        server.restart().unwrap();
+        let next = ok(soon("it connects again", manager.acquire(mutex("job"), None)).await);
+        assert!(next.fence().await.unwrap() > fence);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answering_and_goes_on_is_waited_for() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let manager = open(locks, &server).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(3_000)).await);
+        server.pause().unwrap();
+        let error = refused(manager.try_acquire(mutex("other"), None).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+        server.resume().unwrap();
+        assert_eq!(ok(lease.hold(1_500).await), HoldEnd::Held);
+        assert!(ok(lease.verify().await));
+        ok(manager.acquire(mutex("other"), None).await);
+    });
+    work.await.unwrap();
+}
