@@ -41,7 +41,11 @@ pub(crate) fn all() -> Result<PathBuf> {
     let lock = lock()?;
     // It needs only standard WASI.
     let provider = component("leasehold-tcp-connection", "tcp-connection.wasm")?;
-    plug(&lock, &provider, TCP)?;
+    let tcp = plug(&lock, &provider, TCP)?;
+    for (package, name) in [("leasehold-wasi-app", "nightly-job"), ("leasehold-component-caller", "caller")] {
+        let user = component(package, &format!("{name}.alone.wasm"))?;
+        plug(&user, &tcp, &format!("{name}.wasm"))?;
+    }
     Ok(lock)
 }
 
@@ -69,8 +73,10 @@ fn component(package: &str, name: &str) -> Result<PathBuf> {
 }
 
 /// Makes one component of two that are built: what the first one imports is what the second one exports.
-fn plug(needs: &Path, provides: &Path, name: &str) -> Result {
-    run(componentize("plug").arg(needs).arg(provides).arg(place(name)))
+fn plug(needs: &Path, provides: &Path, name: &str) -> Result<PathBuf> {
+    let component = place(name);
+    run(componentize("plug").arg(needs).arg(provides).arg(&component))?;
+    Ok(component)
 }
 
 fn componentize(what: &str) -> Command {
@@ -78,7 +84,7 @@ fn componentize(what: &str) -> Command {
 }
 
 /// Where a component is, once it is built.
-fn place(name: &str) -> PathBuf {
+pub(crate) fn place(name: &str) -> PathBuf {
     absolute(&target().join("wasi")).join(name)
 }
 

@@ -43,6 +43,15 @@ pub(crate) fn node(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A program in JavaScript in a directory, by the Node that its `node-<system>-<architecture>` package brings.
+pub(crate) fn brought(directory: &Path) -> Command {
+    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let mut command = Command::new(directory.join(format!("node_modules/node-{system}-{architecture}/bin/node")));
+    command.current_dir(directory);
+    command
+}
+
 /// Installs what a directory's lock file names, unless it is there already.
 pub(crate) fn install(directory: &Path) -> Result {
     let modified = |name: &str| directory.join(name).metadata().and_then(|data| data.modified()).ok();

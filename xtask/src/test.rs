@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
-use leasehold_servers::{Version, find, find_version};
+use leasehold_servers::{Server, Version, find, find_version};
 
 use crate::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::component;
@@ -46,6 +46,9 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
     }
     steps.counted("npm package", npm_package);
     steps.counted("component", component);
+    if options.full {
+        steps.counted("component in Node 26", component_in_node);
+    }
     steps.counted("npm package in real projects", || npm_projects(options));
     steps.step("demo", || demo::run(&demo::Options::default()));
     steps.counted("simulation's own tests", || {
@@ -90,6 +93,23 @@ fn component() -> (Tally, Result) {
     command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", root().join(target()).join("wasmtime"));
     let (hosted, outcome) = run_counted(command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SERVER", server));
     (Tally { passed: units.passed + hosted.passed, failed: units.failed + hosted.failed }, outcome)
+}
+
+/// Has jco make JavaScript of the component, which the step before has built, and runs it with a connection in JavaScript: under a Node of
+/// its own, because what it rests on (WebAssembly that can wait for promises) is in no older one by default.
+fn component_in_node() -> (Tally, Result) {
+    let directory = root().join("tests/jco");
+    let ready = node::install(&directory)
+        .and_then(|()| run(npm(&directory, &["run", "--silent", "transpile", "--"]).arg(component::place("lock.wasm"))))
+        .and_then(|()| Ok(Server::start()?));
+    match ready {
+        Ok(server) => {
+            let mut command = node::brought(&directory);
+            command.args(["--test", "--test-reporter=spec", "locks.test.mjs"]).env("REDIS_URL", server.url());
+            run_counted(&mut command)
+        }
+        Err(error) => (Tally::default(), Err(error)),
+    }
 }
 
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.

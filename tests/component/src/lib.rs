@@ -1,7 +1,8 @@
 //! The components as they were built, and instances of them for the tests.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::{env, fs};
 
 use leasehold_wasmtime_host::{Locks, Provider, with_network, with_provider};
@@ -36,12 +37,14 @@ pub fn tcp_component() -> &'static Component {
     &COMPONENT
 }
 
-/// Another component that was built together with `lock.wasm`.
+/// Another component that was built together with `lock.wasm`, compiled once.
 ///
 /// # Panics
 /// If it is not there or is no component.
-pub fn component_beside_lock(name: &str) -> Component {
-    load(&lock_path().with_file_name(name))
+pub fn component_beside_lock(name: &'static str) -> Component {
+    static COMPONENTS: LazyLock<Mutex<HashMap<&'static str, Component>>> = LazyLock::new(Mutex::default);
+    let mut components = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    components.entry(name).or_insert_with(|| load(&lock_path().with_file_name(name))).clone()
 }
 
 /// Where `lock.wasm` is.

@@ -4,7 +4,9 @@ use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use leasehold_wasmtime_host::{HoldEnd, Lease, Locks, LossReason, RedisProvider, Target, engine, with_provider};
+use leasehold_wasmtime_host::{
+    HoldEnd, Lease, Locks, LossReason, RedisProvider, ReleaseOutcome, Target, engine, with_provider,
+};
 use tokio::time::sleep;
 use wasmtime::component::Component;
 
@@ -27,7 +29,8 @@ async fn job(locks: Locks<'_>, url: &str) -> Result {
         done = work(fence) => done?,
         lost = kept(lease) => return Err(format!("the lock is lost: {:?}", lost?).into()),
     }
-    println!("{:?}", lease.release().await??);
+    let outcome = lease.release().await??;
+    println!("{}", if outcome == ReleaseOutcome::Released { "released" } else { "the lease had ended before" });
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod common;
 mod contention;
 mod dropped_calls;
 mod faults;
+mod guests;
 mod holding;
 mod hostile;
 mod hostile_server;

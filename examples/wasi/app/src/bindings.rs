@@ -1,0 +1,13 @@
+//! What `wit-bindgen` makes of the contract in `wit/` and of what else the job uses.
+
+#![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
+
+wit_bindgen::generate!({
+    path: ["../../../wit", "wit"],
+    world: "example:nightly-job/nightly-job",
+    generate_all,
+});
+
+export!(Component with_types_in self);
+
+use crate::Component;

@@ -1,0 +1,99 @@
+// The lock component in Node, on the server in REDIS_URL, with a connection in JavaScript.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { locks } from './host.mjs';
+
+const { LockManager } = await locks();
+const redis = new Redis(process.env.REDIS_URL);
+const quick = { claimWindowMs: 300n, responseTimeoutMs: 500n };
+const open = () => LockManager.open({ tag: 'single', val: process.env.REDIS_URL }, quick);
+const mutex = (name) => ({ tag: 'mutex', val: name });
+
+after(() => {
+  redis.disconnect();
+  // The component's own connections are still open.
+  setImmediate(() => process.exit());
+});
+
+test('a lock is taken, kept and given back', async () => {
+  const manager = await open();
+  const lease = await manager.acquire(mutex('kept'), { ttlMs: 500n });
+  assert.equal(await redis.exists('kept'), 1);
+  assert.equal(lease.mode(), 'exclusive');
+  assert.deepEqual(await lease.hold(1500n), { tag: 'held' });
+  assert.equal(await lease.verify(), true);
+  assert.equal(await lease.release(), 'released');
+  assert.equal(await redis.exists('kept'), 0);
+  assert.equal(lease.isHeld(), false);
+});
+
+test('a waiter is told by message that it is its turn, with a greater fence', async () => {
+  const [one, other] = [await open(), await open()];
+  const lease = await one.acquire(mutex('handed'), undefined);
+  assert.equal(await other.tryAcquire(mutex('handed'), undefined), undefined);
+  const waiting = other.acquire(mutex('handed'), undefined);
+  await until(async () => await redis.zcard('leasehold:{handed}:queue') === 1);
+  assert.notEqual((await redis.pubsub('CHANNELS', 'leasehold:*')).length, 0);
+  await lease.release();
+  const next = await waiting;
+  assert.ok(next.fence() > lease.fence());
+  await next.release();
+});
+
+test('readers share, and exclude a writer', async () => {
+  const [one, other] = [await open(), await open()];
+  const read = { tag: 'read', val: 'doc' };
+  const readers = [await one.acquire(read, undefined), await other.acquire(read, undefined)];
+  assert.equal(await one.tryAcquire({ tag: 'write', val: 'doc' }, undefined), undefined);
+  for (const reader of readers) assert.equal(await reader.release(), 'released');
+  const writer = await one.acquire({ tag: 'write', val: 'doc' }, undefined);
+  assert.equal(await writer.release(), 'released');
+});
+
+test('cut connections cost no lease', async () => {
+  const manager = await open();
+  const lease = await manager.acquire(mutex('cut'), { ttlMs: 1000n });
+  for (const type of ['normal', 'pubsub']) await redis.client('KILL', 'TYPE', type, 'SKIPME', 'yes');
+  assert.deepEqual(await lease.hold(2000n), { tag: 'held' });
+  assert.equal(await lease.verify(), true);
+  await lease.release();
+});
+
+test('an error has its stable code', async () => {
+  const manager = await open();
+  const lease = await manager.acquire(mutex('busy'), undefined);
+  const other = await open();
+  const error = await other.acquire(mutex('busy'), { waitMs: 200n }).then(assert.fail, (thrown) => thrown.payload);
+  assert.equal(error.kind.tag, 'busy');
+  assert.equal(error.retryable, true);
+  await assert.rejects(manager.acquire(mutex(''), undefined), (thrown) => thrown.payload.kind.tag === 'invalid-option');
+  await lease.release();
+});
+
+test('no update is lost among managers that take turns', async () => {
+  const managers = await Promise.all(Array.from({ length: 4 }, open));
+  let last = 0n;
+  let counter = 0;
+  await Promise.all(managers.map(async (manager) => {
+    for (let round = 0; round < 25; round++) {
+      const lease = await manager.acquire(mutex('counter'), undefined);
+      assert.ok(lease.fence() > last);
+      last = lease.fence();
+      const seen = counter;
+      await sleep(1);
+      counter = seen + 1;
+      await lease.release();
+    }
+  }));
+  assert.equal(counter, 100);
+});
+
+async function until(condition) {
+  const end = Date.now() + 15_000;
+  while (!await condition()) {
+    assert.ok(Date.now() < end, 'not in time');
+    await sleep(5);
+  }
+}
