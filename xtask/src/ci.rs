@@ -1,18 +1,14 @@
 use crate::cargo::{cargo, run};
+use crate::component;
 use crate::error::Result;
 use crate::steps::Steps;
 use crate::test;
-
-/// A workspace of its own.
-const HOST: &str = "tests/component/Cargo.toml";
 
 /// Runs the cheap checks first, then every test.
 pub(crate) fn run_all() -> Result {
     let mut steps = Steps::default();
     steps.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])));
-    steps.step("format of the component's host", || {
-        run(&mut cargo(&["fmt", "--all", "--manifest-path", HOST, "--check"]))
-    });
+    steps.step("format of the component's host", || run(&mut component::host(&["fmt", "--all", "--check"])));
     steps.step("clippy", || run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])));
     steps.step("docs", || run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")));
     test::add_to(&mut steps, &test::Options::default());

@@ -58,6 +58,13 @@ fn lock() -> Result<PathBuf> {
     Ok(lock)
 }
 
+/// A cargo command among the programs that embed wasmtime, which are a workspace of their own.
+pub(crate) fn host(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", absolute(&target().join("wasmtime")));
+    command
+}
+
 /// Builds a guest and makes a component of it.
 fn component(package: &str, name: &str) -> Result<PathBuf> {
     wasm::add_target()?;

@@ -81,17 +81,21 @@ fn npm_package() -> (Tally, Result) {
     }
 }
 
-/// Builds the components, and runs them in a host against a server.
+/// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which the step before has
+/// made.
 fn component() -> (Tally, Result) {
     let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
-    let ready = outcome.and_then(|()| component::all()).and_then(|lock| Ok((lock, find()?)));
-    let (lock, server) = match ready {
+    let ready = outcome.and_then(|()| component::all()).and_then(|lock| {
+        let player = node::project(&root().join("tests/surfaces/player"), &package::place())?;
+        Ok((lock, player, find()?))
+    });
+    let (lock, player, server) = match ready {
         Ok(ready) => ready,
         Err(error) => return (units, Err(error)),
     };
-    let mut command = cargo(&["test", "--quiet", "--no-fail-fast"]);
-    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", root().join(target()).join("wasmtime"));
-    let (hosted, outcome) = run_counted(command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SERVER", server));
+    let mut command = component::host(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
+    command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
+    let (hosted, outcome) = run_counted(command.env("LEASEHOLD_SERVER", server));
     (Tally { passed: units.passed + hosted.passed, failed: units.failed + hosted.failed }, outcome)
 }
 

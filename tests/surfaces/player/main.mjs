@@ -1,0 +1,64 @@
+// Carries out the steps of a scenario, one a line of standard input, on the server in REDIS_URL: the npm package among the surfaces.
+import { createInterface } from 'node:readline';
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+
+const managers = new Map();
+const leases = new Map();
+
+const acts = {
+  open({ client }) {
+    managers.set(client, new LockManager(new Redis(process.env.REDIS_URL), { claimWindow: 30_000 }));
+    return 'open';
+  },
+  async acquire(step) {
+    return granted(step, await lock(step).acquire(step.wait === undefined ? {} : { wait: step.wait }));
+  },
+  async try(step) {
+    const lease = await lock(step).tryAcquire();
+    return lease && granted(step, lease);
+  },
+  async inspect({ client, lock: name }) {
+    const { holders, waiters } = await managers.get(client).inspect(name);
+    const mode = (one) => one.mode;
+    return { holders: holders.map(mode), waiters: waiters.map(mode) };
+  },
+  verify: ({ lease }) => leases.get(lease).verify(),
+  held: ({ lease }) => leases.get(lease).isHeld,
+  nested: (step) => granted(step, leases.get(step.lease).nested()),
+  extend: ({ lease, ttl }) => leases.get(lease).extend(ttl).then(done),
+  downgrade: ({ lease }) => leases.get(lease).downgrade().then(done),
+  upgrade: ({ lease }) => leases.get(lease).upgrade().then(done),
+  release: ({ lease }) => leases.get(lease).release(),
+};
+
+createInterface({ input: process.stdin })
+  .on('line', async (line) => {
+    const { id, step } = JSON.parse(line);
+    console.log(JSON.stringify({ id, outcome: await perform(step) }));
+  })
+  .on('close', () => process.exit());
+
+async function perform(step) {
+  try {
+    return await acts[step.do](step);
+  } catch (error) {
+    if (error.code === undefined) throw error;
+    return { error: error.code, retryable: error.retryable };
+  }
+}
+
+function lock({ client, lock: name, mode, ttl }) {
+  const options = ttl === undefined ? {} : { ttl };
+  const manager = managers.get(client);
+  return mode === 'shared' ? manager.readWrite(name, options).read() : manager.mutex(name, options);
+}
+
+function granted(step, lease) {
+  leases.set(step.as, lease);
+  return { mode: lease.mode, held: lease.isHeld, fence: lease.fence };
+}
+
+function done() {
+  return 'done';
+}

@@ -1,0 +1,115 @@
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::{Error, Lease, Lock, LockManager, Mode, ReleaseOutcome, Wait};
+use serde_json::{Value, json};
+
+use crate::{Act, Step, Surface};
+
+/// The crate.
+#[derive(Default)]
+pub struct Native {
+    url: String,
+    managers: RefCell<BTreeMap<String, LockManager>>,
+    leases: RefCell<BTreeMap<String, Lease>>,
+}
+
+impl Native {
+    /// On the server of that URL.
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), ..Self::default() }
+    }
+
+    fn manager(&self, step: &Step<'_>) -> LockManager {
+        self.managers.borrow()[step.text("client")].clone()
+    }
+
+    fn lock(&self, step: &Step<'_>) -> Lock {
+        let manager = self.manager(step);
+        let name = step.text("lock");
+        let mut lock = if step.reads() { manager.read_write(name).read() } else { manager.mutex(name) };
+        if let Some(ttl) = step.time("ttl") {
+            lock = lock.ttl(ttl);
+        }
+        match step.time("wait") {
+            Some(time) => lock.wait(Wait::For(time)),
+            None => lock,
+        }
+    }
+
+    fn granted(&self, step: &Step<'_>, lease: Lease) -> Value {
+        let told = json!({ "mode": mode(lease.mode()), "held": lease.is_held(), "fence": lease.fence().get() });
+        self.leases.borrow_mut().insert(step.text("as").to_owned(), lease);
+        told
+    }
+
+    async fn try_perform(&self, step: &Step<'_>) -> Result<Value, Error> {
+        match step.act() {
+            Act::Open => {
+                let builder = LockManager::builder().claim_window(Duration::from_secs(30));
+                let manager = builder.connect(&self.url).await?;
+                self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
+                Ok(json!("open"))
+            }
+            Act::Acquire => Ok(self.granted(step, self.lock(step).acquire().await?)),
+            Act::Try => Ok(self.lock(step).try_acquire().await?.map_or(Value::Null, |lease| self.granted(step, lease))),
+            Act::Inspect => {
+                let seen = self.manager(step).inspect(step.text("lock")).await?;
+                let holders: Vec<_> = seen.holders.iter().map(|holder| mode(holder.mode)).collect();
+                let waiters: Vec<_> = seen.waiters.iter().map(|waiter| mode(waiter.mode)).collect();
+                Ok(json!({ "holders": holders, "waiters": waiters }))
+            }
+            act => {
+                let name = step.text("lease");
+                let lease = self.leases.borrow_mut().remove(name).unwrap_or_else(|| panic!("there is no lease {name}"));
+                if act == Act::Release {
+                    return Ok(json!(released(lease.release().await?)));
+                }
+                let done = self.with_lease(act, step, &lease).await;
+                self.leases.borrow_mut().insert(name.to_owned(), lease);
+                done
+            }
+        }
+    }
+
+    async fn with_lease(&self, act: Act, step: &Step<'_>, lease: &Lease) -> Result<Value, Error> {
+        match act {
+            Act::Verify => Ok(json!(lease.verify().await?)),
+            Act::Held => Ok(json!(lease.is_held())),
+            Act::Nested => Ok(self.granted(step, lease.nested()?)),
+            Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
+            Act::Downgrade => lease.downgrade().await.map(done),
+            _ => lease.upgrade().await.map(done),
+        }
+    }
+}
+
+impl Surface for Native {
+    const NAME: &'static str = "crate";
+
+    async fn perform(&self, step: &Step<'_>) -> Value {
+        let failed = |error: Error| json!({ "error": error.code(), "retryable": error.is_retryable() });
+        self.try_perform(step).await.unwrap_or_else(failed)
+    }
+}
+
+fn done((): ()) -> Value {
+    json!("done")
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+    }
+}
+
+fn released(outcome: ReleaseOutcome) -> &'static str {
+    match outcome {
+        ReleaseOutcome::Released => "released",
+        ReleaseOutcome::StillHeld => "still-held",
+        ReleaseOutcome::AlreadyExpired => "already-expired",
+        ReleaseOutcome::NotOwner => "not-owner",
+    }
+}

@@ -1,0 +1,74 @@
+//! What a server was asked, with tokens masked, which are random, and times: the component asks for no more than what a lease has left
+//! where nobody stands in `hold`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_servers::{Connection, Server};
+
+pub(crate) struct Monitor(Connection);
+
+/// A number of milliseconds has more digits than one of fences or a flag.
+const TIMES: u64 = 1_000;
+
+/// Marks the end of what is looked at.
+const END: &str = "that is all";
+
+impl Monitor {
+    pub(crate) fn start(server: &Server) -> Self {
+        let mut connection = Connection::open(server.address(), Duration::from_secs(15)).unwrap();
+        connection.call(&["MONITOR"]).unwrap();
+        Self(connection)
+    }
+
+    /// The commands of locks since the start, in their order. How a client library greets the server is its own affair.
+    pub(crate) fn finish(mut self, server: &Server) -> Vec<String> {
+        server.cli(&["ECHO", END]).unwrap();
+        let mut masks = Masks::default();
+        let mut commands = Vec::new();
+        loop {
+            let seen = self.0.receive().unwrap();
+            let line = seen.text().unwrap_or_default();
+            if line.contains(END) {
+                break;
+            }
+            // `time [database address] "word" "word" ..`
+            let Some((from, words)) = line.split_once("] \"") else { continue };
+            if from.ends_with("lua") {
+                continue;
+            }
+            let mut words: Vec<&str> = words.trim_end_matches('"').split("\" \"").collect();
+            match words[0].to_ascii_uppercase().as_str() {
+                "EVALSHA" | "SUBSCRIBE" | "UNSUBSCRIBE" => {}
+                "EVAL" => words[1] = "(the script)",
+                _ => continue,
+            }
+            commands.push(words.into_iter().map(|word| masks.masked(word)).collect::<Vec<_>>().join(" "));
+        }
+        commands
+    }
+}
+
+/// Tokens by the order of their appearance.
+#[derive(Default)]
+struct Masks(BTreeMap<String, usize>);
+
+impl Masks {
+    fn masked(&mut self, word: &str) -> String {
+        if word.parse().is_ok_and(|number: u64| number >= TIMES) {
+            return "time".to_owned();
+        }
+        if !is_token(word) {
+            return word.to_owned();
+        }
+        let next = self.0.len();
+        format!("token-{}", self.0.entry(word.to_owned()).or_insert(next))
+    }
+}
+
+/// `<uuid>:<number>`
+fn is_token(word: &str) -> bool {
+    let Some((uuid, number)) = word.split_once(':') else { return false };
+    let dashes = uuid.bytes().filter(|byte| *byte == b'-').count();
+    uuid.len() == 36 && dashes == 4 && number.bytes().all(|byte| byte.is_ascii_digit())
+}
