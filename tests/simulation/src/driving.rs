@@ -123,7 +123,7 @@ impl World<'_> {
         match (call, answer.status) {
             (Call::Release { token, .. }, _) => tokens.given_up(self.now, sent_at, token),
             (Call::Convert { old, .. }, Status::Converted | Status::Again) => tokens.given_up(self.now, sent_at, old),
-            (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.token == Some(token) && !converting => {
+            (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.holds_by(token) && !converting => {
                 let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
                 self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
             }

@@ -35,7 +35,11 @@ impl World<'_> {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
-        let holds = self.watch.tenures[client][name].token;
+        let tenure = &mut self.watch.tenures[client][name];
+        let holds = tenure.token;
+        if let Call::Release { token, .. } = call {
+            tenure.gives_back(token);
+        }
         let verdict = self.watch.asking[client][name].sends(at, &call, holds);
         self.watch.check(verdict);
         if self.transcript.is_written() {

@@ -68,7 +68,9 @@ impl Server {
     /// Takes all troubles from it, but the time that it needs to come back.
     pub(crate) fn mend(&mut self, now: Micros) {
         self.troubles.retain(|(trouble, _)| *trouble == Fault::ServerCrash);
+        let down_until = self.last_until(Fault::ServerCrash);
         self.last.iter_mut().for_each(|last| *last = now.min(*last));
+        self.last[Fault::ServerCrash.index()] = down_until;
     }
 }
 

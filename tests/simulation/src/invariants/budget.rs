@@ -52,6 +52,8 @@ pub struct Tenure {
     handed_over: u32,
     /// A holder was told that it lost.
     lost: bool,
+    /// The client has given this token back: its readers go on under another one.
+    gave_back: Option<Token>,
     /// The greatest server time at which the client knows that its token held.
     known_us: u64,
     /// The same of a token by which it does not hold yet.
@@ -99,6 +101,7 @@ impl Tenure {
             announced: None,
             handed_over: 0,
             lost: false,
+            gave_back: None,
             known_us: grant.map_or(0, |grant| grant.server_us).max(answered),
             answered: None,
         };
@@ -107,6 +110,16 @@ impl Tenure {
     /// A holder was told that it lost.
     pub fn lost(&mut self) {
         self.lost = true;
+    }
+
+    /// The client gives a token back.
+    pub fn gives_back(&mut self, token: Token) {
+        self.gave_back = Some(token);
+    }
+
+    /// Whether the client holds by this token, as far as is known.
+    pub fn holds_by(&self, token: Token) -> bool {
+        self.token == Some(token) && self.gave_back != Some(token)
     }
 
     /// An answer granted the token that is held. True if it was entered anew, so that in between it was not held.
