@@ -11,7 +11,7 @@ export interface Call {
   readonly acquire?: Acquire;
   done(outcome: Outcome): void;
   /** The error is made where its stack leads to the caller. */
-  failed(make: () => unknown): void;
+  failed(make: () => Error): void;
 }
 
 export interface Acquire {
@@ -69,7 +69,7 @@ export class Calls {
   }
 }
 
-export function fail(call: Call, make: () => unknown): void {
+export function fail(call: Call, make: () => Error): void {
   call.acquire?.stopListening?.();
   call.failed(make);
 }

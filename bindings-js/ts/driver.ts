@@ -65,7 +65,7 @@ export class Driver {
         name,
         acquire: { mode, ttl: wish.ttl, granted, stopListening },
         done: () => granted(rejection(() => unexpected(name))),
-        failed: (make) => granted(rejection(() => ownReason(signal, name, make()))),
+        failed: (make) => granted(rejection(make, (error) => ownReason(signal, name, error))),
       });
       this.#loop.turn((engine, now) => engine.acquire(now, op, name, mode, wish));
     });
@@ -163,7 +163,7 @@ export class Driver {
   ): Promise<OutcomeOf<Kind>> {
     return new Promise((resolve) => {
       const is = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
-      const failed = (make: () => unknown): void => resolve(rejection(make));
+      const failed = (make: () => Error): void => resolve(rejection(make));
       const done = (outcome: Outcome): void => (is(outcome) ? resolve(outcome) : failed(() => unexpected(name)));
       const op = this.#begin({ name, done, failed });
       this.#loop.turn((engine, now) => input(engine, now, op));

@@ -164,9 +164,14 @@ export class Lease implements AsyncDisposable {
 
   /** @internal */
   [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    return inspected('Lease', this.toJSON(), depth, options, inspect);
+  }
+
+  /** What a log needs. */
+  toJSON(): object {
     const { name, mode, fence, isHeld, holdCount } = this;
-    const now = isHeld ? { remaining: Math.trunc(this.remaining), holdCount: holdCount > 1 ? holdCount : undefined } : { ended: this.#ending() };
-    return inspected('Lease', { name, mode, fence, isHeld, ...now }, depth, options, inspect);
+    if (!isHeld) return { name, mode, fence, isHeld, ended: this.#ending() };
+    return { name, mode, fence, isHeld, remaining: Math.trunc(this.remaining), holdCount: holdCount > 1 ? holdCount : undefined };
   }
 
   #ending(): string {

@@ -30,6 +30,16 @@ test('a_lease_shows_what_it_is_and_how_it_ended', async () => {
   assert.match(inspect(last), /isHeld: false,\s+ended: 'closed'\s+\}$/);
 });
 
+test('a_lease_in_a_log_of_json_shows_the_same', async () => {
+  const lease = await fleet.manager().mutex(unique()).acquire();
+  const { name, mode, fence } = lease;
+  const { remaining, ...shown } = JSON.parse(JSON.stringify({ lease })).lease as Record<string, unknown>;
+  assert.deepEqual(shown, { name, mode, fence, isHeld: true });
+  assert.ok(typeof remaining === 'number' && remaining > 0);
+  await lease.release();
+  assert.deepEqual(JSON.parse(JSON.stringify(lease)), { name, mode, fence, isHeld: false, ended: 'released' });
+});
+
 test('a_lease_whose_time_has_run_out_says_so_before_anybody_was_told', async () => {
   const lease = await fleet.manager().mutex(unique()).acquire({ ttl: 50, renew: false });
   const end = performance.now() + 100;

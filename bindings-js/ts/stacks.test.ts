@@ -16,7 +16,11 @@ async function invoiceJob(call: () => Promise<unknown>): Promise<void> {
 async function assertLeadsHere(call: () => Promise<unknown>): Promise<void> {
   const error = await caught(invoiceJob(call));
   assert.ok(isLeaseholdError(error), String(error));
-  assert.match(error.stack ?? '', /at (?:async )?invoiceJob \(.*stacks\.test\.ts/, error.code);
+  const [head, first, ...rest] = (error.stack ?? '').split('\n').filter((line) => !line.includes('node:internal'));
+  assert.ok(head?.startsWith(`${error.name}: `), head);
+  assert.match([first, ...rest].join('\n'), /at (?:async )?invoiceJob \(.*stacks\.test\.ts/, error.code);
+  // Above it there are only the methods that were called; and what refuses an option.
+  if (error.code !== 'invalid-option') assert.match(first ?? '', /at async (?:Driver|Lock|Lease|LockManager|Promise|invoiceJob|request)/, error.stack);
 }
 
 test('a_wait_in_vain_leads_to_its_caller', async () => {
@@ -61,4 +65,24 @@ test('a_wait_that_the_end_of_its_manager_ends_leads_to_its_caller', async () => 
   await waiting;
   await assertLeadsHere(() => locks.mutex(name).acquire());
   await lease.release();
+});
+
+test('a_reason_of_the_users_own_is_left_as_it_is', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  const lease = await locks.mutex(name).acquire();
+  const controller = new AbortController();
+  const reason = new Error('no more');
+  const { stack } = reason;
+  const waiting = caught(locks.mutex(name).acquire({ signal: controller.signal }));
+  controller.abort(reason);
+  assert.equal(await waiting, reason);
+  assert.equal(reason.stack, stack);
+  await lease.release();
+});
+
+test('a_stack_that_leads_nowhere_keeps_what_it_has', async () => {
+  const locks = new LockManager({ call: async () => Promise.reject(new Error('ERR enough')) }, { responseTimeout: 20 });
+  const error = await new Promise<unknown>((resolve) => void locks.mutex('a').acquire().then(undefined, resolve));
+  assert.match((error as Error).stack ?? '', /\n\s+at (?!.*node:internal)/);
+  await locks.close();
 });

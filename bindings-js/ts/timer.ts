@@ -48,8 +48,8 @@ export class Timer {
   };
 }
 
-/** Browsers' and workers' timers are numbers, and keep nothing alive; Deno's are too, and do. */
-function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
+/** Whether a timer keeps the process alive. Browsers' and workers' timers are numbers, and keep nothing alive; Deno's are too, and do. */
+export function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
   if (typeof handle === 'object') {
     // Some hosts' have neither.
     if (alive) handle.ref?.();

@@ -1,6 +1,7 @@
 /** Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer. */
 
 import type { CallResult, Link } from './connections/link.js';
+import { setAlive } from './timer.js';
 
 /** What is wrong with a server that tells this of itself, if anything is. One that does not tell is taken as it is. */
 export function versionProblem(info: string): string | undefined {
@@ -47,7 +48,10 @@ export class VersionCheck {
 
   async #ask(): Promise<string | undefined> {
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const silent = new Promise<CallResult>((resolve) => (timer = setTimeout(resolve, this.#patience, SILENT)));
+    const silent = new Promise<CallResult>((resolve) => {
+      timer = setTimeout(resolve, this.#patience, SILENT);
+      setAlive(timer, false);
+    });
     const asked = this.#link.call(['INFO', 'server']).catch((): CallResult => SILENT);
     const result = await Promise.race([asked, silent]);
     clearTimeout(timer);

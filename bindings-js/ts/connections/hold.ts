@@ -1,3 +1,5 @@
+import { setAlive } from '../timer.js';
+
 /** How long a command waits for a client that is connecting. Shorter than a command's own time, so that the engine can ask again. */
 const PATIENCE_MS = 1000;
 
@@ -19,6 +21,8 @@ export class Hold {
         resolve(connected);
       };
       const timer = setTimeout(end, PATIENCE_MS, false);
+      // Whoever waits for a call is kept alive by that.
+      setAlive(timer, false);
       this.#waiting.add(end);
     });
   }

@@ -274,7 +274,10 @@ function openChannel(client: IoRedis, channel: string, listener: SubscriptionLis
     .then(() => subscriber.subscribe(channel))
     .then(() => listener.acknowledged(), (error) => broken(serverText(error) === undefined ? (lastError ?? error) : error));
   return {
-    close: () => subscriber.disconnect(),
+    // Of one that has ended ioredis would wait for the end, and keep the process alive for that.
+    close: () => {
+      if (subscriber.status !== 'end') subscriber.disconnect();
+    },
     ref: (stay) => {
       alive = stay;
       ref();

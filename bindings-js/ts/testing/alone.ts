@@ -18,6 +18,14 @@ switch (what) {
   case 'held':
     await lock.acquire({ ttl: '2s' });
     break;
+  case 'given-up': {
+    // Nobody is there, and the client was told to stop trying, of which it does not tell.
+    const dead = new Redis(1, '127.0.0.1', { retryStrategy: () => 60_000 });
+    dead.on('error', () => {});
+    await new LockManager(dead).mutex(name).acquire({ wait: 200 }).catch(() => {});
+    dead.disconnect();
+    break;
+  }
   case 'aborted':
     await lock.acquire({ signal: AbortSignal.timeout(200) }).catch(() => {});
     break;
