@@ -11,7 +11,7 @@ import { Server } from './testing/server.js';
 
 for (const library of libraries) {
   describe(library.name, () => {
-    test('a_dead_server_is_named_and_the_librarys_error_kept', async (t) => {
+    test('a_server_that_is_dead_or_silent_is_named_and_the_librarys_error_kept', async (t) => {
       const { error, port } = await ofDeadServer(library, t);
       assert.match(error.message, new RegExp(`^the server at 127\\.0\\.0\\.1:${port} did not answer`));
       assert.equal(error.server, `127.0.0.1:${port}`);
@@ -54,8 +54,11 @@ async function ofDeadServer(library: Library, t: Test, prepare: (client: object)
   const locks = new LockManager(client, { responseTimeout: 500 });
   t.after(() => locks.close());
   await (await locks.mutex('a').acquire()).release();
-  await server.kill();
+  // A GLIDE client that is closed while its server is dead may keep the process alive.
+  if (library.name === 'GLIDE 2') server.pause();
+  else await server.kill();
   const error = await caught(locks.mutex('a').acquire({ wait: 600 }));
+  server.resume();
   assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
   return { error, port: server.port };
 }
