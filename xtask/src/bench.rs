@@ -5,7 +5,7 @@ use leasehold_servers::Server;
 
 use crate::cargo::{cargo, root, run};
 use crate::error::Result;
-use crate::{node, package};
+use crate::{component, node, package};
 
 /// Measure what locks cost, beside bare calls and other libraries, in one run
 #[derive(Args)]
@@ -13,6 +13,9 @@ pub(crate) struct Options {
     /// Measure the npm package instead of the crate
     #[arg(long, conflicts_with = "sections")]
     node: bool,
+    /// Measure the component in wasmtime, which is built for it, optimised: many minutes, once
+    #[arg(long, conflicts_with_all = ["node", "sections"])]
+    component: bool,
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -31,6 +34,12 @@ pub(crate) fn measure(options: &Options) -> Result {
         server = Server::start()?;
         command = node::node(&project, &["main.mjs"]);
         command.env("REDIS_URL", server.url());
+    } else if options.component {
+        println!("building the component, and its host, optimised");
+        let lock = component::all()?;
+        server = Server::start()?;
+        command = component::host(&["run", "--release", "--package", "leasehold-bench-component", "--"]);
+        command.env("REDIS_URL", server.url()).env("LEASEHOLD_LOCK_WASM", lock);
     } else {
         println!("building the benchmark, optimised");
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);

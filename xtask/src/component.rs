@@ -49,7 +49,8 @@ pub(crate) fn all() -> Result<PathBuf> {
     Ok(lock)
 }
 
-fn lock() -> Result<PathBuf> {
+/// Builds `lock.wasm`.
+pub(crate) fn lock() -> Result<PathBuf> {
     let lock = component("leasehold-wasi", "lock.wasm")?;
     let size = fs::metadata(&lock)?.len();
     if size > LARGEST {
@@ -61,8 +62,13 @@ fn lock() -> Result<PathBuf> {
 /// A cargo command among the programs that embed wasmtime, which are a workspace of their own.
 pub(crate) fn host(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
-    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", absolute(&target().join("wasmtime")));
+    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", host_target());
     command
+}
+
+/// Where cargo puts those.
+pub(crate) fn host_target() -> PathBuf {
+    absolute(&target().join("wasmtime"))
 }
 
 /// Builds a guest and makes a component of it.

@@ -16,9 +16,17 @@ pub(crate) struct Place {
     pub(crate) rust: PathBuf,
     /// Absent where there is no Node.
     pub(crate) node: Option<PathBuf>,
+    /// Absent where the component's host was not built.
+    pub(crate) component: Option<Component>,
     pub(crate) url: String,
     pub(crate) prefix: String,
     pub(crate) ttl: Duration,
+}
+
+/// A worker that has its locks from the component, and the component.
+pub(crate) struct Component {
+    pub(crate) program: PathBuf,
+    pub(crate) lock: PathBuf,
 }
 
 /// What a worker process does.
@@ -37,6 +45,7 @@ pub(crate) enum Role {
 pub(crate) enum Language {
     Rust,
     Node,
+    Wasi,
 }
 
 impl Language {
@@ -44,24 +53,35 @@ impl Language {
         match self {
             Self::Rust => "Rust",
             Self::Node => "Node",
+            Self::Wasi => "WASI",
         }
     }
 }
 
 /// The last writers are in Node, if it is here.
 const NODE_WRITERS: usize = 2;
+/// The one before them is a component in its host, if that is here.
+const WASI_WRITER: usize = WRITERS - NODE_WRITERS - 1;
 
 impl Place {
     pub(crate) fn language(&self, number: usize) -> Language {
-        let node = (WRITERS - NODE_WRITERS..WRITERS).contains(&number) && self.node.is_some();
-        if node { Language::Node } else { Language::Rust }
+        match number {
+            WASI_WRITER if self.component.is_some() => Language::Wasi,
+            number if number > WASI_WRITER && number < WRITERS && self.node.is_some() => Language::Node,
+            _ => Language::Rust,
+        }
     }
 
     fn program(&self, number: usize) -> Command {
-        match &self.node {
-            Some(program) if self.language(number) == Language::Node => {
+        match (self.language(number), &self.node, &self.component) {
+            (Language::Node, Some(program), _) => {
                 let mut command = Command::new("node");
                 command.arg(program);
+                command
+            }
+            (Language::Wasi, _, Some(component)) => {
+                let mut command = Command::new(&component.program);
+                command.env("LEASEHOLD_LOCK_WASM", &component.lock);
                 command
             }
             _ => Command::new(&self.rust),

@@ -1,4 +1,4 @@
-//! The demo: real processes, in Rust and in Node, share a real lock through a crash and a pause, and nothing is lost.
+//! The demo: real processes, in Rust, in Node and as a WebAssembly component, share a real lock through a crash and a pause, and nothing is lost.
 
 mod event;
 mod fleet;
@@ -18,8 +18,8 @@ use leasehold_servers::Server;
 
 use crate::cargo::{cargo, root, run as run_command, target};
 use crate::error::{Error, Result};
-use crate::{node, package};
-use fleet::Place;
+use crate::{component, node, package};
+use fleet::{Component, Place};
 use stage::Stage;
 
 /// What a lease lasts without renewal: also the longest that a crash or a pause may hold up the others.
@@ -33,14 +33,17 @@ const KILLED: usize = 2;
 /// One in Node, if it is here.
 const PAUSED: usize = 6;
 
-/// Watch eight processes, in Rust and in Node, share one lock while one is killed and another is paused
+/// Watch eight processes, in Rust, in Node and as a component, share one lock while one is killed and another is paused
 ///
 /// Uses the server at REDIS_URL under a random prefix, and flushes nothing there; else starts one of its own.
 #[derive(Args, Default)]
 pub(crate) struct Options {
+    /// Build the component's host if it is not there yet, wasmtime included: some minutes, once
+    #[arg(long)]
+    pub(crate) component: bool,
     /// Also write the result to this file
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result {
@@ -51,14 +54,15 @@ pub(crate) fn run(options: &Options) -> Result {
     println!("building the worker");
     run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
     let node = node_worker()?;
+    let component = component_worker(options.component)?;
     // Kept until the end: the server ends with it.
     let mut server = None;
     let url = match theirs {
         Some(url) => url,
         None => server.insert(Server::start()?).url(),
     };
-    let place =
-        Place { rust: target().join("debug").join("demo-worker"), node, url, prefix: random_prefix(), ttl: TTL };
+    let rust = target().join("debug").join("demo-worker");
+    let place = Place { rust, node, component, url, prefix: random_prefix(), ttl: TTL };
 
     let mut stage = Stage::open(&place)?;
     stage.play_for(Duration::from_secs(3))?;
@@ -88,6 +92,21 @@ fn node_worker() -> Result<Option<PathBuf>> {
     println!("building the npm package");
     let project = node::project(&root().join("examples").join("node"), &package::tarball()?)?;
     Ok(Some(project.join("demo-worker.mjs")))
+}
+
+/// The worker that is a component in wasmtime; `None` if that was never built, and is not asked for.
+fn component_worker(asked_for: bool) -> Result<Option<Component>> {
+    let program = component::host_target().join("debug").join("demo-worker");
+    if !asked_for && !program.exists() {
+        println!(
+            "none of the workers is a WebAssembly component: `cargo xtask demo --component` builds its host, in some minutes"
+        );
+        return Ok(None);
+    }
+    println!("building the component and its host");
+    let lock = component::lock()?;
+    run_command(&mut component::host(&["build", "--quiet", "--bin", "demo-worker"]))?;
+    Ok(Some(Component { program, lock }))
 }
 
 /// Keys of a server that is not ours must not meet ours.

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 
 /// What should happen soon must happen within this.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// A component is compiled before its worker is ready, by a compiler that is not optimised itself.
+const START: Duration = Duration::from_secs(60);
 const FRAME: Duration = Duration::from_millis(100);
 
 /// All processes, what they told so far, and the screen that shows it.
@@ -31,7 +33,7 @@ impl Stage {
         let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
         let report = Report::new((0..JUDGE).map(|number| place.language(number)));
         let mut stage = Self { judge, workers: Vec::new(), inbox, report, screen: Screen::default() };
-        stage.play_until("the server to answer", |number, event| {
+        stage.play_until(PATIENCE, "the server to answer", |number, event| {
             number == JUDGE && matches!(event, Event::Ready { .. })
         })?;
         for number in 0..JUDGE {
@@ -39,7 +41,7 @@ impl Stage {
             stage.workers.push(Some(Worker::start(place, role, number, &outbox)?));
         }
         let mut missing = JUDGE;
-        stage.play_until("all workers to be ready", |_, event| {
+        stage.play_until(START, "all workers to be ready", |_, event| {
             missing -= usize::from(matches!(event, Event::Ready { .. }));
             missing == 0
         })?;
@@ -88,7 +90,7 @@ impl Stage {
     pub(crate) fn play_until_refused(&mut self, number: usize) -> Result {
         let judged =
             |from, event: &Event| from == number && matches!(event, Event::Refused { .. } | Event::Slipped { .. });
-        let event = self.play_until("the paused writer to try its late write", judged)?;
+        let event = self.play_until(PATIENCE, "the paused writer to try its late write", judged)?;
         self.screen.note(match event {
             Event::Refused { fence } => format!("the write of writer {} with fence {fence} is refused", number + 1),
             _ => format!("the late write of writer {} went THROUGH", number + 1),
@@ -106,7 +108,9 @@ impl Stage {
             worker.join(PATIENCE)?;
         }
         self.judge.stop();
-        self.play_until("the last look at the shared state", |_, event| matches!(event, Event::Final { .. }))?;
+        self.play_until(PATIENCE, "the last look at the shared state", |_, event| {
+            matches!(event, Event::Final { .. })
+        })?;
         self.judge.join(PATIENCE)?;
         self.screen.end(&self.report);
         Ok(self.report)
@@ -116,7 +120,7 @@ impl Stage {
     fn linger(&mut self, number: usize) -> Result<u64> {
         self.worker(number)?.linger()?;
         let there = |from, event: &Event| from == number && matches!(event, Event::Lingering { .. });
-        match self.play_until("a writer to enter its critical section", there)? {
+        match self.play_until(PATIENCE, "a writer to enter its critical section", there)? {
             Event::Lingering { fence } => Ok(fence),
             _ => Ok(0),
         }
@@ -127,8 +131,13 @@ impl Stage {
     }
 
     /// Lets everybody work until something happens.
-    fn play_until(&mut self, what: &str, mut wanted: impl FnMut(usize, &Event) -> bool) -> Result<Event> {
-        let end = Instant::now() + PATIENCE;
+    fn play_until(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        mut wanted: impl FnMut(usize, &Event) -> bool,
+    ) -> Result<Event> {
+        let end = Instant::now() + limit;
         while let Some(rest) = end.checked_duration_since(Instant::now()) {
             if let Some((number, event)) = self.next(rest)?
                 && wanted(number, &event)
@@ -136,7 +145,7 @@ impl Stage {
                 return Ok(event);
             }
         }
-        Err(Error::new(format!("waited {PATIENCE:?} in vain for {what}")))
+        Err(Error::new(format!("waited {limit:?} in vain for {what}")))
     }
 
     /// The next event, if one comes within a frame.

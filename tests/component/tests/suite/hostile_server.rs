@@ -187,3 +187,28 @@ async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
     });
     work.await.unwrap();
 }
+
+/// The connections that are subscribed to something, as the server numbers them.
+fn subscribed(server: &Server) -> Vec<String> {
+    let list = server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).unwrap();
+    let id = |line: &str| line.split(' ').next().map(str::to_owned);
+    list.text().map_or_else(Vec::new, |list| list.lines().filter_map(id).collect())
+}
+
+#[tokio::test]
+async fn a_subscription_that_only_looks_alive_is_made_again() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        ok(manager.acquire(mutex("job"), None).await);
+        until("it is subscribed", || subscribed(&server).len() == 1).await;
+        let before = subscribed(&server);
+        hostile.set(Says(b""));
+        until("it has noticed", || subscribed(&server).is_empty()).await;
+        hostile.set(Good);
+        until("it is subscribed again", || subscribed(&server).len() == 1).await;
+        assert_ne!(subscribed(&server), before);
+    });
+    work.await.unwrap();
+}
