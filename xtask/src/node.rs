@@ -43,12 +43,14 @@ pub(crate) fn node(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A program in JavaScript in a directory, by the Node that its `node-<system>-<architecture>` package brings.
-pub(crate) fn brought(directory: &Path) -> Command {
+/// A program in JavaScript in a directory, by the Node that its `node-<system>-<architecture>` package brings; by the machine's own where there
+/// is no such package.
+pub(crate) fn brought(directory: &Path, arguments: &[&str]) -> Command {
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let mut command = Command::new(directory.join(format!("node_modules/node-{system}-{architecture}/bin/node")));
-    command.current_dir(directory);
+    let brought = directory.join(format!("node_modules/node-{system}-{architecture}/bin/node"));
+    let mut command = Command::new(if brought.exists() { brought } else { "node".into() });
+    command.current_dir(directory).args(arguments);
     command
 }
 
@@ -65,9 +67,14 @@ pub(crate) fn install(directory: &Path) -> Result {
 
 /// A copy of a directory of programs, in which the tarball is installed with whatever else its `package.json` names.
 pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
+    project_with(programs, Some(tarball))
+}
+
+/// A copy of a directory of programs, in which what its `package.json` names is installed, and the tarball if there is one.
+pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
     let name = programs.file_name().unwrap_or_default();
     let project = target().join("npm").join("projects").join(name);
-    let sources = [programs.to_owned(), tarball.to_owned()];
+    let sources: Vec<PathBuf> = [programs].into_iter().chain(tarball).map(Path::to_owned).collect();
     let stamp = Stamp::over(project.with_extension("stamp"), &sources, &["node", "npm"])?;
     if stamp.is_current() {
         return Ok(project);
@@ -83,7 +90,7 @@ pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
             fs::copy(&path, project.join(path.file_name().unwrap_or_default()))?;
         }
     }
-    run(npm(&project, &["install", "--no-fund", "--no-audit", "--prefer-offline"]).arg(tarball))?;
+    run(npm(&project, &["install", "--no-fund", "--no-audit", "--prefer-offline"]).args(tarball))?;
     stamp.set()?;
     Ok(project)
 }

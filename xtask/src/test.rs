@@ -102,15 +102,14 @@ fn component() -> (Tally, Result) {
 /// Has jco make JavaScript of the component, which the step before has built, and runs it with a connection in JavaScript: under a Node of
 /// its own, because what it rests on (WebAssembly that can wait for promises) is in no older one by default.
 fn component_in_node() -> (Tally, Result) {
-    let directory = root().join("tests/jco");
-    let ready = node::install(&directory)
-        .and_then(|()| run(npm(&directory, &["run", "--silent", "transpile", "--"]).arg(component::place("lock.wasm"))))
-        .and_then(|()| Ok(Server::start()?));
+    let ready = node::project_with(&root().join("tests/jco"), None).and_then(|project| {
+        run(node::node(&project, &["transpile.mjs"]).arg(component::place("lock.wasm")))?;
+        Ok((project, Server::start()?))
+    });
     match ready {
-        Ok(server) => {
-            let mut command = node::brought(&directory);
-            command.args(["--test", "--test-reporter=spec", "locks.test.mjs"]).env("REDIS_URL", server.url());
-            run_counted(&mut command)
+        Ok((project, server)) => {
+            let mut command = node::brought(&project, &["--test", "--test-reporter=spec", "locks.test.mjs"]);
+            run_counted(command.env("REDIS_URL", server.url()))
         }
         Err(error) => (Tally::default(), Err(error)),
     }
