@@ -102,7 +102,7 @@ impl World<'_> {
         }
         match (call, answer.status) {
             (Call::Renew { token, .. } | Call::Acquire { token, .. }, Status::Gone | Status::Taken)
-            | (Call::Convert { old: token, .. }, Status::Converted) => asking.is_gone(token),
+            | (Call::Convert { old: token, .. }, Status::Converted | Status::Again) => asking.is_gone(token),
             _ => {}
         }
         let tokens = &mut self.watch.locks[name].tokens;
