@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::cargo::{cargo, root, run, target};
 use crate::error::{Error, Result};
 use crate::node::{self, node};
+use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
 /// What every host loads: the most bytes that `lock.wasm` may have.
@@ -80,8 +81,14 @@ fn component(package: &str, name: &str) -> Result<PathBuf> {
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
     fs::create_dir_all(place(""))?;
     let (module, component) = (place(name).with_extension("core.wasm"), place(name));
-    optimise(&absolute(&built), &module)?;
-    run(componentize("encode").arg(module).arg(&component))?;
+    let sources = [absolute(&built), root().join("bindings-wasi/componentize"), root().join("xtask/src/component.rs")];
+    let stamp = Stamp::over(place(name).with_extension("stamp"), &sources, &["node"])?;
+    if !stamp.is_current() || !component.exists() {
+        stamp.remove();
+        optimise(&sources[0], &module)?;
+        run(componentize("encode").arg(module).arg(&component))?;
+        stamp.set()?;
+    }
     Ok(component)
 }
 
