@@ -50,7 +50,7 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
         steps.counted("component in Node 26", component_in_node);
     }
     steps.counted("npm package in real projects", || npm_projects(options));
-    steps.step("demo", || demo::run(&demo::Options { component: true, json: None }));
+    steps.step("demo", || demo::run(&demo::Options::default()));
     steps.counted("simulation's own tests", || {
         run_counted(cargo_test(&["leasehold-simulation"]).args(["--profile", "sim"]))
     });

@@ -38,9 +38,9 @@ const PAUSED: usize = 6;
 /// Uses the server at REDIS_URL under a random prefix, and flushes nothing there; else starts one of its own.
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Build the component's host if it is not there yet, wasmtime included: some minutes, once
+    /// Build no host for the component, wasmtime included, which takes some minutes once: without one no worker is a component
     #[arg(long)]
-    pub(crate) component: bool,
+    pub(crate) quick: bool,
     /// Also write the result to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result {
     println!("building the worker");
     run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
     let node = node_worker()?;
-    let component = component_worker(options.component)?;
+    let component = component_worker(options.quick)?;
     // Kept until the end: the server ends with it.
     let mut server = None;
     let url = match theirs {
@@ -94,18 +94,22 @@ fn node_worker() -> Result<Option<PathBuf>> {
     Ok(Some(project.join("demo-worker.mjs")))
 }
 
-/// The worker that is a component in wasmtime; `None` if that was never built, and is not asked for.
-fn component_worker(asked_for: bool) -> Result<Option<Component>> {
+/// The worker that is a component in wasmtime; `None` if that was never built, and there is no time for it.
+fn component_worker(quick: bool) -> Result<Option<Component>> {
     let program = component::host_target().join("debug").join("demo-worker");
-    if !asked_for && !program.exists() {
+    if !program.exists() {
+        if quick {
+            println!(
+                "none of the workers is a WebAssembly component: without --quick its host is built, in some minutes"
+            );
+            return Ok(None);
+        }
         println!(
-            "none of the workers is a WebAssembly component: `cargo xtask demo --component` builds its host, in some minutes"
+            "building the component and its host, wasmtime included: some minutes this once (--quick leaves it out)"
         );
-        return Ok(None);
     }
-    println!("building the component and its host");
     let lock = component::lock()?;
-    run_command(&mut component::host(&["build", "--quiet", "--bin", "demo-worker"]))?;
+    run_command(&mut component::host(&["build", "--bin", "demo-worker"]))?;
     Ok(Some(Component { program, lock }))
 }
 
