@@ -154,6 +154,51 @@ test('one_signal_for_many_calls_keeps_no_listeners', async () => {
   assert.deepEqual(warnings, []);
 });
 
+test('what_only_wraps_a_signal_ends_a_wait_as_well', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  await using(await locks.mutex(name).acquire(), async () => {
+    const { signal, abort } = wrapped();
+    const waiting = caught(fleet.manager().mutex(name).acquire({ signal, wait: '2s' }));
+    await fleet.waiting(name, 1);
+    abort(new Error('changed my mind'));
+    assert.equal(((await waiting) as Error).message, 'changed my mind');
+  });
+});
+
+test('a_signal_whose_methods_throw_costs_nobody_a_lock', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  const fail = (): never => {
+    throw new Error('no real signal');
+  };
+  const other = await locks.mutex(unique()).acquire();
+  const deaf = { ...wrapped().signal, addEventListener: fail };
+  for (let i = 0; i < 2; i++) {
+    const error = await caught(locks.mutex(name).acquire({ signal: deaf }));
+    assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'signal', String(error));
+  }
+  const clinging = { ...wrapped().signal, removeEventListener: fail };
+  const lease = await locks.mutex(name).acquire({ signal: clinging, wait: '2s' });
+  assert.equal(await lease.release(), 'released');
+  assert.ok(other.isHeld);
+});
+
+/** What some libraries hand on instead of a signal. */
+function wrapped(): { signal: AbortSignal; abort: (reason: unknown) => void } {
+  const controller = new AbortController();
+  const real = controller.signal;
+  const wrapper = {
+    get aborted() {
+      return real.aborted;
+    },
+    get reason() {
+      return real.reason;
+    },
+    addEventListener: real.addEventListener.bind(real),
+    removeEventListener: real.removeEventListener.bind(real),
+  };
+  return { signal: wrapper as unknown as AbortSignal, abort: (reason) => controller.abort(reason) };
+}
+
 async function using(lease: Lease, work: () => Promise<void>): Promise<void> {
   await work().finally(() => lease.release());
 }
