@@ -54,6 +54,20 @@ for (const library of [...libraries, polling]) {
       assert.equal(value, 60);
     });
 
+    test('a_client_behind_a_proxy_is_used_as_it_is', async () => {
+      const locks = new LockManager(bound(opened[0]?.client as object) as never, { wait: '2s', claimWindow: 600 });
+      const name = unique();
+      const lease = await locks.mutex(name).acquire();
+      const waiting = theirs.mutex(name).acquire();
+      await fleet.waiting(name, 1);
+      assert.equal(await lease.release(), 'released');
+      const second = locks.mutex(name).acquire();
+      await fleet.waiting(name, 1);
+      assert.equal(await (await waiting).release(), 'released');
+      assert.equal(await (await second).release(), 'released');
+      await locks.close();
+    });
+
     test('a_lease_is_renewed_downgraded_inspected_and_lost', async () => {
       const name = unique();
       const lease = await ours.readWrite(name).write().acquire({ ttl: '2s' });
@@ -66,5 +80,15 @@ for (const library of [...libraries, polling]) {
       await fleet.redis.del(name, `leasehold:{${name}}:readers`);
       assert.equal(await lease.lost, 'gone');
     });
+  });
+}
+
+/** As containers and tracers wrap what they hand out: methods are bound to the client itself. */
+function bound(client: object): object {
+  return new Proxy(client, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
   });
 }

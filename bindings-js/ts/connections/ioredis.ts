@@ -173,8 +173,10 @@ class Gather {
 function mint(client: IoRedis, args: readonly string[]): Command {
   const [name = '', ...rest] = args;
   const bare = { options: {}, sendCommand: (command: Command) => command };
+  // The class's own: behind a proxy the client's may be bound to it, and would send.
+  const { callBuffer = client.callBuffer } = Object.getPrototypeOf(client) as Partial<IoRedis>;
   // A lower-case name, since older versions find the keys, and so the slot, by that only.
-  const command = client.callBuffer.call(bare as unknown as IoRedis, name.toLowerCase(), ...rest) as Command;
+  const command = callBuffer.call(bare as unknown as IoRedis, name.toLowerCase(), ...rest) as Command;
   command.setTimeout = ignore;
   return command;
 }
