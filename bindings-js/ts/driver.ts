@@ -2,13 +2,13 @@
 
 import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
-import type { Link } from './connections/link.js';
+import type { CallResult, Link } from './connections/link.js';
 import type { Config, Engine, Inspection, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
-import { CancelledError, ClosedError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
+import { CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
 import { Loop } from './loop.js';
-import { errorOf, unreachable } from './outcome.js';
+import { errorOf, refusal, unreachable } from './outcome.js';
 import { rejection } from './rejection.js';
 import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
@@ -27,20 +27,20 @@ export class Driver {
   /** Stands before every name. */
   readonly prefix: string;
   readonly #id: string;
-  readonly #patience: number;
   readonly #loop: Loop;
   readonly #turns = new Turns();
   readonly #calls = new Calls((alive) => this.#loop.keepAlive(alive));
   readonly #held = new Map<number, Held>();
   #closing: Promise<void> | undefined;
-  #givenBack: Promise<number> | undefined;
+  #givenBack: Promise<void> | undefined;
+  /** Why the server may not know that the leases were given back. */
+  #untold: ((lockName: string) => Error) | undefined;
   #ended = false;
 
   constructor(config: Config, connect: () => Link) {
     const id = newClientId();
     this.#id = textOf(id);
     this.prefix = config.prefix;
-    this.#patience = 2 * config.responseTimeout;
     this.#loop = new Loop(id, config, connect, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
@@ -79,8 +79,15 @@ export class Driver {
     const over = held.loss === 'taken' ? 'not-owner' : 'already-expired';
     if (this.#ended) return Promise.resolve(over);
     const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
-    // The engine has forgotten a lost lease; how it was lost is known here.
-    return released.then(({ outcome }) => (outcome === 'already-expired' ? over : outcome));
+    const began = this.#loop.now;
+    return released.then(
+      // The engine has forgotten a lost lease; how it was lost is known here.
+      ({ outcome }) => (outcome === 'already-expired' ? over : outcome),
+      (error: unknown) => {
+        // The manager was closed meanwhile, and ended before the server had answered.
+        throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unanswered(held.name, began) : error;
+      },
+    );
   }
 
   async extend(held: Held, ttl: number): Promise<void> {
@@ -137,23 +144,38 @@ export class Driver {
     await this.#loop.closeLink();
   }
 
-  /** Gives all leases back, and tells how many milliseconds that took. */
-  async #giveBack(): Promise<number> {
+  async #giveBack(): Promise<void> {
     const leases = [...this.#held.values()];
     this.#held.clear();
     for (const held of leases) held.close();
     const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     const began = this.#loop.now;
+    this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
     await closed.catch(ignore);
-    return (this.#loop.now - began) / 1_000;
   }
 
-  /** The engine stops telling the server when its patience is over. */
+  /** The engine's end: with the last answer, or when it gives up to tell the server. */
+  #closed(result: CallResult | undefined): void {
+    if (result === undefined) return;
+    if ('reply' in result) {
+      this.#untold = undefined;
+    } else if (result.failure.kind === 'refused') {
+      const { failure: { text }, cause } = result;
+      // A key of another type is somebody else's by now: there is nothing left to give back.
+      this.#untold = text.includes('WRONGTYPE') ? undefined : (lockName) => refusal(text, lockName, cause);
+    }
+  }
+
   async #releasedByClose(lockName: string): Promise<ReleaseOutcome> {
-    const took = (await this.#givenBack) ?? 0;
-    if (took < this.#patience) return 'released';
-    throw unreachable(undefined, this.#loop.connection, { lockName, waited: Math.trunc(took) });
+    await this.#givenBack;
+    if (this.#untold === undefined) return 'released';
+    throw this.#untold(lockName);
+  }
+
+  #unanswered(lockName: string, began: number): Error {
+    const waited = Math.trunc((this.#loop.now - began) / 1_000);
+    return unreachable(undefined, this.#loop.connection, { lockName, waited });
   }
 
   #ask<Kind extends Outcome['kind']>(
@@ -187,6 +209,7 @@ export class Driver {
       const { connection } = this.#loop;
       return fail(call, () => errorOf(outcome.error, call.name, connection));
     }
+    if (outcome.kind === 'closed') this.#closed(this.#loop.result);
     if (outcome.kind === 'converted') this.#held.get(outcome.grant.lease)?.convert(outcome.grant);
     if (outcome.kind !== 'acquired' || call.acquire === undefined) return call.done(outcome);
 

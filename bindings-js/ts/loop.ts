@@ -21,6 +21,8 @@ export interface Listener {
 export class Loop {
   /** When the present turn began. */
   now = 0;
+  /** What a command brought that the present turn takes in: nothing if it comes of time, a message or a user. */
+  result: CallResult | undefined;
   readonly #link: Link;
   readonly #engine: Engine;
   readonly #listener: Listener;
@@ -64,10 +66,11 @@ export class Loop {
   }
 
   /** One input, and then what it led to. */
-  turn(input: (engine: Engine, now: number) => void): void {
+  turn(input: (engine: Engine, now: number) => void, result?: CallResult): void {
     if (this.#ended) return;
     const now = this.#clock.now();
     this.now = now;
+    this.result = result;
     try {
       input(this.#engine, now);
     } catch (cause) {
@@ -127,11 +130,11 @@ export class Loop {
   #answered(call: number, result: CallResult): void {
     if ('reply' in result) {
       this.#lastFailure = undefined;
-      return this.turn((engine, now) => engine.reply(now, call, result.reply));
+      return this.turn((engine, now) => engine.reply(now, call, result.reply), result);
     }
     const { failure, cause } = result;
     this.#lastFailure = { failure, cause };
-    this.turn((engine, now) => engine.failed(now, call, failure));
+    this.turn((engine, now) => engine.failed(now, call, failure), result);
   }
 
   #subscribe(channel: string): void {

@@ -139,3 +139,29 @@ test('a_lease_that_close_could_not_give_back_is_not_called_released', async (t) 
     fleet.server.resume();
   }
 });
+
+test('a_release_beside_close_that_nobody_confirmed_is_not_called_released', async (t) => {
+  const fleet = await Fleet.start((end) => t.after(end));
+  const { redis, server } = fleet;
+  const faults = {
+    unreachable: [async () => server.pause(), async () => server.resume()],
+    auth: [() => redis.acl('SETUSER', 'default', '-evalsha', '-eval'), () => redis.acl('SETUSER', 'default', '+@all')],
+  } as const;
+  for (const [code, [breaks, mends]] of Object.entries(faults)) {
+    for (const order of ['release first', 'close first']) {
+      // Its leases end on the server before the manager's patience does.
+      const locks = fleet.manager({ ttl: 300 });
+      const lease = await locks.mutex(unique()).acquire();
+      await breaks();
+      try {
+        const closing = order === 'close first' && locks.close();
+        const releasing = caught(lease.release());
+        await (closing || locks.close());
+        const error = await releasing;
+        assert.ok(isLeaseholdError(error) && error.code === code && error.lockName === lease.name, `${order}: ${String(error)}`);
+      } finally {
+        await mends();
+      }
+    }
+  }
+});

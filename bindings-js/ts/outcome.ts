@@ -67,6 +67,12 @@ export function unreachable(
   return new UnreachableError(last && described(last), { ...details, server });
 }
 
+/** A server's refusal that the engine told nobody of. */
+export function refusal(text: string, lockName: string, cause: unknown): AuthError | ServerError {
+  const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
+  return new kind(text, { lockName, cause });
+}
+
 /** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */
 function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
   if (last === undefined) return cause && new Error(described(cause));
