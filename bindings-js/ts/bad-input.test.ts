@@ -56,6 +56,20 @@ test('a_connection_that_is_none_is_refused', () => {
   }
 });
 
+test('what_throws_when_it_is_looked_at_is_refused_as_well', async () => {
+  const revoked = (): Any => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy as Any;
+  };
+  assertRefused('options', () => new LockManager(nobody, revoked()));
+  assertRefused('options', () => new LockManager(nobody).mutex('a', revoked()));
+  assertField(await caught(new LockManager(nobody).mutex('a').acquire(revoked())), 'options');
+  assertField(await caught(new LockManager(nobody).mutex('a').acquire({ ttl: revoked() })), 'ttl');
+  assertRefused('connection', () => new LockManager(revoked()));
+  assertRefused('connection', () => new LockManager(throwing('call') as Any));
+});
+
 test('a_locks_options_are_checked_where_they_are_given', async () => {
   const locks = new LockManager(nobody);
   for (const name of [undefined, null, 7, {}, Symbol('x'), ['a'], '\ud800', 'a\udfff']) {

@@ -3,7 +3,7 @@
 import { type Duration, milliseconds } from './duration.js';
 import type { Config, Wish } from './engine.js';
 import { InvalidOptionError } from './errors.js';
-import { shown } from './shown.js';
+import { isList, shown } from './shown.js';
 
 /** How a lock is taken. A lock's options stand above those of its manager, and those of a call above both. */
 export interface LockOptions {
@@ -106,7 +106,7 @@ export function readAcquireOptions(options: unknown, defaults: Wish): { wish: Wi
 /** The fields of an options object, whatever an untyped caller gave. A field that is not known is a typing error. */
 export function read<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+  if (typeof options !== 'object' || options === null || isList(options)) {
     throw new InvalidOptionError('options', `is ${shown(options)}: give an object, or nothing`);
   }
   for (const field of guarded('options', () => Object.keys(options))) {

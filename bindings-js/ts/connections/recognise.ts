@@ -1,6 +1,6 @@
 /** Which library a connection is of, by what it can do: several versions and copies of a library may be loaded. */
 
-import { InvalidOptionError } from '../errors.js';
+import { InvalidOptionError, isLeaseholdError } from '../errors.js';
 import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
@@ -14,6 +14,16 @@ import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js
  * Throws `invalid-option`, field `connection`, for anything unknown, and for a client that is closed or takes no commands.
  */
 export function recognise(connection: unknown): Link {
+  try {
+    return linkOf(connection);
+  } catch (cause) {
+    if (isLeaseholdError(cause)) throw cause;
+    // A getter or a proxy that throws.
+    throw new InvalidOptionError('connection', `can not be looked at; it ${EXPECTED}`, { cause });
+  }
+}
+
+function linkOf(connection: unknown): Link {
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => new IoRedisLink(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
   if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
@@ -62,6 +72,7 @@ const EXPECTED = 'must be an ioredis, node-redis or GLIDE client, or an object w
 
 function unknown(connection: unknown): string {
   if (typeof connection === 'string' || connection instanceof URL) return `${EXPECTED}, not an address: connect a client first`;
+  if (Array.isArray(connection)) return `${EXPECTED}, not a list: one manager locks on one server`;
   if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: make a client first`;
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used, since one client does for any load`;
