@@ -280,8 +280,8 @@ impl World<'_> {
         client.granted[name] = 0;
         self.watch.locks[name].progress.granted();
         self.counts.grants += 1;
-        let joins = grant.mode == Mode::Shared && self.watch.leases.has(life, name);
         let tenure = &mut self.watch.tenures[place][name];
+        let joins = grant.mode == Mode::Shared && (self.watch.leases.has(life, name) || tenure.is_left(now));
         // A reader that waits with a token of its own may get it beside a lease that was downgraded meanwhile.
         let learnt = self.watch.asking[place][name].is_granted();
         let budget = if grant.local && tenure.began_with(learnt) {

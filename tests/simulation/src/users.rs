@@ -237,7 +237,8 @@ impl World<'_> {
         } else if held.holds > 1 {
             held.holds -= 1;
         } else {
-            self.watch.leases.end(place);
+            let held = self.watch.leases.end(place);
+            self.watch.tenures[held.client][held.name].left(now);
         }
     }
 

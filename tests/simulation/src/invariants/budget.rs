@@ -52,6 +52,8 @@ pub struct Tenure {
     handed_over: u32,
     /// A holder was told that it lost.
     lost: bool,
+    /// When a holder gave its lease back.
+    left: Option<Instant>,
     /// The client has given this token back: its readers go on under another one.
     gave_back: Option<Token>,
     /// The greatest server time at which the client knows that its token held.
@@ -101,6 +103,7 @@ impl Tenure {
             announced: None,
             handed_over: 0,
             lost: false,
+            left: None,
             gave_back: None,
             known_us: grant.map_or(0, |grant| grant.server_us).max(answered),
             answered: None,
@@ -110,6 +113,16 @@ impl Tenure {
     /// A holder was told that it lost.
     pub fn lost(&mut self) {
         self.lost = true;
+    }
+
+    /// A holder gives its lease back.
+    pub fn left(&mut self, now: Instant) {
+        self.left = Some(now);
+    }
+
+    /// Whether a holder gives its lease back at this very moment: timers that are overdue come before, and find it held.
+    pub fn is_left(&self, now: Instant) -> bool {
+        self.left == Some(now)
     }
 
     /// The client gives a token back.
