@@ -16,8 +16,9 @@ import { type LockManagerSnapshot, request, type RequestOptions } from './web-lo
  * One client of a server. A process needs one for each server.
  *
  * It works over the connection that you have: an ioredis, node-redis or GLIDE client, or anything that runs commands. That
- * connection stays yours: it is never closed here, and it can be used for everything else at the same time. A second one, to
- * be told when a lock is granted, is made when somebody first waits, and closed by {@link LockManager.close}.
+ * connection stays yours: it is never closed here, and it can be used for everything else at the same time, but for what
+ * blocks it (`BLPOP`) or changes it (`SELECT`, a `MULTI` sent by itself). A second one, to be told when a lock is granted,
+ * is made when somebody first waits, and closed by {@link LockManager.close}.
  *
  * A call that waits keeps the process alive; a lease that is held, its renewal and an idle manager don't.
  *

@@ -75,6 +75,24 @@ test('the first lock of the project\'s README runs, with a client and a database
   assert.match(runPrinted(`${around}${program}\nawait locks.close(); redis.disconnect();`), /saved with fence \d{16} false/);
 });
 
+test('the options and the errors of the README are as printed', () => {
+  const readme = readFileSync(join(project, 'README.md'), 'utf8');
+  const [, options] = /## Options\n[^]*?```js\n([^]*?)```/.exec(readme);
+  const [, errors] = /## Errors\n[^]*?```js\n([^]*?)```/.exec(readme);
+  const around = `
+    import { Redis } from 'ioredis';
+    import { LockManager } from 'leasehold';
+    const redis = new Redis(process.env.REDIS_URL);
+    const charge = async () => console.log('charged');
+  `;
+  const held = `const holder = await locks.mutex('invoice:42').acquire();`;
+  const end = `await locks.close(); redis.disconnect();`;
+  const free = `${around}${options}\nconsole.log(lease.name, lease.ttl, await redis.exists('billing:nightly'));\n${errors}${end}`;
+  assert.equal(runPrinted(free), 'nightly 10000 1\ncharged\n');
+  const busy = errors.replace(`'5s'`, `'50ms'`);
+  assert.match(runPrinted(`${around}${options}${held}${busy}${end}`), /^in use: waited \d+ ms\n$/);
+});
+
 test('from the import to the first lock it takes less than half of what loading the client takes', async () => {
   const runs = [];
   for (let i = 0; i < 7; i++) runs.push(JSON.parse(await run('--expose-gc', 'programs/first-lock.mjs')));
