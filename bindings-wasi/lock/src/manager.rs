@@ -17,7 +17,7 @@ use crate::call::{Call, Request};
 use crate::client::Client;
 use crate::lease::Lease;
 use crate::shared::Shared;
-use crate::timer::within;
+use crate::timer::{Start, within};
 use crate::{driver, error, inspection, options, version, wire};
 
 pub(crate) struct LockManager {
@@ -50,7 +50,8 @@ impl GuestLockManager for LockManager {
         target: Target,
         options: Option<locks::AcquireOptions>,
     ) -> Result<Option<locks::Lease>, Error> {
-        let (name, options) = options::acquire(target, options)?;
+        let untimed = options.map(|options| locks::AcquireOptions { wait_ms: None, ..options });
+        let (name, options) = options::acquire(target, untimed)?;
         let name: Rc<str> = name.into();
         match self.granted(&name, AcquireOptions { wait: Wait::No, ..options }).await {
             Ok(lease) => Ok(Some(lease)),
@@ -86,7 +87,8 @@ fn engine(config: Config) -> Result<Engine, Error> {
 }
 
 async fn connect(servers: Servers, limit: Duration) -> Result<Endpoint, Error> {
+    let start = Start::now();
     let opened = within(limit, Endpoint::open(servers, error::ms(limit))).await;
     let opened = opened.unwrap_or(Err(crate::bindings::leasehold::lock::connection::Failure::TimedOut));
-    opened.map_err(|failure| error::from_connecting(wire::failure(failure), limit))
+    opened.map_err(|failure| error::from_connecting(wire::failure(failure), start.elapsed()))
 }

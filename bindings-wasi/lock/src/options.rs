@@ -64,7 +64,7 @@ pub(crate) fn acquire(
 pub(crate) fn bounded(field: &'static str, ms: u64) -> Result<Duration, Error> {
     let time = Duration::from_millis(ms);
     if time.is_zero() || time > LONGEST {
-        return Err(error::invalid(field, format!("is {time:?}: choose between 1ms and {LONGEST:?}")));
+        return Err(error::invalid(field, format!("is {ms} ms: choose 1 ms to 10 minutes")));
     }
     Ok(time)
 }

@@ -15,6 +15,20 @@ use crate::bindings::wasi::clocks::monotonic_clock;
 /// Clocks that stand still while the machine is suspended wake nobody in time: look at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// When something began.
+#[derive(Clone, Copy)]
+pub(crate) struct Start(u64);
+
+impl Start {
+    pub(crate) fn now() -> Self {
+        Self(monotonic_clock::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Duration::from_nanos(monotonic_clock::now().saturating_sub(self.0))
+    }
+}
+
 /// Ends after that time.
 pub(crate) async fn sleep(time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

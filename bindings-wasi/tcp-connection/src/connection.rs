@@ -83,7 +83,7 @@ impl Connection {
         for words in &greeting {
             match self.input.next().await.map_err(unavailable)? {
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
-                Parsed::Error(text) => return Err(Failure::Refused(text)),
+                Parsed::Error(text) => return Err(not_let_in(text)),
                 _ => {}
             }
         }
@@ -125,6 +125,18 @@ impl Input {
             },
             None => "the connection has ended".to_owned(),
         }
+    }
+}
+
+/// What a server says to whom it will let in later, though nothing is changed.
+const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
+
+/// Nothing was sent but the greeting: the caller may come again, unless that would bring the same.
+fn not_let_in(text: String) -> Failure {
+    if PASSING.iter().any(|words| text.starts_with(words)) {
+        Failure::Unavailable(text)
+    } else {
+        Failure::Refused(text)
     }
 }
 

@@ -34,7 +34,7 @@ impl GuestEndpoint for Endpoint {
         };
         let address = Address::parse(&address).map_err(|unusable| match unusable {
             Unusable::Unsupported(why) => Failure::Unsupported(why.to_owned()),
-            Unusable::Malformed(why) => Failure::Unavailable(format!("the server's address can't be read: {why}")),
+            Unusable::Malformed(why) => Failure::Unsupported(format!("the server's address can't be read: {why}")),
         })?;
         let address = Rc::new(address);
         let limit = Duration::from_millis(response_timeout_ms).min(LONGEST);

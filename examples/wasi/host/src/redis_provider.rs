@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value as RedisValue};
 use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, timeout_at};
 
 use crate::bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
 use crate::provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
@@ -21,9 +22,9 @@ impl Provider for RedisProvider {
             let Servers::Single(url) = servers else {
                 return Err(Failure::Unsupported("only single servers are provided here".to_owned()));
             };
-            let client = Client::open(url).map_err(|error| Failure::Unavailable(error.to_string()))?;
+            let client = Client::open(url).map_err(|error| Failure::Unsupported(error.to_string()))?;
             let endpoint = RedisEndpoint { client, response_timeout, connection: Mutex::default() };
-            endpoint.connection().await?;
+            endpoint.connection(Instant::now() + response_timeout).await?;
             Ok(Arc::new(Shared(Arc::new(endpoint))) as Arc<dyn Endpoint>)
         })
     }
@@ -32,8 +33,15 @@ impl Provider for RedisProvider {
 struct RedisEndpoint {
     client: Client,
     response_timeout: Duration,
+    connection: Mutex<Connection>,
+}
+
+#[derive(Default)]
+struct Connection {
     /// None after a break: the next call connects.
-    connection: Mutex<Option<MultiplexedConnection>>,
+    present: Option<MultiplexedConnection>,
+    /// Which one it is: a call that broke with an earlier one does not end it.
+    number: u64,
 }
 
 struct Shared(Arc<RedisEndpoint>);
@@ -51,34 +59,53 @@ impl Endpoint for Shared {
 }
 
 impl RedisEndpoint {
-    async fn connection(&self) -> Result<MultiplexedConnection, Failure> {
-        let mut connection = self.connection.lock().await;
-        if let Some(connection) = &*connection {
-            return Ok(connection.clone());
+    /// The connection, made if there is none, and its number. Whoever waits meanwhile waits no longer than for a reply.
+    async fn connection(&self, deadline: Instant) -> Result<(MultiplexedConnection, u64), Failure> {
+        let late = |_| Failure::Unavailable("there was no connection in time".to_owned());
+        let mut connection = timeout_at(deadline, self.connection.lock()).await.map_err(late)?;
+        if let Some(present) = &connection.present {
+            return Ok((present.clone(), connection.number));
         }
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
-        let connected = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        Ok(connection.insert(connected.map_err(|error| connect_failure(&error))?).clone())
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
+        let connected = timeout_at(deadline, connecting).await.map_err(late)?;
+        let connected = connected.map_err(|error| connect_failure(&error))?;
+        connection.number += 1;
+        Ok((connection.present.insert(connected).clone(), connection.number))
     }
 
     async fn call(&self, command: &[Vec<u8>]) -> Answer {
-        let mut connection = self.connection().await?;
+        let deadline = Instant::now() + self.response_timeout;
+        let (mut connection, number) = self.connection(deadline).await?;
         let mut cmd = Cmd::new();
         command.iter().for_each(|word| {
             cmd.arg(word);
         });
-        let answer = tokio::time::timeout(self.response_timeout, connection.send_packed_command(&cmd)).await;
+        let answer = timeout_at(deadline, connection.send_packed_command(&cmd)).await;
         let answer = answer.map_err(|_| Failure::TimedOut).and_then(|answer| answer.map_err(|error| failure(&error)));
         if matches!(answer, Err(Failure::Interrupted(_) | Failure::TimedOut)) {
-            *self.connection.lock().await = None;
+            self.forget(number).await;
         }
         reply(answer?)
     }
 
+    /// The next call connects, if nobody has yet.
+    async fn forget(&self, number: u64) {
+        // Whoever has it is connecting already, or finds the break by itself.
+        if let Ok(mut connection) = self.connection.try_lock()
+            && connection.number == number
+        {
+            connection.present = None;
+        }
+    }
+
     async fn subscribe(&self, channel: &str) -> RedisResult<Messages> {
-        let mut connection = within(self.response_timeout, self.client.get_async_pubsub()).await?;
-        within(self.response_timeout, connection.subscribe(channel)).await?;
+        let subscribing = async {
+            let mut connection = self.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok(connection)
+        };
+        let connection = within(self.response_timeout, subscribing).await?;
         let (sender, messages) = mpsc::channel(64);
         tokio::spawn(pass_on(connection, sender));
         Ok(messages)
@@ -131,7 +158,9 @@ fn scalar(value: RedisValue) -> Option<Value> {
         RedisValue::Nil => Some(Value::Nil),
         RedisValue::Int(number) => Some(Value::Integer(number)),
         RedisValue::BulkString(bytes) => Some(Value::Text(bytes)),
-        RedisValue::SimpleString(text) => Some(Value::Text(text.into_bytes())),
+        RedisValue::SimpleString(text) | RedisValue::VerbatimString { text, .. } => {
+            Some(Value::Text(text.into_bytes()))
+        }
         RedisValue::Okay => Some(Value::Text(b"OK".to_vec())),
         _ => None,
     }
@@ -150,11 +179,17 @@ fn failure(error: &RedisError) -> Failure {
     }
 }
 
+/// What a server says to whom it will let in later, though nothing is changed.
+const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING", "BUSY", "MASTERDOWN"];
+
 /// Why there is no connection. Nothing was sent.
 fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {error}")),
-        ErrorKind::Server(_) | ErrorKind::Extension => failure(error),
+        ErrorKind::Server(_) | ErrorKind::Extension => match failure(error) {
+            Failure::Refused(text) if PASSING.iter().any(|words| text.starts_with(words)) => Failure::Unavailable(text),
+            failure => failure,
+        },
         _ => Failure::Unavailable(error.to_string()),
     }
 }

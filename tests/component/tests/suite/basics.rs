@@ -58,6 +58,43 @@ async fn a_lock_that_is_held_is_busy_for_another_client_and_none_for_a_try() {
 }
 
 #[tokio::test]
+async fn a_try_takes_no_notice_of_how_long_to_wait() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open(locks, &server).await;
+        for wait_ms in [0, 1, u64::MAX] {
+            let lease = ok(manager.try_acquire(mutex("job"), wait(wait_ms)).await).unwrap();
+            assert!(ok(manager.try_acquire(mutex("job"), wait(wait_ms)).await).is_none());
+            ok(lease.release().await);
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_name_may_have_any_character_and_its_lock_is_handed_over() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let long = "n".repeat(64 << 10);
+        for name in [" ", "a b", "\r\n*1", "\0", "ü🔒", "{a}b", "\"", long.as_str()] {
+            let lease = ok(one.acquire(mutex(name), None).await);
+            assert_eq!(lease.name().await.unwrap(), name);
+            let releasing = async {
+                while ok(one.inspect(name).await).waiters.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                ok(lease.release().await);
+            };
+            let (next, ()) =
+                soon("it is handed over", async { tokio::join!(other.acquire(mutex(name), None), releasing) }).await;
+            ok(ok(next).release().await);
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_waiter_gets_the_lock_when_it_is_released() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
@@ -209,6 +246,9 @@ async fn a_wrong_password_is_auth_and_nobody_at_the_address_unreachable() {
         assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{error:?}");
         let error = refused(locks.open(&gone.url(), quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert!(error.waited_ms < Some(400), "what was refused at once was not waited for: {error:?}");
+        let error = refused(locks.open("no address", quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         ok(ok(locks.open(&server.url(), quick()).await).acquire(mutex("job"), None).await);
     });
     work.await.unwrap();

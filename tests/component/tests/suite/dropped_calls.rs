@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
-use leasehold_wasmtime_host::RedisProvider;
+use leasehold_wasmtime_host::{HoldEnd, RedisProvider};
 
 use crate::common::*;
 
@@ -55,6 +55,25 @@ async fn a_dropped_hold_keeps_the_lock_for_its_time_and_a_ttl_at_most() {
         assert!(is_there(&server, "job"), "the component does not know that the call was dropped");
         let time = until("the lock is free", || !is_there(&server, "job")).await;
         assert!(time < Duration::from_millis(300 + 400 + 300), "{time:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_handle_that_is_lent_can_not_be_dropped_and_a_release_ends_the_loan() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open(locks, &server).await;
+        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let dropping = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(lease.drop().is_err());
+            ok(lease.release().await);
+        };
+        let (end, ()) = soon("the hold ends", async { tokio::join!(lease.hold(60_000), dropping) }).await;
+        assert_eq!(ok(end), HoldEnd::Released);
+        lease.drop().unwrap();
+        assert!(!is_there(&server, "job"));
     });
     work.await.unwrap();
 }

@@ -1,11 +1,13 @@
 //! Servers that break the protocol: the component that connects by itself answers with errors, and stays usable.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_component_tests::with_tcp_component;
 use leasehold_servers::Server;
-use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason};
+use leasehold_wasmtime_host::{
+    ErrorKind, Failure, HoldEnd, LossReason, Provider, RedisProvider, Reply, Servers, Value,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -78,7 +80,7 @@ async fn serve(hostile: Hostile, client: TcpStream, server: TcpStream) {
     let (mut from_server, mut to_server) = server.into_split();
     let to_client = Arc::new(tokio::sync::Mutex::new(to_client));
     let answering = Arc::clone(&to_client);
-    let answers = tokio::spawn(async move {
+    let mut answers = tokio::spawn(async move {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
             if answering.lock().await.write_all(&bytes[..count]).await.is_err() {
@@ -87,7 +89,15 @@ async fn serve(hostile: Hostile, client: TcpStream, server: TcpStream) {
         }
     });
     let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+    loop {
+        let count = tokio::select! {
+            read = from_client.read(&mut bytes) => read.unwrap_or(0),
+            // The real server has closed the connection.
+            _ = &mut answers => 0,
+        };
+        if count == 0 {
+            break;
+        }
         let manners = *hostile.manners.lock().unwrap();
         let (said, ends) = match manners {
             Good => (to_server.write_all(&bytes[..count]).await, false),
@@ -211,4 +221,50 @@ async fn a_subscription_that_only_looks_alive_is_made_again() {
         assert_ne!(subscribed(&server), before);
     });
     work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_to_again() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        for (number, words) in FULL.into_iter().enumerate() {
+            let name = format!("job {number}");
+            ok(manager.acquire(mutex(&name), None).await);
+            until("it is subscribed", || subscribed(&server).len() == 1).await;
+            hostile.set(SaysAndCloses(words));
+            server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
+            server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+            let error = refused(soon("the wait ends", manager.acquire(mutex("other"), wait(700))).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+            let error = refused(locks.open(&hostile.url(), quick()).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+            hostile.set(Good);
+            until("it is subscribed again", || subscribed(&server).len() == 1).await;
+        }
+    });
+    work.await.unwrap();
+}
+
+/// What a server says to whom it will let in later.
+const FULL: [&[u8]; 2] =
+    [b"-ERR max number of clients reached\r\n", b"-LOADING Redis is loading the dataset in memory\r\n"];
+
+#[tokio::test]
+async fn the_example_provider_answers_every_call_in_its_time_though_the_server_is_silent() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let limit = Duration::from_millis(300);
+    let endpoint = RedisProvider.open(Servers::Single(hostile.url()), limit).await.unwrap();
+    hostile.set(Says(b""));
+    let ping = || endpoint.call(vec![b"PING".to_vec()]);
+    assert_eq!(ping().await, Err(Failure::TimedOut));
+    let start = Instant::now();
+    for answer in futures_util::future::join_all((0..8).map(|_| ping())).await {
+        assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
+    }
+    assert!(start.elapsed() < 3 * limit, "{:?}", start.elapsed());
+    hostile.set(Good);
+    assert_eq!(ping().await, Ok(Reply::Single(Value::Text(b"PONG".to_vec()))));
 }

@@ -109,6 +109,7 @@ async fn what_can_not_be_connected_to_is_told_with_the_reason() {
         let error = refused(locks.open("rediss://127.0.0.1", quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && error.message.contains("TLS"), "{error:?}");
         let error = refused(locks.open("127.0.0.1:6379", quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         assert!(error.message.contains("redis://user:password@host:port/database"), "{error:?}");
     });
     work.await.unwrap();
