@@ -7,8 +7,9 @@ const managers = new Map();
 const leases = new Map();
 
 const acts = {
-  open({ client }) {
-    managers.set(client, new LockManager(new Redis(process.env.REDIS_URL), { claimWindow: 30_000 }));
+  open({ client, handoffs }) {
+    const options = { claimWindow: 30_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
+    managers.set(client, new LockManager(new Redis(process.env.REDIS_URL), options));
     return 'open';
   },
   async acquire(step) {

@@ -37,7 +37,7 @@ impl<'a> Component<'a> {
     async fn try_perform(&self, step: &Step<'_>) -> wasmtime::Result<Result<Value, Error>> {
         match step.act() {
             Act::Open => {
-                let opened = self.locks.open(&self.url, Some(options())).await?;
+                let opened = self.locks.open(&self.url, Some(options(step))).await?;
                 Ok(opened.map(|manager| {
                     self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
                     json!("open")
@@ -96,10 +96,10 @@ impl Surface for Component<'_> {
     }
 }
 
-fn options() -> ManagerOptions {
+fn options(step: &Step<'_>) -> ManagerOptions {
     ManagerOptions {
         prefix: None,
-        local_handoffs: None,
+        local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
         mixed_fleet: None,

@@ -47,7 +47,10 @@ impl Native {
     async fn try_perform(&self, step: &Step<'_>) -> Result<Value, Error> {
         match step.act() {
             Act::Open => {
-                let builder = LockManager::builder().claim_window(Duration::from_secs(30));
+                let mut builder = LockManager::builder().claim_window(Duration::from_secs(30));
+                if let Some(number) = step.handoffs() {
+                    builder = builder.local_handoffs(number);
+                }
                 let manager = builder.connect(&self.url).await?;
                 self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
                 Ok(json!("open"))

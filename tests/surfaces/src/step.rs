@@ -45,6 +45,11 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// Hand-overs inside a client that is to be opened, if it does not keep to the default.
+    pub fn handoffs(self) -> Option<u32> {
+        self.0["handoffs"].as_u64().and_then(|number| number.try_into().ok())
+    }
+
     /// A word of it.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! All surfaces at once on one lock, readers and writers.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -9,6 +9,7 @@ use leasehold_servers::{Connection, Server};
 use leasehold_surfaces::{Component, Native, Node, Step, Surface};
 use leasehold_wasmtime_host::RedisProvider;
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 const CLIENTS: [&str; 2] = ["a", "b"];
 /// Of each client, and a reader beside them.
@@ -18,8 +19,13 @@ const ROUNDS: usize = 15;
 /// What the lock protects, and nothing else: a counter on the server, and what its holders have seen.
 struct Account {
     connection: RefCell<Connection>,
-    /// The greatest fence of all leases so far.
-    greatest: RefCell<u64>,
+    /// The greatest fence of all leases so far, and of the writers'.
+    greatest: Cell<u64>,
+    written: Cell<u64>,
+    /// Which surface had the lock, one turn after the other.
+    turns: RefCell<Vec<&'static str>>,
+    /// All begin together: a process starts later than a task.
+    ready: Barrier,
 }
 
 impl Account {
@@ -30,6 +36,7 @@ impl Account {
 
     async fn write(&self, fence: u64) {
         assert!(fence > self.greatest.replace(fence), "a writer's fence is greater than all before");
+        self.written.set(fence);
         let seen = self.run(&["GET", "counter"]);
         tokio::time::sleep(Duration::from_millis(1)).await;
         self.run(&["SET", "counter", &(seen + 1).to_string()]);
@@ -38,8 +45,8 @@ impl Account {
     }
 
     async fn read(&self, fence: u64) {
-        let greatest = *self.greatest.borrow();
-        self.greatest.replace(greatest.max(fence));
+        assert!(fence > self.written.get(), "a reader's fence is greater than those of the writers before");
+        self.greatest.set(self.greatest.get().max(fence));
         let counter = self.run(&["GET", "counter"]);
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(counter, self.run(&["GET", "mirror"]), "a reader saw half a change");
@@ -49,8 +56,9 @@ impl Account {
 /// Every worker of one surface.
 async fn work<S: Surface>(surface: S, account: &Account) {
     for client in CLIENTS {
-        assert_eq!(surface.perform(&Step(&json!({ "do": "open", "client": client }))).await, "open");
+        assert_eq!(surface.perform(&Step(&json!({ "do": "open", "client": client, "handoffs": 2 }))).await, "open");
     }
+    account.ready.wait().await;
     let workers = CLIENTS.iter().flat_map(|client| (0..=WRITERS).map(move |number| (client, number)));
     let surface = &surface;
     join_all(workers.map(async |(client, number)| {
@@ -68,6 +76,7 @@ async fn turn<S: Surface>(surface: &S, account: &Account, client: &str, number: 
     let acquire = json!({ "do": "acquire", "client": client, "lock": "account", "mode": mode, "as": name });
     let lease = surface.perform(&Step(&acquire)).await;
     let fence = lease["fence"].as_u64().unwrap_or_else(|| panic!("{}: {lease}", S::NAME));
+    account.turns.borrow_mut().push(S::NAME);
     if reads {
         account.read(fence).await
     } else {
@@ -82,7 +91,13 @@ async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences
     let server = Server::start().unwrap();
     let url = server.url();
     let connection = Connection::open(server.address(), Duration::from_secs(15)).unwrap();
-    let account = Account { connection: RefCell::new(connection), greatest: RefCell::new(0) };
+    let account = Account {
+        connection: RefCell::new(connection),
+        greatest: Cell::new(0),
+        written: Cell::new(0),
+        turns: RefCell::default(),
+        ready: Barrier::new(3),
+    };
     let all = with_component(RedisProvider, async |locks| {
         let node = Node::new(&url);
         tokio::join!(
@@ -94,4 +109,7 @@ async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
     let updates = 3 * CLIENTS.len() * WRITERS * ROUNDS;
     assert_eq!(account.run(&["GET", "counter"]), i64::try_from(updates).unwrap());
+    let turns = account.turns.into_inner();
+    let handovers = turns.windows(2).filter(|two| two[0] != two[1]).count();
+    assert!(handovers > turns.len() / 10, "they worked one after the other, with {handovers} hand-overs: {turns:?}");
 }
