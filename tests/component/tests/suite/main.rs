@@ -10,6 +10,7 @@ mod holding;
 mod hostile;
 mod hostile_server;
 mod readers;
+mod silent;
 mod tcp;
 mod vectors;
 mod world;

@@ -1,0 +1,93 @@
+//! Providers that can't do a part of what they are asked for, or never answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_component_tests::with_component;
+use leasehold_servers::Server;
+use leasehold_wasmtime_host::{
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, Messages, Provider, RedisProvider, Servers,
+};
+
+use crate::common::*;
+
+/// What it does when it is asked for messages.
+#[derive(Clone, Copy, Debug)]
+enum Subscribes {
+    Never,
+    Unsupported,
+    Refused,
+    /// The stream ends as soon as it has begun.
+    AndEnds,
+}
+
+#[derive(Clone, Copy)]
+struct WithoutMessages(Subscribes);
+
+struct Quiet(Subscribes, Arc<dyn Endpoint>);
+
+impl Provider for WithoutMessages {
+    fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
+        let (subscribes, opening) = (self.0, RedisProvider.open(servers, response_timeout));
+        Box::pin(async move { Ok(Arc::new(Quiet(subscribes, opening.await?)) as Arc<dyn Endpoint>) })
+    }
+}
+
+impl Endpoint for Quiet {
+    fn call(&self, command: Vec<Vec<u8>>) -> Future<Answer> {
+        self.1.call(command)
+    }
+
+    fn subscribe(&self, _channel: String) -> Future<Result<Messages, Failure>> {
+        let subscribed = match self.0 {
+            Subscribes::Never => return Box::pin(std::future::pending()),
+            Subscribes::Unsupported => Err(Failure::Unsupported("no messages here".into())),
+            Subscribes::Refused => Err(Failure::Refused("NOPERM this user has no channels".into())),
+            Subscribes::AndEnds => Ok(tokio::sync::mpsc::channel(1).1),
+        };
+        Box::pin(async { subscribed })
+    }
+}
+
+#[tokio::test]
+async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_often() {
+    for subscribes in [Subscribes::Never, Subscribes::Unsupported, Subscribes::Refused, Subscribes::AndEnds] {
+        let server = Server::start().unwrap();
+        let work = with_component(WithoutMessages(subscribes), async |locks| {
+            let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+            let lease = ok(one.acquire(mutex("job"), None).await);
+            let releasing = async {
+                until("somebody waits", || waiters(&server, "job") == 1).await;
+                let before = scripts_run(&server);
+                tokio::time::sleep(Duration::from_millis(1_000)).await;
+                let asked = scripts_run(&server) - before;
+                assert!(asked < 40, "{subscribes:?}: {asked} commands in a second");
+                ok(lease.release().await);
+            };
+            let (next, ()) =
+                soon("it is granted", async { tokio::join!(other.acquire(mutex("job"), None), releasing) }).await;
+            ok(ok(next).release().await);
+        });
+        work.await.unwrap();
+    }
+}
+
+struct NeverOpens;
+
+impl Provider for NeverOpens {
+    fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_never_connects_is_unreachable_in_the_response_timeout() {
+    let work = with_component(NeverOpens, async |locks| {
+        for _ in 0..2 {
+            let error = refused(soon("it is given up", locks.open("redis://nowhere", quick())).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+            assert!((500..1_500).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+        }
+    });
+    work.await.unwrap();
+}
