@@ -1,5 +1,5 @@
 //! What a server was asked, with tokens masked, which are random, and times: the component asks for no more than what a lease has left
-//! where nobody stands in `hold`.
+//! where nobody stands in `hold`. What it asks for at first, in the acquire, is the same everywhere, and is not masked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +25,8 @@ impl Monitor {
     pub(crate) fn finish(mut self, server: &Server) -> Vec<String> {
         server.cli(&["ECHO", END]).unwrap();
         let mut masks = Masks::default();
+        // Every scenario begins with an acquire.
+        let mut acquire = None;
         let mut commands = Vec::new();
         loop {
             let seen = self.0.receive().unwrap();
@@ -43,7 +45,9 @@ impl Monitor {
                 "EVAL" => words[1] = "(the script)",
                 _ => continue,
             }
-            commands.push(words.into_iter().map(|word| masks.masked(word)).collect::<Vec<_>>().join(" "));
+            let script = *acquire.get_or_insert_with(|| words[1].to_owned()) == words[1];
+            let mut masked = |word| if script { masks.without_token(word) } else { masks.masked(word) };
+            commands.push(words.iter().map(|word| masked(word)).collect::<Vec<_>>().join(" "));
         }
         commands
     }
@@ -58,6 +62,10 @@ impl Masks {
         if word.parse().is_ok_and(|number: u64| number >= TIMES) {
             return "time".to_owned();
         }
+        self.without_token(word)
+    }
+
+    fn without_token(&mut self, word: &str) -> String {
         if !is_token(word) {
             return word.to_owned();
         }
