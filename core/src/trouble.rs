@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 
 use crate::error::Error;
 use crate::reply::Failure;
@@ -41,7 +42,21 @@ impl Trouble {
             {
                 Self::Retry(Failure::Unavailable(text))
             }
+            // It lets nobody else in for the moment.
+            _ if text.contains("max number of clients") => Self::Retry(Failure::Unavailable(text)),
             _ => Self::Fatal(Error::Server(text)),
+        }
+    }
+}
+
+impl Error {
+    /// What a failure means for whoever has tried to connect for `waited`, or has asked a server what it is: the same as for a
+    /// lock's own commands. For drivers.
+    pub fn of_connecting(failure: Failure, waited: Duration) -> Self {
+        match Trouble::of(failure) {
+            Trouble::Retry(cause) => Self::Unreachable { waited, cause: Some(cause) },
+            Trouble::Fatal(error) => error,
+            Trouble::NoScript => Self::Server("NOSCRIPT".into()),
         }
     }
 }
@@ -89,6 +104,16 @@ mod tests {
             assert!(matches!(of(text), Trouble::Retry(Failure::Unavailable(_))), "{text}");
         }
         assert!(matches!(Trouble::of(Failure::TimedOut), Trouble::Retry(Failure::TimedOut)));
+    }
+
+    #[test]
+    fn a_server_that_can_not_be_connected_to_now_is_unreachable_and_one_that_refuses_us_is_not() {
+        let connecting = |text: &str| Error::of_connecting(Failure::Refused(text.into()), Duration::ZERO);
+        for text in ["LOADING Redis is loading", "BUSY Redis is busy", "ERR max number of clients reached"] {
+            assert!(connecting(text).is_retryable(), "{text}");
+        }
+        assert!(matches!(connecting("WRONGPASS invalid username-password pair"), Error::Auth(_)));
+        assert!(matches!(connecting("ERR DB index is out of range"), Error::Server(_)));
     }
 
     #[test]

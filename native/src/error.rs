@@ -242,11 +242,8 @@ impl Error {
             ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: error.to_string() },
             ErrorKind::InvalidClientConfig => Self::invalid_url(&error),
             ErrorKind::Server(_) | ErrorKind::Extension => {
-                let problem = wire::error_text(&error);
-                match problem.split(' ').next() {
-                    Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Self::Auth { name: None, problem },
-                    _ => Self::Server { name: None, problem },
-                }
+                let failure = Failure::Refused(wire::error_text(&error));
+                Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
             }
             _ => {
                 Self::Unreachable { name: None, server: server.map(str::to_owned), waited, source: Some(error.into()) }

@@ -34,15 +34,7 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
 
 /// A failure while connecting, or while asking the server what it is.
 pub(crate) fn from_connecting(failure: Failure, waited: Duration) -> Error {
-    let error = match failure {
-        Failure::Refused(text) => match text.split(' ').next() {
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => EngineError::Auth(text),
-            _ => EngineError::Server(text),
-        },
-        Failure::Unsupported(text) => EngineError::Unsupported(text),
-        cause => EngineError::Unreachable { waited, cause: Some(cause) },
-    };
-    from_engine(&error, None)
+    from_engine(&EngineError::of_connecting(failure, waited), None)
 }
 
 pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
