@@ -65,10 +65,11 @@ pub struct Tenure {
 impl Tenure {
     /// The server granted a token of the client. `entered`: it did not hold before.
     pub fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
+        if entered && self.grants.iter().flatten().any(|before| before.token == grant.token) {
+            self.granted_anew = Some(grant.token);
+        }
         if self.grants[0].is_none_or(|last| last.token != grant.token) {
             self.grants[1] = self.grants[0];
-        } else if entered {
-            self.granted_anew = Some(grant.token);
         }
         self.grants[0] = Some(grant);
     }
