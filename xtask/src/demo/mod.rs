@@ -109,7 +109,7 @@ fn component_worker(quick: bool) -> Result<Option<Component>> {
         );
     }
     let lock = component::lock()?;
-    run_command(&mut component::host(&["build", "--bin", "demo-worker"]))?;
+    run_command(&mut component::host(&["build", "--workspace", "--bin", "demo-worker"]))?;
     Ok(Some(Component { program, lock }))
 }
 
