@@ -46,6 +46,9 @@ interface Stream {
   unref(): void;
 }
 
+/** So many commands leave together at most. */
+const AT_ONCE = 16;
+
 /** Why this client can't be used, if it can't. */
 export function ioRedisProblem(client: IoRedis): string | undefined {
   if (client.status === 'end') return 'is an ioredis client that was closed: bring an open one';
@@ -108,7 +111,10 @@ export class IoRedisLink extends ReconnectingLink<Command> {
 
   /** ioredis writes each command by itself: here those of one tick, and of the promises it resolves, leave together. */
   protected override dispatch(flight: Flight<Command>): void {
-    if (this.#outgoing.push(flight) === 1) process.nextTick(() => this.#flush());
+    const waiting = this.#outgoing.push(flight);
+    if (waiting === 1) process.nextTick(() => this.#flush());
+    // The server is to begin while we go on, else each would wait for the other.
+    else if (waiting === AT_ONCE) this.#flush();
   }
 
   protected override defuse(command: Command): void {
