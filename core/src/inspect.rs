@@ -7,17 +7,17 @@ use core::time::Duration;
 
 use crate::answer::integer;
 use crate::calls::Purpose;
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::{Holder, Inspection, OpId, Outcome, Waiter};
 use crate::name::Name;
+use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::Mode;
 use crate::reply::{Failure, Reply, Scalar};
 use crate::script::Form;
 use crate::trouble::{Failed, Trouble};
 
-impl Engine {
+impl Node {
     pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));

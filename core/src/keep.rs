@@ -1,11 +1,11 @@
 //! A driver's word on how long a renewed lease is kept.
 
-use crate::engine::Engine;
 use crate::event::LeaseId;
+use crate::node::Node;
 use crate::time::Instant;
 use crate::timers::Timer;
 
-impl Engine {
+impl Node {
     /// Moves a renewed lease's end.
     pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
         let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };

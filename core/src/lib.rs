@@ -30,6 +30,7 @@ mod lease;
 mod message;
 mod mutant;
 mod name;
+mod node;
 mod numbering;
 mod op;
 mod options;

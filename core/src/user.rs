@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use crate::engine::Engine;
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Mode, Wait, check_ttl};
 use crate::script::Form;
 use crate::timers::Timer;
 
-impl Engine {
+impl Node {
     pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
