@@ -55,10 +55,16 @@ function withTypesAsTypes(text) {
 
 /** workerd makes no code from bytes: it gets the module as a file of its own. */
 function forWorkerd(build) {
-  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/wasm/workerd.ts` }));
+  startFrom(build, 'workerd');
   build.onResolve({ filter: /\/core\.wasm$/ }, () => ({ path: './core.wasm', external: true }));
 }
 
+/** Node reads the file, and the text only where there is none. */
 function withTextApart(build) {
+  startFrom(build, 'beside');
   build.onResolve({ filter: /\/base64\.js$/ }, () => ({ path: './base64.cjs', external: true }));
+}
+
+function startFrom(build, name) {
+  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/wasm/${name}.ts` }));
 }

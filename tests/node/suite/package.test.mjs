@@ -1,9 +1,9 @@
 // What is installed is what was promised: its parts, its size in time, and that it lets a process end.
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import * as leasehold from 'leasehold';
@@ -40,6 +40,14 @@ test('it has no dependency, and the WebAssembly is there as a file', () => {
   assert.equal(dependencies, undefined);
   assert.equal(scripts, undefined);
   assert.ok(WebAssembly.validate(readFileSync(require.resolve('leasehold/core.wasm'))));
+});
+
+test('the WebAssembly is there without its file, too, as in a bundle', () => {
+  const bare = mkdtempSync(join(project, 'bare-'));
+  cpSync(dirname(require.resolve('leasehold')), join(bare, 'dist'), { recursive: true });
+  rmSync(join(bare, 'dist', 'core.wasm'));
+  const { LockManager } = require(join(bare, 'dist', 'index.cjs'));
+  assert.ok(new LockManager({ call: async () => null }));
 });
 
 for (const kind of ['mjs', 'cjs']) {
