@@ -13,15 +13,22 @@
 //!
 //! The server dies with its [`Server`], and also if the test process is killed.
 
+mod certificate;
+mod cluster;
 mod error;
 mod install;
 mod locate;
 mod process;
+mod replication;
 mod resp;
 mod server;
+mod wait;
 
+pub use certificate::Certificate;
+pub use cluster::{Cluster, SlotMove};
 pub use error::Error;
 pub use locate::{Version, find, find_version};
 pub use process::Process;
+pub use replication::{PRIMARY, Sentinel, follow, promote};
 pub use resp::{Connection, Reply};
 pub use server::{Builder, Server};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::Error;
+use crate::certificate::Certificate;
 use crate::locate::{self, Version};
 use crate::process::Process;
 use crate::resp::{Connection, Reply};
@@ -25,6 +26,8 @@ pub struct Server {
     arguments: Vec<OsString>,
     password: Option<String>,
     port: u16,
+    tls_port: Option<u16>,
+    config: Option<String>,
     process: Option<Process>,
     // Last: the directory goes after the process that writes to it.
     directory: TempDir,
@@ -37,6 +40,8 @@ pub struct Builder {
     version: Option<Version>,
     arguments: Vec<OsString>,
     password: Option<String>,
+    tls: bool,
+    config: Option<String>,
 }
 
 impl Builder {
@@ -62,6 +67,30 @@ impl Builder {
     pub fn acl(mut self, user: &str, rules: &str) -> Self {
         // One argument a rule: the server takes a quoted list of rules for a part of the name.
         self.arguments.extend(["--user", user].into_iter().chain(rules.split_whitespace()).map(OsString::from));
+        self
+    }
+
+    /// Listens on a second port, by TLS with this certificate; see [`Server::tls_url`].
+    #[must_use]
+    pub fn tls(mut self, certificate: &Certificate) -> Self {
+        self.tls = true;
+        self.arg("--tls-cert-file", certificate.path())
+            .arg("--tls-key-file", certificate.key())
+            .arg("--tls-ca-cert-file", certificate.path())
+            .arg("--tls-auth-clients", "no")
+    }
+
+    /// Reads these lines as its configuration file, in which it may keep what it learns.
+    #[must_use]
+    pub fn config(mut self, lines: impl Into<String>) -> Self {
+        self.config = Some(lines.into());
+        self
+    }
+
+    /// Adds a word without a value, as `--sentinel`.
+    #[must_use]
+    pub(crate) fn word(mut self, word: &str) -> Self {
+        self.arguments.push(word.into());
         self
     }
 
@@ -91,11 +120,13 @@ impl Builder {
         };
         let directory =
             tempfile::Builder::new().prefix("leasehold-server-").tempdir().map_err(Error::io("making a directory"))?;
+        let Self { arguments, password, config, tls, .. } = self;
         let mut server =
-            Server { program, arguments: self.arguments, password: self.password, port: 0, process: None, directory };
+            Server { program, arguments, password, port: 0, tls_port: None, config, process: None, directory };
         // A port that was free may be somebody else's by the time the server binds it.
         for _ in 1..START_ATTEMPTS {
             server.port = free_port()?;
+            server.tls_port = tls.then(free_port).transpose()?;
             match server.launch() {
                 Err(Error::NotStarted(log)) if log.contains("already in use") => {}
                 outcome => return outcome.map(|()| server),
@@ -135,6 +166,12 @@ impl Server {
             Some(password) => format!("redis://:{password}@127.0.0.1:{}/", self.port),
             None => format!("redis://127.0.0.1:{}/", self.port),
         }
+    }
+
+    /// `rediss://127.0.0.1:port/`, with the password if there is one: the port for TLS, if it was asked for.
+    pub fn tls_url(&self) -> Option<String> {
+        let login = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
+        self.tls_port.map(|port| format!("rediss://{login}127.0.0.1:{port}/"))
     }
 
     /// The process id, while it runs.
@@ -207,6 +244,15 @@ impl Server {
         let log = File::create(self.log_path()).map_err(Error::io("making the server's log"))?;
         let errors = log.try_clone().map_err(Error::io("making the server's log"))?;
         let mut command = Command::new(&self.program);
+        if let Some(lines) = &self.config {
+            // The file has to come first.
+            let path = self.directory.path().join("server.conf");
+            fs::write(&path, lines).map_err(Error::io("writing the server's configuration"))?;
+            command.arg(path);
+        }
+        if let Some(port) = self.tls_port {
+            command.args(["--tls-port", &port.to_string()]);
+        }
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &self.port.to_string()])

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold_servers::{Connection, Error, Reply, Server};
+use leasehold_servers::{Cluster, Connection, Error, Reply, Sentinel, Server, follow};
 
 #[test]
 fn a_server_answers_and_is_gone_when_dropped() {
@@ -74,6 +74,29 @@ fn servers_started_at_once_get_ports_of_their_own() {
     for (number, server) in servers.iter().enumerate() {
         assert_eq!(server.cli(&["GET", "number"]).unwrap().text(), Some(number.to_string().as_str()));
     }
+}
+
+#[test]
+fn a_cluster_moves_a_slot_and_knows_who_serves_it() {
+    let cluster = Cluster::start(Server::builder).unwrap();
+    let from = cluster.owner("a").unwrap();
+    cluster.server(from).cli(&["SET", "a", "1"]).unwrap();
+    let to = (from + 1) % 3;
+    let moving = cluster.begin_move("a", to).unwrap();
+    assert_eq!(moving.keys().unwrap(), 1);
+    moving.finish().unwrap();
+    assert_eq!(cluster.owner("a").unwrap(), to);
+    assert_eq!(cluster.server(to).cli(&["GET", "a"]).unwrap().text(), Some("1"));
+}
+
+#[test]
+fn a_sentinel_makes_a_replica_the_primary() {
+    let (primary, replica) = (Server::start().unwrap(), Server::start().unwrap());
+    follow(&replica, &primary).unwrap();
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "").unwrap();
+    assert_eq!(sentinel.primary().unwrap(), primary.port());
+    sentinel.fail_over().unwrap();
+    assert_eq!(sentinel.primary().unwrap(), replica.port());
 }
 
 /// Started again by the next test as a process of its own, which it kills.

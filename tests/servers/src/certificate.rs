@@ -1,0 +1,47 @@
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::Error;
+
+/// A throw-away certificate for 127.0.0.1, valid for a day, with its key; both are deleted when it is dropped.
+#[derive(Debug)]
+pub struct Certificate {
+    directory: TempDir,
+}
+
+impl Certificate {
+    /// Has `openssl` make one.
+    ///
+    /// # Errors
+    /// If there is no `openssl`, or it fails.
+    pub fn make() -> Result<Self, Error> {
+        let directory = tempfile::tempdir().map_err(Error::io("making a directory"))?;
+        let made = Self { directory };
+        let output = Command::new("openssl")
+            .args(["req", "-x509", "-config", "/dev/null", "-newkey", "rsa:2048", "-nodes", "-days", "1"])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
+            .args(["-addext", "basicConstraints=CA:FALSE"])
+            .arg("-keyout")
+            .arg(made.key())
+            .arg("-out")
+            .arg(made.path())
+            .stdin(Stdio::null())
+            .output()
+            .map_err(Error::io("running openssl"))?;
+        if output.status.success() {
+            return Ok(made);
+        }
+        Err(Error::NotFound(format!("openssl failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
+    }
+
+    /// The certificate's file, in PEM.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("server.crt")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.directory.path().join("server.key")
+    }
+}
