@@ -1,5 +1,6 @@
 //! The engine that drivers see: one server's locks.
 
+use crate::command::Command;
 use crate::error::Error;
 use crate::event::{Input, LeaseId, Output, Reason};
 #[cfg(feature = "mutants")]
@@ -47,6 +48,13 @@ impl Engine {
     /// When a lease ends by the driver's clock unless it is renewed. None once it was released or lost.
     pub fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         self.node.valid_until(lease)
+    }
+
+    /// A write to what the lease is on its server, by digest and with the source: it adds a millisecond there and changes nothing
+    /// else. For a driver that has to know whether replicas have the lease: it sends this on a connection of its own, reads `renewed` (else
+    /// the lease is gone), and asks there with `WAIT`. None once the lease was released or lost.
+    pub fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        self.node.touch(lease)
     }
 
     /// Whether nothing is left of all that happened. For tests: what ended must leave nothing behind.

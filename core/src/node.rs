@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::answer::Answer;
 use crate::calls::{Call, Purpose};
+use crate::command::Command;
 use crate::context::{Context, ResourceId, Table};
 use crate::error::{Error, LossReason};
 use crate::event::{CallId, Input, LeaseId, Output, Reason};
@@ -16,6 +17,7 @@ use crate::options::Config;
 use crate::reply::{Failure, Reply};
 use crate::request::Request;
 use crate::resource::Resource;
+use crate::script::Form;
 use crate::time::Instant;
 use crate::timers::Timer;
 use crate::token::ClientId;
@@ -81,6 +83,14 @@ impl Node {
         let held = self.cx.leases.get(&lease)?;
         let until = self.resources.get(held.resource)?.tenure.as_ref()?.validity.until;
         Some(held.ends.map_or(until, |ends| ends.min(until)))
+    }
+
+    /// A write to what the lease is on the server, by digest and with the source.
+    pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        let resource = self.resources.get(self.cx.leases.get(&lease)?.resource)?;
+        let tenure = resource.tenure.as_ref()?;
+        let form = |form| self.cx.touch_command(form, &resource.name, tenure.token, tenure.mode);
+        Some([Form::Digest, Form::Source].map(form))
     }
 
     /// Whether nothing is left of all that happened. For tests: what ended must leave nothing behind.

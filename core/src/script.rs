@@ -92,6 +92,19 @@ impl Context {
 
     /// An exclusive lease declares its own key alone, so that it goes on while its slot moves.
     pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
+        let mut command = self.begin_renew(form, name, token, mode);
+        command.push_display(millis(ttl));
+        command
+    }
+
+    /// A renewal by one millisecond, whatever is left: it is a write in any case.
+    pub(crate) fn touch_command(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
+        let mut command = self.begin_renew(form, name, token, mode);
+        command.push(b"-1");
+        command
+    }
+
+    fn begin_renew(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
         let mut command = match mode {
             Mode::Exclusive => begin(&RENEW, form, 1, 96),
             Mode::Shared => begin(&RENEW, form, 2, 128),
@@ -101,7 +114,6 @@ impl Context {
             command.push_display(format_args!("{}readers", name.side()));
         }
         self.push_token(&mut command, token);
-        command.push_display(millis(ttl));
         command
     }
 

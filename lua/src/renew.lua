@@ -1,4 +1,5 @@
--- Raises the TTL of a lease that is still the token's, and never creates one. With a TTL of 0 it only asks.
+-- Raises the TTL of a lease that is still the token's, and never creates one. With a TTL of 0 it only asks; one below 0 says
+-- what to add to what is left, which is always a write: replicas can be waited for after it.
 -- KEYS    1 N; a reader's lease also 2 readers. An exclusive one declares N alone: it goes on while its slot migrates.
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken
@@ -10,8 +11,11 @@ local ttl = tonumber(ARGV[2])
 
 if not KEYS[2] and holder == ARGV[1] then
   local left = redis.call('PTTL', KEYS[1])
+  if ttl < 0 then
+    ttl = left - ttl
+  end
   if ttl > 0 and left < ttl then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
   end
   return { 'renewed', 0, 0, us, math.max(left, ttl), -1, 0 }
 end
@@ -23,8 +27,8 @@ if KEYS[2] then
     -- They are left from before N was something else: readers count only while it is `shared`.
     redis.call('DEL', KEYS[2])
   elseif expiry > now then
-    local ms = math.max(expiry - now, ttl)
-    if ttl > 0 then
+    local ms = ttl < 0 and expiry - now - ttl or math.max(expiry - now, ttl)
+    if ttl ~= 0 then
       -- First N, always: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
       local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
       redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
