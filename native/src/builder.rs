@@ -1,17 +1,22 @@
 //! A manager's options.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
 use redis::aio::ConnectionLike;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::client::Client;
+use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::link::Connection;
 use crate::manager::LockManager;
+use crate::sentinel::Sentinel;
+use crate::server::Server;
 use crate::shared::Shared;
 use crate::version;
 
@@ -36,6 +41,7 @@ use crate::version;
 pub struct Builder {
     config: Config,
     defaults: AcquireOptions,
+    login: Login,
 }
 
 impl Builder {
@@ -87,12 +93,30 @@ impl Builder {
         self
     }
 
+    /// The ACL user of the servers that hold the locks, instead of a URL's. It needs a [`password`](Self::password) too.
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.login.username = Some(username.into());
+        self
+    }
+
+    /// The password of the servers that hold the locks, instead of a URL's.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.login.password = Some(password.into());
+        self
+    }
+
+    /// The number of the database that the locks are in, instead of a URL's. A cluster of Redis has only 0.
+    pub fn database(mut self, number: u32) -> Self {
+        self.login.database = Some(number);
+        self
+    }
+
     /// Connects to the server at `url`; see [`LockManager::connect`].
     ///
     /// # Errors
     /// As [`LockManager::connect`], and `invalid-option` for an option out of its bounds.
     pub async fn connect(self, url: &str) -> Result<LockManager, Error> {
-        let client = redis::Client::open(url).map_err(|error| Error::invalid_url(&error))?;
+        let client = redis::Client::open(url).map_err(|error| Error::invalid_address("url", &error))?;
         self.from_client(client).await
     }
 
@@ -103,14 +127,51 @@ impl Builder {
     #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
     pub async fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
         let engine = self.engine()?;
-        let endpoint =
-            Endpoint::new(&client, self.config.response_timeout).map_err(|error| Error::invalid_url(&error))?;
-        let start = Instant::now();
-        let connection = endpoint
-            .connect()
-            .await
-            .map_err(|error| Error::from_connecting(error, Some(&endpoint.address()), start.elapsed()))?;
-        self.start(engine, Arc::new(connection), Some(endpoint)).await
+        let info = self.login.apply(client.get_connection_info().clone())?;
+        let server = self.server("url", info)?;
+        self.connect_to(engine, Endpoint::Server(Arc::new(server))).await
+    }
+
+    /// Connects to a cluster; see [`LockManager::cluster`].
+    ///
+    /// # Errors
+    /// As [`LockManager::cluster`], and `invalid-option` for an option out of its bounds.
+    pub async fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        const FIELD: &str = "cluster";
+        let engine = self.engine()?;
+        let mut seeds = Vec::new();
+        for info in addresses(FIELD, nodes)? {
+            seeds.push(self.server(FIELD, self.login.apply(info)?)?);
+        }
+        self.connect_to(engine, Endpoint::Cluster(Arc::new(Cluster::new(seeds)))).await
+    }
+
+    /// Connects to the primary that Sentinel watches as `service`; see [`LockManager::sentinel`].
+    ///
+    /// # Errors
+    /// As [`LockManager::sentinel`], and `invalid-option` for an option out of its bounds.
+    pub async fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        const FIELD: &str = "sentinels";
+        let (engine, service) = (self.engine()?, service.into());
+        if service.is_empty() {
+            return Err(Error::invalid("service", "is empty: give the name that Sentinel has for the primary"));
+        }
+        let addresses = addresses(FIELD, sentinels)?;
+        let mut sentinels = Vec::new();
+        for info in &addresses {
+            sentinels.push(self.server(FIELD, info.clone())?);
+        }
+        let Some(info) = addresses.into_iter().next() else { return Err(none_of(FIELD)) };
+        // Sentinels have users and passwords of their own; what they share with the primary is how it is reached.
+        let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
+        let sentinel = Sentinel::new(service, sentinels, template, self.config.response_timeout);
+        self.connect_to(engine, Endpoint::Sentinel(Arc::new(sentinel))).await
     }
 
     /// Uses a connection that the caller has; see [`LockManager::from_connection`].
@@ -141,6 +202,19 @@ impl Builder {
             .map_err(|error| Error::from_engine(error, None, None))
     }
 
+    fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
+        Server::new(info, self.config.response_timeout).map_err(|error| Error::invalid_address(field, &error))
+    }
+
+    async fn connect_to(self, engine: Engine, endpoint: Endpoint) -> Result<LockManager, Error> {
+        let start = Instant::now();
+        let connection = endpoint
+            .connect()
+            .await
+            .map_err(|error| Error::from_connecting(error, Some(&endpoint.address()), start.elapsed()))?;
+        self.start(engine, Arc::new(connection), Some(endpoint)).await
+    }
+
     async fn start(
         self,
         engine: Engine,
@@ -151,7 +225,70 @@ impl Builder {
         let server = endpoint.as_ref().map(Endpoint::address);
         version::check(&connection, server.as_deref(), response_timeout).await?;
         let shared = Arc::new(Shared::new(engine, server));
-        tokio::spawn(Driver::new(Arc::clone(&shared), connection, endpoint, response_timeout).run());
-        Ok(LockManager { client: Arc::new(Client { shared }), defaults: self.defaults })
+        let driver = Driver::new(Arc::clone(&shared), connection, endpoint.clone(), response_timeout);
+        tokio::spawn(driver.run());
+        Ok(LockManager { client: Arc::new(Client { shared, endpoint, response_timeout }), defaults: self.defaults })
     }
+}
+
+/// Who we are to the servers that hold the locks, and where they are there, as far as no URL says it.
+#[derive(Clone, Default)]
+struct Login {
+    username: Option<String>,
+    password: Option<String>,
+    database: Option<u32>,
+}
+
+impl Login {
+    fn apply(&self, info: ConnectionInfo) -> Result<ConnectionInfo, Error> {
+        let mut settings = info.redis_settings().clone();
+        if let Some(username) = &self.username {
+            settings = settings.set_username(username);
+        }
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        if let Some(database) = self.database {
+            settings = settings.set_db(database.into());
+        }
+        if settings.username().is_some() && settings.password().is_none() {
+            return Err(Error::invalid("username", "stands without a password: set one as well"));
+        }
+        Ok(info.set_redis_settings(settings))
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let password = self.password.as_ref().map(|_| "...");
+        let (username, database) = (&self.username, &self.database);
+        f.debug_struct("Login")
+            .field("username", username)
+            .field("password", &password)
+            .field("database", database)
+            .finish()
+    }
+}
+
+/// The addresses that the user gave as `field`, at least one of them.
+fn addresses<I>(field: &'static str, given: I) -> Result<Vec<ConnectionInfo>, Error>
+where
+    I: IntoIterator<Item: IntoConnectionInfo>,
+{
+    let mut addresses = Vec::new();
+    for given in given {
+        let info = given.into_connection_info().map_err(|error| Error::invalid_address(field, &error))?;
+        if matches!(info.addr(), ConnectionAddr::Unix(_)) {
+            return Err(Error::invalid(
+                field,
+                "has the path of a socket: give a host and a port, which the servers know each other by",
+            ));
+        }
+        addresses.push(info);
+    }
+    if addresses.is_empty() { Err(none_of(field)) } else { Ok(addresses) }
+}
+
+fn none_of(field: &'static str) -> Error {
+    Error::invalid(field, "has no address: give one at least")
 }

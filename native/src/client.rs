@@ -1,15 +1,20 @@
 //! What every handle keeps alive: the last one dropped ends the client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{Error as EngineError, Outcome};
 
 use crate::call::{Call, Request};
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::shared::Shared;
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
+    /// Where further connections lead to; none if the one connection is the user's.
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) response_timeout: Duration,
 }
 
 impl Client {

@@ -1,50 +1,74 @@
-//! Where the server is, and how to get there.
+//! Where the locks are, and how to get there: one server, a primary behind Sentinel, or a cluster.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+use redis::RedisResult;
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, RedisResult};
-use tokio::time::timeout;
 
-/// A server that can be connected to again and again.
+use crate::cluster::Cluster;
+use crate::sentinel::Sentinel;
+use crate::server::Server;
+
+/// What can be connected to again and again.
 #[derive(Clone)]
-pub(crate) struct Endpoint {
-    client: Client,
-    response_timeout: Duration,
+pub(crate) enum Endpoint {
+    Server(Arc<Server>),
+    Sentinel(Arc<Sentinel>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Endpoint {
-    pub(crate) fn new(client: &Client, response_timeout: Duration) -> RedisResult<Self> {
-        let info = client.get_connection_info().clone();
-        // Small commands one after the other: waiting to fill a packet would only delay them.
-        let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout })
-    }
-
     /// Its address, without any password.
     pub(crate) fn address(&self) -> String {
-        self.client.get_connection_info().addr().to_string()
+        match self {
+            Self::Server(server) => server.address(),
+            Self::Sentinel(sentinel) => sentinel.address(),
+            Self::Cluster(cluster) => cluster.address(),
+        }
     }
 
-    /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
+    /// A connection for commands: of a cluster, to any of its servers.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+        match self {
+            Self::Server(server) => server.connect().await,
+            Self::Sentinel(sentinel) => sentinel.connect().await,
+            Self::Cluster(cluster) => cluster.connect().await,
+        }
+    }
+
+    /// Ends when what [`connect`](Self::connect) led to last is not the right server any more, as far as that can be known from
+    /// elsewhere.
+    pub(crate) fn switched(&self) -> Option<BoxFuture<'static, ()>> {
+        match self {
+            Self::Sentinel(sentinel) => Some(sentinel.switched()),
+            Self::Server(_) | Self::Cluster(_) => None,
+        }
+    }
+
+    /// A connection for commands about `key`, to the server that has it.
+    pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
+        match self {
+            Self::Server(server) => server.connect().await,
+            Self::Sentinel(sentinel) => sentinel.connect_now().await.map(|(_, connection)| connection),
+            Self::Cluster(cluster) => cluster.connect_for(key).await,
+        }
+    }
+
+    /// Whether a server's refusal tells where `key` has gone, and it was not known.
+    pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
+        match self {
+            Self::Cluster(cluster) => cluster.learn(refusal, key),
+            _ => false,
+        }
     }
 
     /// A connection that is subscribed to `channel`: the server has acknowledged it.
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
-        let mut connection = within(self.response_timeout, self.client.get_async_pubsub()).await?;
-        within(self.response_timeout, connection.subscribe(channel)).await?;
-        Ok(connection)
-    }
-}
-
-/// The result, or the error that the `redis` crate gives for a timeout.
-pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    match timeout(limit, action).await {
-        Ok(result) => result,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        match self {
+            Self::Server(server) => server.subscribe(channel).await,
+            Self::Sentinel(sentinel) => sentinel.subscribe(channel).await,
+            Self::Cluster(cluster) => cluster.subscribe(channel).await,
+        }
     }
 }

@@ -103,6 +103,20 @@ pub enum Error {
         /// What the last attempt ran into.
         source: Option<Source>,
     },
+    /// The world's: too few replicas had the lease in time, see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas). It was
+    /// given back.
+    #[error("`{name}`: {confirmed} of {wanted} replicas confirmed the lease within {} ms, so it was given back", waited.as_millis())]
+    #[non_exhaustive]
+    NotReplicated {
+        /// The lock.
+        name: String,
+        /// How many replicas confirmed it.
+        confirmed: u32,
+        /// How many were asked for.
+        wanted: u32,
+        /// How long they were waited for.
+        waited: Duration,
+    },
     /// The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`).
     #[error("the server refused the credentials or the rights: {problem}")]
     #[non_exhaustive]
@@ -165,6 +179,7 @@ impl Error {
             Self::Cancelled { .. } => "cancelled",
             Self::Lost { .. } => "lost",
             Self::Unreachable { .. } => "unreachable",
+            Self::NotReplicated { .. } => "not-replicated",
             Self::Auth { .. } => "auth",
             Self::Server { .. } => "server",
             Self::Protocol { .. } => "protocol",
@@ -174,7 +189,7 @@ impl Error {
 
     /// Whether the same call may succeed later without any change by the caller.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Unreachable { .. })
+        matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Unreachable { .. } | Self::NotReplicated { .. })
     }
 
     /// The lock's name, without the manager's prefix, if the error is about one lock.
@@ -185,6 +200,7 @@ impl Error {
             | Self::Busy { name, .. }
             | Self::Cancelled { name }
             | Self::Lost { name, .. }
+            | Self::NotReplicated { name, .. }
             | Self::WrongKind { name, .. } => Some(name),
             Self::Unreachable { name, .. }
             | Self::Auth { name, .. }
@@ -197,7 +213,9 @@ impl Error {
     /// How long the caller waited, where it waited in vain.
     pub const fn waited(&self) -> Option<Duration> {
         match self {
-            Self::Busy { waited, .. } | Self::Unreachable { waited, .. } => Some(*waited),
+            Self::Busy { waited, .. } | Self::Unreachable { waited, .. } | Self::NotReplicated { waited, .. } => {
+                Some(*waited)
+            }
             _ => None,
         }
     }
@@ -229,6 +247,10 @@ impl Error {
                 Self::Unreachable { name, server, waited, source }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
+            Engine::Server(problem) if problem.starts_with("MOVED ") => {
+                let problem = format!("the server is one of a cluster, connect with `LockManager::cluster`: {problem}");
+                Self::Unsupported { problem }
+            }
             Engine::Server(problem) => Self::Server { name, problem },
             Engine::WrongKind(problem) => Self::WrongKind { name: about(), problem },
             Engine::Protocol(problem) => Self::Protocol { name, problem },
@@ -240,7 +262,10 @@ impl Error {
     pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: error.to_string() },
-            ErrorKind::InvalidClientConfig => Self::invalid_url(&error),
+            ErrorKind::InvalidClientConfig => Self::invalid_address("url", &error),
+            ErrorKind::MasterNameNotFoundBySentinel => {
+                Self::InvalidOption { field: "service", problem: format!("is not known: {error}") }
+            }
             ErrorKind::Server(_) | ErrorKind::Extension => {
                 let failure = Failure::Refused(wire::error_text(&error));
                 Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
@@ -251,8 +276,14 @@ impl Error {
         }
     }
 
-    pub(crate) fn invalid_url(error: &RedisError) -> Self {
-        Self::InvalidOption { field: "url", problem: format!("can't be used, e.g. redis://127.0.0.1/ can: {error}") }
+    pub(crate) fn invalid(field: &'static str, problem: &str) -> Self {
+        Self::InvalidOption { field, problem: problem.to_owned() }
+    }
+
+    /// An address that the user gave as `field` is none.
+    pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
+        let tls = if error.to_string().contains("TLS") { " (TLS takes the feature `tls-rustls`)" } else { "" };
+        Self::InvalidOption { field, problem: format!("can't be used, e.g. redis://127.0.0.1/ can: {error}{tls}") }
     }
 }
 

@@ -10,6 +10,7 @@ use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 use crate::call::{Call, Request};
 use crate::client::{Client, unexpected};
 use crate::error::Error;
+use crate::replicas::Replicas;
 
 /// A lock that is held, for a time: renewed while it is held, told when it is lost, released when it is dropped.
 ///
@@ -183,6 +184,11 @@ impl Lease {
             // The lease was valid when the work ended; if the server was not told, it ends by its TTL.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    /// Ends when enough replicas have the lease, as it stands on the server.
+    pub(crate) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
+        replicas.confirm(&self.client, self.id, &self.name).await
     }
 
     fn ask<'a>(&'a self, request: Request<'a>) -> Call<'a> {

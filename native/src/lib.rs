@@ -31,16 +31,26 @@ mod builder;
 mod call;
 mod client;
 mod clock;
+mod cluster;
 mod driver;
 mod endpoint;
 mod error;
+mod first;
 mod lease;
 mod link;
 mod lock;
 mod manager;
+mod replicas;
+mod router;
+mod sentinel;
+mod server;
+mod server_link;
 mod shared;
+mod slots;
 mod state;
 mod subscription;
+#[cfg(feature = "tls-rustls")]
+mod tls;
 mod version;
 mod wire;
 

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::lease::Lease;
 use crate::manager::LockManager;
+use crate::replicas::Replicas;
 
 /// A name, how it is to be held, and the options. Nothing is sent before [`acquire`](Self::acquire); keep it as long as
 /// you like and acquire as often as you like.
@@ -33,12 +34,13 @@ pub struct Lock {
     manager: LockManager,
     name: Arc<str>,
     options: AcquireOptions,
+    replicas: Option<Replicas>,
 }
 
 impl Lock {
     pub(crate) fn new(manager: LockManager, name: &str) -> Self {
         let options = manager.defaults;
-        Self { manager, name: name.into(), options }
+        Self { manager, name: name.into(), options, replicas: None }
     }
 
     fn with_mode(mut self, mode: Mode) -> Self {
@@ -70,6 +72,18 @@ impl Lock {
         self
     }
 
+    /// Only a lease that at least `min` replicas have is given out: a failover to one of them does not lose it. If fewer have
+    /// confirmed it after `timeout` (1 ms to 60 s), the lease is given back and the call ends with
+    /// [`Error::NotReplicated`].
+    ///
+    /// Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. That
+    /// comes after the `wait`, and takes `timeout` and four response timeouts at most. The replicas' confirmation is about this
+    /// moment: later renewals are not waited for, and a failover to a replica that lags still forgets the lock.
+    pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
+        self.replicas = Some(Replicas { min, timeout });
+        self
+    }
+
     /// The lock's name, without the manager's prefix.
     pub fn name(&self) -> &str {
         &self.name
@@ -81,7 +95,7 @@ impl Lock {
     ///
     /// # Errors
     /// `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
-    /// name or an option that can't be used, `wrong-kind`, `auth`, `server`, `closed`.
+    /// name or an option that can't be used, `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_waiting(self.options.wait).await
     }
@@ -141,6 +155,9 @@ impl Lock {
     async fn granted(&self, wait: Wait) -> Result<Lease, Error> {
         // A lease that is granted at once awaits nothing: a task that takes many must let others run all the same.
         tokio::task::coop::consume_budget().await;
+        if let Some(replicas) = self.replicas {
+            replicas.check(&self.manager.client)?;
+        }
         let start = tracing::enabled!(tracing::Level::DEBUG).then(clock::now);
         let request = Request::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
         match self.manager.client.ask(request, Some(&self.name)).await? {
@@ -149,9 +166,26 @@ impl Lock {
                     let waited = clock::now().since(start);
                     tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
                 }
-                Ok(Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.name), &grant))
+                let lease = Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.name), &grant);
+                match self.replicas {
+                    Some(replicas) => Box::pin(confirmed(lease, replicas)).await,
+                    None => Ok(lease),
+                }
             }
             other => Err(unexpected(&other, &self.name)),
+        }
+    }
+}
+
+/// The lease, if the replicas have it; else it is given back.
+async fn confirmed(lease: Lease, replicas: Replicas) -> Result<Lease, Error> {
+    match lease.confirmed(replicas).await {
+        Ok(()) => Ok(lease),
+        Err(error) => {
+            if let Err(error) = lease.release().await {
+                tracing::debug!(%error, "a lease that too few replicas have ends by its TTL");
+            }
+            Err(error)
         }
     }
 }

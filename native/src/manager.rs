@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_core::{AcquireOptions, Inspection, Outcome};
+use redis::IntoConnectionInfo;
 use redis::aio::ConnectionLike;
 
 use crate::builder::Builder;
@@ -42,6 +43,53 @@ impl LockManager {
     /// As [`connect`](Self::connect).
     pub async fn from_client(client: redis::Client) -> Result<Self, Error> {
         Self::builder().from_client(client).await
+    }
+
+    /// Connects to a Redis Cluster; one of its servers is enough to find the others, several are found even when one is down.
+    ///
+    /// Each lock is on the server that its name's slot is on, and goes where the slot goes. The first URL tells how all servers are
+    /// reached: user, password, TLS. A `redis::ConnectionInfo` serves as well as a URL.
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), leasehold::Error> {
+    /// use leasehold::LockManager;
+    ///
+    /// let locks = LockManager::cluster(["redis://:secret@10.0.0.1:7000", "redis://:secret@10.0.0.2:7000"]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), with `cluster` as the field of a bad address.
+    pub async fn cluster<I>(nodes: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().cluster(nodes).await
+    }
+
+    /// Connects to the primary that Sentinel watches as `service`, and after a failover to the new one.
+    ///
+    /// The URLs are the sentinels' own, with their user and password if they have any. For those of the primary and its replicas, and for
+    /// a database number, see [`builder`](Self::builder); they are reached by TLS if the first sentinel is.
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), leasehold::Error> {
+    /// use leasehold::LockManager;
+    ///
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+    /// let locks = LockManager::builder().password("secret").sentinel("main", sentinels).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect), with `service` or `sentinels` as the field of what is bad.
+    pub async fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().sentinel(service, sentinels).await
     }
 
     /// Uses a connection that the caller has, and never closes it.

@@ -8,7 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome};
+use leasehold_core::{
+    Command, Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome,
+};
 use tokio::sync::{Notify, watch};
 
 use crate::call::Request;
@@ -136,6 +138,11 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let state = self.lock();
         state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(clock::now()))
+    }
+
+    /// A write to what a lease is on its server, by digest and with the source; none once it is over.
+    pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        self.lock().engine.touch(lease)
     }
 
     /// How a lease was lost, if it was.

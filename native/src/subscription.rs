@@ -8,7 +8,8 @@ use leasehold_core::{Failure, Input, NodeId};
 use redis::RedisError;
 use redis::aio::{PubSub, PubSubSink};
 
-use crate::endpoint::{Endpoint, within};
+use crate::endpoint::Endpoint;
+use crate::server::within;
 use crate::shared::Shared;
 use crate::wire;
 

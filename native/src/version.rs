@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use crate::endpoint::within;
 use crate::error::Error;
 use crate::link::Connection;
+use crate::server::within;
 
 /// Asks the server for its version. A server that does not tell is taken as it is.
 pub(crate) async fn check(
@@ -31,5 +31,9 @@ pub(crate) async fn check(
 }
 
 fn judge(info: &str) -> Result<(), Error> {
+    if info.lines().any(|line| line.trim() == "redis_mode:sentinel") {
+        let problem = "a sentinel keeps no locks: connect with `LockManager::sentinel`".to_owned();
+        return Err(Error::Unsupported { problem });
+    }
     leasehold_core::check_server(info).map_err(|error| Error::from_engine(error, None, None))
 }

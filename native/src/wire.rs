@@ -70,6 +70,21 @@ pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     }
 }
 
+/// The server is a replica now: the address may lead to the new primary, but only for a new connection.
+pub(crate) fn is_demoted(failure: &Failure) -> bool {
+    // Redis 6 wraps what a script ran into.
+    matches!(failure, Failure::Refused(text) if text.contains("READONLY") || text.contains("MASTERDOWN"))
+}
+
+/// Something is wrong with the server itself, and another one may have its place.
+pub(crate) fn is_trouble(failure: &Failure) -> bool {
+    match failure {
+        Failure::Refused(text) => is_demoted(failure) || text.starts_with("CLUSTERDOWN"),
+        Failure::Unsupported(_) => false,
+        Failure::Unavailable(_) | Failure::Interrupted(_) | Failure::TimedOut => true,
+    }
+}
+
 /// The server's own words, code first.
 pub(crate) fn error_text(error: &RedisError) -> String {
     text(error.code().unwrap_or("ERR"), error.detail())

@@ -39,10 +39,12 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
     steps.step("engine without a host", wasm::check);
     if options.full {
         for version in Version::ALL {
-            steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER));
+            steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
+            let name = format!("{}: failovers, slots that move", version.name());
+            steps.counted(&name, || with_server(find_version(version), &["leasehold-live"], &["--ignored"]));
         }
     } else {
-        steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..]));
+        steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..], &[]));
     }
     steps.counted("npm package", npm_package);
     steps.counted("component", component);
@@ -62,11 +64,15 @@ fn tests(packages: &[&str]) -> (Tally, Result) {
     run_counted(&mut cargo_test(packages))
 }
 
-fn with_server(program: std::result::Result<PathBuf, leasehold_servers::Error>, packages: &[&str]) -> (Tally, Result) {
+fn with_server(
+    program: std::result::Result<PathBuf, leasehold_servers::Error>,
+    packages: &[&str],
+    words: &[&str],
+) -> (Tally, Result) {
     match program {
         Ok(program) => {
             println!("the server is {}", program.display());
-            run_counted(cargo_test(packages).env("LEASEHOLD_SERVER", program))
+            run_counted(cargo_test(packages).arg("--").args(words).env("LEASEHOLD_SERVER", program))
         }
         Err(error) => (Tally::default(), Err(error.into())),
     }

@@ -1,0 +1,116 @@
+//! A Redis Cluster: its servers, and what is known of its slots.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{ConnectionAddr, ErrorKind, RedisResult};
+
+use crate::first::first_of;
+use crate::server::Server;
+use crate::slots::{Address, Redirect, Slots, slot_of};
+
+pub(crate) struct Cluster {
+    /// Where the user says that servers are. The first one tells how all are reached.
+    seeds: Vec<Server>,
+    slots: Mutex<Slots>,
+    /// Counts the questions, so that a server whose knowledge is old is not asked first each time.
+    questions: AtomicUsize,
+}
+
+impl Cluster {
+    pub(crate) fn new(seeds: Vec<Server>) -> Self {
+        Self { seeds, slots: Mutex::default(), questions: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let seeds: Vec<_> = self.seeds.iter().map(Server::address).collect();
+        seeds.join(", ")
+    }
+
+    /// Asks the servers who serves which slot.
+    pub(crate) async fn discover(&self) -> RedisResult<()> {
+        let mut question = redis::cmd("CLUSTER");
+        question.arg("SLOTS");
+        let ask = async |server: Server| {
+            let said_by = address_of(&server)?;
+            let answer = server.ask(&question).await?;
+            let slots = Slots::parse(&answer, &said_by).filter(|slots| !slots.primaries().is_empty());
+            slots.ok_or_else(|| (ErrorKind::Client, "the cluster has no slots yet", said_by.to_string()).into())
+        };
+        let slots = first_of(self.servers().into_iter().map(ask)).await?;
+        *self.slots() = slots;
+        Ok(())
+    }
+
+    /// A connection to the primary of this key's slot, as far as is known.
+    pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
+        match self.owner(slot_of(key)) {
+            Some(owner) => self.server(&owner)?.connect().await,
+            None => Err((ErrorKind::Client, "nobody serves this key's slot").into()),
+        }
+    }
+
+    /// A connection to one of the servers, once the slots are known.
+    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        self.discover().await?;
+        first_of(self.servers().into_iter().map(async |server: Server| server.connect().await)).await
+    }
+
+    /// As [`Server::subscribe`], on any of the servers: messages reach them all.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        first_of(self.servers().into_iter().map(async |server: Server| server.subscribe(channel).await)).await
+    }
+
+    /// Whether a server's refusal tells where `key` has gone.
+    pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
+        let Some(said_by) = self.owner(slot_of(key)) else { return false };
+        match Redirect::parse(refusal, &said_by) {
+            Some(Redirect::Moved { slot, to }) => self.set_owner(slot, &to),
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
+        self.slots().owner(slot).cloned()
+    }
+
+    pub(crate) fn set_owner(&self, slot: u16, owner: &Address) {
+        self.slots().set_owner(slot, owner);
+    }
+
+    pub(crate) fn is_primary(&self, address: &Address) -> bool {
+        self.slots().primaries().contains(address)
+    }
+
+    /// The server at this address, reached as the first seed is.
+    pub(crate) fn server(&self, address: &Address) -> RedisResult<Server> {
+        match self.seeds.first() {
+            Some(seed) => seed.at(&address.host, address.port),
+            None => Err((ErrorKind::Client, "there is no server to ask").into()),
+        }
+    }
+
+    /// All that are known, each time beginning with another one.
+    fn servers(&self) -> Vec<Server> {
+        let known: Vec<Address> = self.slots().servers().cloned().collect();
+        let mut servers: Vec<Server> = known.iter().filter_map(|address| self.server(address).ok()).collect();
+        let unlisted = self.seeds.iter().filter(|seed| address_of(seed).is_ok_and(|seed| !known.contains(&seed)));
+        servers.extend(unlisted.cloned());
+        let start = self.questions.fetch_add(1, Ordering::Relaxed) % servers.len().max(1);
+        servers.rotate_left(start);
+        servers
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn address_of(server: &Server) -> RedisResult<Address> {
+    match server.info().addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Ok(Address::new(host, *port)),
+        other => Err((ErrorKind::InvalidClientConfig, "no address that others could name", other.to_string()).into()),
+    }
+}

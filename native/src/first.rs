@@ -1,0 +1,83 @@
+//! Asks several servers what any of them can tell.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::time::timeout;
+
+/// The next one is asked after this time, or as soon as one has failed.
+const STAGGER: Duration = Duration::from_millis(100);
+
+/// The first success. A server that is silent delays it by little; without any success, the most telling error.
+pub(crate) async fn first_of<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
+where
+    F: Future<Output = RedisResult<T>>,
+{
+    let mut attempts = attempts.into_iter().fuse();
+    let mut running = FuturesUnordered::new();
+    let mut failure: Option<RedisError> = None;
+    loop {
+        let last = match attempts.next() {
+            Some(attempt) => {
+                running.push(attempt);
+                false
+            }
+            None if running.is_empty() => return Err(failure.unwrap_or_else(nobody)),
+            None => true,
+        };
+        let ended = if last { Ok(running.next().await) } else { timeout(STAGGER, running.next()).await };
+        match ended {
+            Ok(Some(Ok(found))) => return Ok(found),
+            Ok(Some(Err(error))) if failure.as_ref().is_none_or(is_mere_trouble) => failure = Some(error),
+            _ => {}
+        }
+    }
+}
+
+/// What a server has said tells more than that another one is not there.
+fn is_mere_trouble(error: &RedisError) -> bool {
+    error.is_io_error()
+}
+
+fn nobody() -> RedisError {
+    (ErrorKind::Client, "there is no server to ask").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    type Attempt = futures_util::future::BoxFuture<'static, RedisResult<u8>>;
+
+    fn broken() -> RedisError {
+        std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into()
+    }
+
+    fn denied() -> RedisError {
+        (ErrorKind::AuthenticationFailed, "no").into()
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_and_one_that_is_gone_hold_up_nobody() {
+        let attempts: Vec<Attempt> =
+            vec![Box::pin(pending()), Box::pin(async { Err(broken()) }), Box::pin(async { Ok(7) })];
+        let found = timeout(Duration::from_secs(5), first_of(attempts)).await;
+        assert_eq!(found.expect("in time").expect("one that answers"), 7);
+    }
+
+    #[tokio::test]
+    async fn what_a_server_said_is_told_rather_than_that_another_is_gone() {
+        for flip in [false, true] {
+            let mut attempts: Vec<Attempt> = vec![Box::pin(async { Err(broken()) }), Box::pin(async { Err(denied()) })];
+            if flip {
+                attempts.reverse();
+            }
+            let error = first_of(attempts).await.expect_err("none answers");
+            assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
+        }
+        let none: Vec<Attempt> = Vec::new();
+        assert!(first_of(none).await.is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Holds a new lease back until enough replicas have it.
+//!
+//! `WAIT` covers the writes of its own connection only and stalls whatever else goes over it. So this has a connection of its own: a
+//! write to the lease stands behind the grant in the stream that replicas follow, and who has confirmed that write has the grant. That the
+//! write finds the lease shows that this server is the one which granted it, and no other that was promoted since.
+//!
+//! <https://redis.io/docs/latest/commands/wait/>
+
+use std::time::Duration;
+
+use leasehold_core::{Command, Error as EngineError, Failure, LeaseId, LossReason, Reply, Scalar};
+use redis::aio::MultiplexedConnection;
+use tokio::time::{Instant, timeout};
+
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::link::Commands;
+use crate::slots::key_of;
+use crate::wire;
+
+/// How many replicas have to have a lease, and how long they are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replicas {
+    pub(crate) min: u32,
+    pub(crate) timeout: Duration,
+}
+
+const FIELD: &str = "wait_for_replicas";
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Replicas {
+    /// Whether that can be had at all. Nothing is sent.
+    pub(crate) fn check(self, client: &Client) -> Result<(), Error> {
+        if self.min == 0 {
+            return Err(Error::invalid(FIELD, "asks for no replica: ask for one at least"));
+        }
+        if self.timeout < Duration::from_millis(1) || self.timeout > LONGEST {
+            return Err(Error::invalid(FIELD, "needs a time from 1 ms to 60 s"));
+        }
+        if client.endpoint.is_none() {
+            let problem = "`wait_for_replicas` takes connections of its own: connect by a URL or a client".to_owned();
+            return Err(Error::Unsupported { problem });
+        }
+        Ok(())
+    }
+
+    /// Ends when enough replicas have the lease.
+    pub(crate) async fn confirm(self, client: &Client, lease: LeaseId, name: &str) -> Result<(), Error> {
+        let start = Instant::now();
+        let gone = || Error::Lost { name: name.to_owned(), reason: LossReason::Gone };
+        let (Some(endpoint), Some(touch)) = (&client.endpoint, client.shared.touch(lease)) else { return Err(gone()) };
+        let failed = |failure| client.shared.error(EngineError::of_connecting(failure, start.elapsed()), Some(name));
+        let question = Question { endpoint, limit: client.response_timeout };
+        let (connection, reply) = question.touch(&touch).await.map_err(failed)?;
+        match first_word(&reply) {
+            Some(b"renewed") => {}
+            Some(b"taken") => return Err(Error::Lost { name: name.to_owned(), reason: LossReason::Taken }),
+            _ => return Err(gone()),
+        }
+        let confirmed = question.wait(&connection, self).await.map_err(failed)?;
+        if confirmed >= self.min {
+            return Ok(());
+        }
+        Err(Error::NotReplicated { name: name.to_owned(), confirmed, wanted: self.min, waited: start.elapsed() })
+    }
+}
+
+struct Question<'a> {
+    endpoint: &'a Endpoint,
+    limit: Duration,
+}
+
+impl Question<'_> {
+    /// Writes to the lease on a new connection to its server, and answers both.
+    async fn touch(&self, [digest, source]: &[Command; 2]) -> Result<(MultiplexedConnection, Reply), Failure> {
+        let key = key_of(digest).unwrap_or_default();
+        // The slot may have moved: the second time it is known where to.
+        let mut again = true;
+        loop {
+            let connection = self.endpoint.connect_for(key).await.map_err(|error| wire::connect_failure(&error))?;
+            let mut answer = self.ask(&connection, wire::command(digest), self.limit).await;
+            if matches!(&answer, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
+                answer = self.ask(&connection, wire::command(source), self.limit).await;
+            }
+            match answer {
+                Err(Failure::Refused(text)) if again && self.endpoint.learn(&text, key) => again = false,
+                Err(Failure::Refused(text)) if text.starts_with("MOVED ") || text.starts_with("ASK ") => {
+                    return Err(Failure::Unavailable(text));
+                }
+                answer => return Ok((connection, answer?)),
+            }
+        }
+    }
+
+    /// How many replicas have confirmed what was written on the connection.
+    async fn wait(&self, connection: &MultiplexedConnection, replicas: Replicas) -> Result<u32, Failure> {
+        let mut wait = redis::cmd("WAIT");
+        let ms = u64::try_from(replicas.timeout.as_millis()).unwrap_or(u64::MAX);
+        wait.arg(replicas.min).arg(ms);
+        match self.ask(connection, wait, self.limit + replicas.timeout).await? {
+            Reply::One(Scalar::Int(confirmed)) => Ok(u32::try_from(confirmed).unwrap_or(0)),
+            other => Err(Failure::Refused(format!("WAIT answered {other:?}"))),
+        }
+    }
+
+    async fn ask(
+        &self,
+        connection: &MultiplexedConnection,
+        cmd: redis::Cmd,
+        limit: Duration,
+    ) -> Result<Reply, Failure> {
+        match timeout(limit, connection.run(cmd)).await {
+            Ok(answer) => wire::result(answer),
+            Err(_) => Err(Failure::TimedOut),
+        }
+    }
+}
+
+fn first_word(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::List(items) => match items.first()? {
+            Scalar::Text(text) => Some(text),
+            _ => None,
+        },
+        Reply::One(_) => None,
+    }
+}

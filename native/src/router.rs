@@ -1,0 +1,172 @@
+//! Takes each command to the server of a cluster that has its key.
+//!
+//! Every server has a link of its own, so that one server's trouble delays no other's commands. A command that a server
+//! refuses with `MOVED` or `ASK` was not run: it goes to the server that was named. Nothing else is ever sent twice here.
+//! A failure of any server is a reason to ask who serves which slot by now.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hashbrown::HashMap;
+use leasehold_core::{ByNumber, CallId, Command, Failure};
+use redis::RedisResult;
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::endpoint::Endpoint;
+use crate::link::Answer;
+use crate::server_link::{ServerLink, Way};
+use crate::slots::{Address, Redirect, key_of, slot_of};
+use crate::wire;
+
+/// How often one command follows a redirect.
+const MOST_HOPS: u8 = 5;
+
+/// The servers are not asked for their slots again before this has passed.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
+
+pub(crate) struct Router {
+    cluster: Arc<Cluster>,
+    response_timeout: Duration,
+    links: HashMap<Address, ServerLink>,
+    /// The commands under way, for the case that they have to go elsewhere.
+    commands: HashMap<CallId, Sent, ByNumber>,
+    /// Answers that are known without a server.
+    ready: Vec<Answer>,
+    discovery: Option<BoxFuture<'static, RedisResult<()>>>,
+    discovered: Instant,
+}
+
+struct Sent {
+    command: Command,
+    hops: u8,
+}
+
+impl Router {
+    pub(crate) fn new(cluster: Arc<Cluster>, response_timeout: Duration) -> Self {
+        Self {
+            cluster,
+            response_timeout,
+            links: HashMap::default(),
+            commands: HashMap::default(),
+            ready: Vec::new(),
+            discovery: None,
+            discovered: Instant::now(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, call: CallId, command: Command) {
+        let owner = key_of(&command).and_then(|key| self.cluster.owner(slot_of(key)));
+        let Some(owner) = owner else {
+            self.rediscover();
+            let why = Failure::Unavailable("nobody serves this slot of the cluster".to_owned());
+            return self.ready.push((call, Err(why)));
+        };
+        if let Some(link) = self.link(&owner, call) {
+            link.send(call, wire::command(&command), Way::Plain);
+            self.commands.insert(call, Sent { command, hops: 0 });
+        }
+    }
+
+    /// Puts the answers that have come into `answers`; ready if there is at least one.
+    pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
+        loop {
+            let mut came = Vec::new();
+            for (address, link) in &mut self.links {
+                let mut theirs = Vec::new();
+                let _ = link.poll_answers(context, &mut theirs);
+                came.extend(theirs.into_iter().map(|answer| (address.clone(), answer)));
+            }
+            let mut redirected = false;
+            for (address, answer) in came {
+                redirected |= self.take(&address, answer, answers);
+            }
+            answers.append(&mut self.ready);
+            self.poll_discovery(context);
+            // A link that was sent to just now has to be looked at once more before we sleep.
+            if !redirected {
+                break;
+            }
+        }
+        if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Passes an answer on, or the command if it has to go elsewhere, which it tells.
+    fn take(&mut self, from: &Address, (call, result): Answer, answers: &mut Vec<Answer>) -> bool {
+        let sent = self.commands.remove(&call);
+        let Err(failure) = &result else {
+            answers.push((call, result));
+            return false;
+        };
+        let redirect = match failure {
+            Failure::Refused(text) => Redirect::parse(text, from),
+            _ => None,
+        };
+        let (Some(redirect), Some(sent)) = (redirect, sent) else {
+            if wire::is_trouble(failure) {
+                self.rediscover();
+            }
+            answers.push((call, result));
+            return false;
+        };
+        self.follow(redirect, call, sent);
+        true
+    }
+
+    fn follow(&mut self, redirect: Redirect, call: CallId, Sent { command, hops }: Sent) {
+        tracing::debug!(call = call.0, ?redirect, "the command belongs elsewhere");
+        if hops >= MOST_HOPS {
+            let why = Failure::Unavailable("the servers of the cluster send a command round and round".to_owned());
+            return self.ready.push((call, Err(why)));
+        }
+        let (to, way) = match redirect {
+            Redirect::Moved { slot, to } => {
+                self.cluster.set_owner(slot, &to);
+                self.rediscover();
+                (to, Way::Plain)
+            }
+            Redirect::Ask { to } => (to, Way::Asking),
+        };
+        let Some(link) = self.link(&to, call) else { return };
+        link.send(call, wire::command(&command), way);
+        self.commands.insert(call, Sent { command, hops: hops + 1 });
+    }
+
+    /// The link to this server; if it can't be made, the call ends.
+    fn link(&mut self, to: &Address, call: CallId) -> Option<&mut ServerLink> {
+        if !self.links.contains_key(to) {
+            match self.cluster.server(to) {
+                Ok(server) => {
+                    let link = ServerLink::unconnected(Endpoint::Server(Arc::new(server)), self.response_timeout);
+                    self.links.insert(to.clone(), link);
+                }
+                Err(error) => self.ready.push((call, Err(wire::connect_failure(&error)))),
+            }
+        }
+        self.links.get_mut(to)
+    }
+
+    fn rediscover(&mut self) {
+        if self.discovery.is_some() || self.discovered.elapsed() < BETWEEN_QUESTIONS {
+            return;
+        }
+        let cluster = Arc::clone(&self.cluster);
+        self.discovery = Some(Box::pin(async move { cluster.discover().await }));
+    }
+
+    fn poll_discovery(&mut self, context: &mut Context<'_>) {
+        let Some(discovery) = &mut self.discovery else { return };
+        let Poll::Ready(outcome) = discovery.as_mut().poll(context) else { return };
+        self.discovery = None;
+        self.discovered = Instant::now();
+        match outcome {
+            Ok(()) => {
+                let cluster = &self.cluster;
+                self.links.retain(|address, link| cluster.is_primary(address) || !link.is_idle());
+            }
+            Err(error) => tracing::warn!(%error, "no server of the cluster tells its slots"),
+        }
+    }
+}

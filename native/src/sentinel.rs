@@ -1,0 +1,145 @@
+//! A primary that Sentinel watches: found anew for each connection, since a failover makes another server of it.
+//!
+//! <https://redis.io/docs/latest/develop/reference/sentinel-clients/>
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+use tokio::time::{sleep, timeout};
+
+use crate::first::first_of;
+use crate::server::{Server, within};
+use crate::slots::Address;
+
+pub(crate) struct Sentinel {
+    service: String,
+    sentinels: Vec<Server>,
+    /// How the servers that hold the data are reached; its address is none of them.
+    template: Server,
+    response_timeout: Duration,
+    /// The primary that was connected to last.
+    connected: Mutex<Option<Address>>,
+}
+
+/// Without a message from the sentinel it is asked again after so long, and more often where it gives no messages.
+const QUIET: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(1);
+
+/// Sentinels that don't agree must not have us connect without end.
+const DAMPING: Duration = Duration::from_millis(250);
+
+impl Sentinel {
+    pub(crate) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
+        Self { service, sentinels, template, response_timeout, connected: Mutex::default() }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        let sentinels: Vec<_> = self.sentinels.iter().map(Server::address).collect();
+        format!("{} (by Sentinel at {})", self.service, sentinels.join(", "))
+    }
+
+    /// A connection to the server that is the primary now, to be kept: see [`switched`](Self::switched).
+    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let (address, connection) = self.connect_now().await?;
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        Ok(connection)
+    }
+
+    /// A connection to the server that is the primary now, and its address.
+    pub(crate) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
+        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_by(sentinel).boxed()).collect();
+        first_of(attempts).await
+    }
+
+    /// Ends when another server is the primary than the one that was connected to last. The old one may take writes for seconds
+    /// before it is told so, and all of them will be lost.
+    pub(crate) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let this = Arc::clone(self);
+        let from = this.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watch = async move {
+            loop {
+                for sentinel in &this.sentinels {
+                    sleep(DAMPING).await;
+                    if this.watch(sentinel, from.as_ref()).await.is_ok() {
+                        return;
+                    }
+                }
+                sleep(POLL).await;
+            }
+        };
+        watch.boxed()
+    }
+
+    /// Ends well when this sentinel names another primary, and with an error if it can't be asked any more.
+    async fn watch(&self, sentinel: &Server, from: Option<&Address>) -> RedisResult<()> {
+        let mut messages = sentinel.subscribe("+switch-master").await.ok();
+        while Some(&self.named(sentinel).await?) == from {
+            let Some(messages) = &mut messages else {
+                sleep(POLL).await;
+                continue;
+            };
+            if let Ok(None) = timeout(QUIET, messages.on_message().next()).await {
+                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Server::subscribe`], on the primary.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        let by = |sentinel| async move { self.named_server(sentinel).await?.subscribe(channel).await }.boxed();
+        let attempts: Vec<_> = self.sentinels.iter().map(by).collect();
+        first_of(attempts).await
+    }
+
+    async fn connect_by(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
+        let address = self.named(sentinel).await?;
+        let mut connection = self.template.at(&address.host, address.port)?.connect().await?;
+        // What a sentinel says may be old.
+        let role = within(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
+        match role.and_then(Value::extract_error) {
+            Ok(Value::Array(role)) if role.first().is_some_and(|role| !is_text(role, "master")) => {
+                let problem = "the server that Sentinel names is no primary";
+                Err(std::io::Error::new(std::io::ErrorKind::NotConnected, problem).into())
+            }
+            Err(error) if error.code().is_none() => Err(error),
+            // A user who may not ask finds out by READONLY.
+            _ => Ok((address, connection)),
+        }
+    }
+
+    async fn named_server(&self, sentinel: &Server) -> RedisResult<Server> {
+        let address = self.named(sentinel).await?;
+        self.template.at(&address.host, address.port)
+    }
+
+    /// The primary in the opinion of this sentinel.
+    async fn named(&self, sentinel: &Server) -> RedisResult<Address> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        match sentinel.ask(&question).await? {
+            Value::Nil => Err(self.unknown(sentinel)),
+            answer => {
+                let (host, port): (String, u16) = redis::from_redis_value(answer)?;
+                Ok(Address::new(&host, port))
+            }
+        }
+    }
+
+    fn unknown(&self, sentinel: &Server) -> RedisError {
+        let detail = format!("`{}` at {}", self.service, sentinel.address());
+        (ErrorKind::MasterNameNotFoundBySentinel, "Sentinel watches no primary of that name", detail).into()
+    }
+}
+
+fn is_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::BulkString(bytes) => bytes == text.as_bytes(),
+        Value::SimpleString(string) => string == text,
+        _ => false,
+    }
+}

@@ -1,0 +1,77 @@
+//! One server, and how to get there.
+
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use tokio::time::timeout;
+
+/// A server that can be connected to again and again.
+#[derive(Clone)]
+pub(crate) struct Server {
+    client: Client,
+    response_timeout: Duration,
+}
+
+impl Server {
+    pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
+        #[cfg(feature = "tls-rustls")]
+        crate::tls::prepare(&info);
+        // Small commands one after the other: waiting to fill a packet would only delay them.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout })
+    }
+
+    /// Its address, without any password.
+    pub(crate) fn address(&self) -> String {
+        self.info().addr().to_string()
+    }
+
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        self.client.get_connection_info()
+    }
+
+    /// Another server that is reached in the same way: with the same credentials, the same trust, the same database.
+    pub(crate) fn at(&self, host: &str, port: u16) -> RedisResult<Self> {
+        let info = self.info().clone();
+        let addr = match info.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout })
+    }
+
+    /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
+    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// A connection that is subscribed to `channel`: the server has acknowledged it.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        let mut connection = within(self.response_timeout, self.client.get_async_pubsub()).await?;
+        within(self.response_timeout, connection.subscribe(channel)).await?;
+        Ok(connection)
+    }
+
+    /// The answer to one command on a connection of its own.
+    pub(crate) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
+        let mut connection = self.connect().await?;
+        let answer = within(self.response_timeout, command.query_async::<redis::Value>(&mut connection)).await?;
+        answer.extract_error()
+    }
+}
+
+/// The result, or the error that the `redis` crate gives for a timeout.
+pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    match timeout(limit, action).await {
+        Ok(result) => result,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}

@@ -1,0 +1,218 @@
+//! The connection to one server that commands go over: calls in flight, and connecting again after a break.
+//!
+//! ```text
+//! Up --a call broke or timed out--> Down --a command, not too early--> Connecting --ok--> Up
+//!                                     ^------------------------------------ failed ---'
+//! ```
+//! Nothing is ever sent twice here: a call that broke is told as such, and the engine decides.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use leasehold_core::{CallId, Failure};
+use redis::{Cmd, RedisResult, Value};
+use tokio::time::{Instant, timeout};
+
+use crate::endpoint::Endpoint;
+use crate::link::{Answer, Connection};
+use crate::wire;
+
+/// After a failed attempt to connect no other is made for this long, doubled with each failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// At most so many answers are taken in one turn of the driver.
+const ANSWERS_A_TURN: usize = 256;
+
+pub(crate) struct ServerLink {
+    /// Where to connect again; none if the connection is the user's.
+    endpoint: Option<Endpoint>,
+    response_timeout: Duration,
+    state: State,
+    /// Ends when another server has taken this one's place.
+    switched: Option<BoxFuture<'static, ()>>,
+    calls: FuturesUnordered<BoxFuture<'static, Ended>>,
+    /// Answers that are known without a server.
+    ready: Vec<Answer>,
+    /// Counts the connections, so that an old one's last words don't end the new one.
+    generation: u64,
+    /// What a server of an older generation than this answers is worth nothing: another one has taken its place.
+    trusted: u64,
+}
+
+const REPLACED: &str = "another server is the primary now";
+
+enum State {
+    Up(Connection),
+    Connecting { attempt: BoxFuture<'static, RedisResult<Connection>>, queue: Vec<Queued>, failures: u32 },
+    Down { failures: u32, retry_at: Instant, why: Failure },
+}
+
+/// How a command goes to its server.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    Plain,
+    /// Behind an `ASKING`.
+    Asking,
+}
+
+type Queued = (CallId, Cmd, Way);
+
+struct Ended {
+    generation: u64,
+    answer: Answer,
+}
+
+impl ServerLink {
+    pub(crate) fn new(connection: Connection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        let switched = endpoint.as_ref().and_then(Endpoint::switched);
+        Self {
+            endpoint,
+            response_timeout,
+            state: State::Up(connection),
+            switched,
+            calls: FuturesUnordered::new(),
+            ready: Vec::new(),
+            generation: 0,
+            trusted: 0,
+        }
+    }
+
+    /// Connects with the first command.
+    pub(crate) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
+        let why = Failure::Unavailable("not connected yet".to_owned());
+        Self {
+            endpoint: Some(endpoint),
+            response_timeout,
+            state: State::Down { failures: 0, retry_at: Instant::now(), why },
+            switched: None,
+            calls: FuturesUnordered::new(),
+            ready: Vec::new(),
+            generation: 0,
+            trusted: 0,
+        }
+    }
+
+    /// Sends a command, or queues it while connecting. Its end comes out of [`poll_answers`](Self::poll_answers).
+    pub(crate) fn send(&mut self, call: CallId, cmd: Cmd, way: Way) {
+        match &mut self.state {
+            State::Up(connection) => {
+                let answer = match way {
+                    Way::Plain => connection.run(cmd),
+                    Way::Asking => connection.run_asking(cmd),
+                };
+                self.calls.push(Box::pin(ended(self.generation, call, answer, self.response_timeout)));
+            }
+            State::Connecting { queue, .. } => queue.push((call, cmd, way)),
+            State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
+                self.ready.push((call, Err(why.clone())))
+            }
+            State::Down { failures, .. } => {
+                let failures = *failures;
+                self.connect(failures, (call, cmd, way));
+            }
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.is_empty() && self.ready.is_empty() && !matches!(self.state, State::Connecting { .. })
+    }
+
+    /// Puts the answers that have come into `answers`; ready if there is at least one.
+    pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
+        self.poll_connecting(context);
+        self.poll_switched(context);
+        answers.append(&mut self.ready);
+        while answers.len() < ANSWERS_A_TURN {
+            let Poll::Ready(Some(Ended { generation, mut answer })) = self.calls.poll_next_unpin(context) else {
+                break;
+            };
+            if generation < self.trusted {
+                answer.1 = Err(Failure::Interrupted(REPLACED.to_owned()));
+            }
+            if let Err(failure) = &answer.1 {
+                tracing::debug!(call = answer.0.0, %failure, "command failed");
+                if (failure.maybe_applied() || wire::is_demoted(failure)) && generation == self.generation {
+                    self.lose_connection(failure.clone());
+                }
+            }
+            answers.push(answer);
+        }
+        if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn poll_connecting(&mut self, context: &mut Context<'_>) {
+        let State::Connecting { attempt, queue, failures } = &mut self.state else { return };
+        let Poll::Ready(attempt) = attempt.as_mut().poll(context) else { return };
+        let queue = mem::take(queue);
+        match attempt {
+            Ok(connection) => {
+                tracing::info!("connected to the server again");
+                self.generation += 1;
+                self.state = State::Up(connection);
+                self.switched = self.endpoint.as_ref().and_then(Endpoint::switched);
+                self.poll_switched(context);
+                for (call, cmd, way) in queue {
+                    self.send(call, cmd, way);
+                }
+            }
+            Err(error) => {
+                let why = wire::connect_failure(&error);
+                let pause = FIRST_PAUSE.saturating_mul(1 << (*failures).min(5)).min(LONGEST_PAUSE);
+                tracing::warn!(%error, "can't connect to the server");
+                self.ready.extend(queue.into_iter().map(|(call, ..)| (call, Err(why.clone()))));
+                self.state = State::Down { failures: *failures + 1, retry_at: Instant::now() + pause, why };
+            }
+        }
+    }
+
+    fn poll_switched(&mut self, context: &mut Context<'_>) {
+        if let Some(switched) = &mut self.switched
+            && switched.as_mut().poll(context).is_ready()
+        {
+            self.switched = None;
+            self.lose_connection(Failure::Interrupted(REPLACED.to_owned()));
+            self.generation += 1;
+            self.trusted = self.generation;
+        }
+    }
+
+    /// The next command connects again. A connection that the user brought is kept: its own affair.
+    fn lose_connection(&mut self, why: Failure) {
+        if self.endpoint.is_none() || !matches!(self.state, State::Up(_)) {
+            return;
+        }
+        tracing::warn!(%why, "connection to the server lost");
+        // A demoted server would otherwise be connected to again and again.
+        let pause = if wire::is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
+        self.state = State::Down { failures: 0, retry_at: Instant::now() + pause, why };
+    }
+
+    fn connect(&mut self, failures: u32, first: Queued) {
+        let Some(endpoint) = self.endpoint.clone() else {
+            let why = Failure::Unavailable("this connection can't be made again".to_owned());
+            return self.ready.push((first.0, Err(why)));
+        };
+        let attempt =
+            Box::pin(async move { endpoint.connect().await.map(|connection| Arc::new(connection) as Connection) });
+        self.state = State::Connecting { attempt, queue: vec![first], failures };
+    }
+}
+
+async fn ended(
+    generation: u64,
+    call: CallId,
+    answer: BoxFuture<'static, RedisResult<Value>>,
+    response_timeout: Duration,
+) -> Ended {
+    let answer = match timeout(response_timeout, answer).await {
+        Ok(answer) => wire::result(answer),
+        Err(_) => Err(Failure::TimedOut),
+    };
+    Ended { generation, answer: (call, answer) }
+}

@@ -1,0 +1,202 @@
+//! A cluster's hash slots: which server has which keys.
+//!
+//! <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::Value;
+
+const COUNT: u16 = 16_384;
+
+/// A server of a cluster, as the others call it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) host: Arc<str>,
+    pub(crate) port: u16,
+}
+
+impl Address {
+    pub(crate) fn new(host: &str, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    /// `host:port`; an empty host stands for that of the server which says so.
+    fn parse(text: &str, said_by: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = if host.is_empty() { Arc::clone(&said_by.host) } else { host.into() };
+        Some(Self { host, port: port.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Who serves each slot, as far as is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    primaries: Vec<Address>,
+    replicas: Vec<Address>,
+    /// For each slot the place of its primary, counted from 1; 0 if it is not known.
+    owners: Vec<u16>,
+}
+
+impl Slots {
+    /// Reads the answer to `CLUSTER SLOTS` of the server at `said_by`.
+    pub(crate) fn parse(answer: &Value, said_by: &Address) -> Option<Self> {
+        let Value::Array(ranges) = answer else { return None };
+        let mut slots = Self::default();
+        for range in ranges {
+            let Value::Array(range) = range else { return None };
+            let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = range.as_slice() else { return None };
+            let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+            slots.replicas.extend(replicas.iter().filter_map(|replica| address(replica, said_by)));
+            let Some(primary) = address(primary, said_by) else { continue };
+            for slot in first..=last.min(COUNT - 1) {
+                slots.set_owner(slot, &primary);
+            }
+        }
+        Some(slots)
+    }
+
+    pub(crate) fn owner(&self, slot: u16) -> Option<&Address> {
+        let place = self.owners.get(usize::from(slot))?.checked_sub(1)?;
+        self.primaries.get(usize::from(place))
+    }
+
+    pub(crate) fn set_owner(&mut self, slot: u16, owner: &Address) {
+        let place = self.primaries.iter().position(|known| known == owner).unwrap_or_else(|| {
+            self.primaries.push(owner.clone());
+            self.primaries.len() - 1
+        });
+        self.owners.resize(usize::from(COUNT), 0);
+        if let (Some(entry), Ok(place)) = (self.owners.get_mut(usize::from(slot)), u16::try_from(place + 1)) {
+            *entry = place;
+        }
+    }
+
+    pub(crate) fn primaries(&self) -> &[Address] {
+        &self.primaries
+    }
+
+    /// All servers, primaries first.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Address> {
+        self.primaries.iter().chain(&self.replicas)
+    }
+}
+
+/// One server in an answer to `CLUSTER SLOTS`: its host, unless the asked server does not know its own, and its port.
+fn address(server: &Value, said_by: &Address) -> Option<Address> {
+    let Value::Array(fields) = server else { return None };
+    let (host, port) = match fields.as_slice() {
+        [Value::BulkString(host), Value::Int(port), ..] => (String::from_utf8_lossy(host).into_owned(), port),
+        [Value::Nil, Value::Int(port), ..] => (String::new(), port),
+        _ => return None,
+    };
+    let port = u16::try_from(*port).ok()?;
+    match host.as_str() {
+        "?" => None,
+        "" => Some(Address { host: Arc::clone(&said_by.host), port }),
+        host => Some(Address::new(host, port)),
+    }
+}
+
+/// Where a server says that a command belongs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    /// The slot is that server's from now on.
+    Moved { slot: u16, to: Address },
+    /// The slot is being moved, and these keys are there already, or are nowhere.
+    Ask { to: Address },
+}
+
+impl Redirect {
+    /// Reads what the server at `said_by` refused a command with.
+    pub(crate) fn parse(refusal: &str, said_by: &Address) -> Option<Self> {
+        let mut words = refusal.split_ascii_whitespace();
+        let (code, slot, to) = (words.next()?, words.next()?, Address::parse(words.next()?, said_by)?);
+        match code {
+            "MOVED" => Some(Self::Moved { slot: slot.parse().ok().filter(|slot| *slot < COUNT)?, to }),
+            "ASK" => Some(Self::Ask { to }),
+            _ => None,
+        }
+    }
+}
+
+/// The slot of a key: of its hash tag, if it has one.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    crc16(hash_tag(key).unwrap_or(key)) % COUNT
+}
+
+fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|byte| *byte == b'{')? + 1;
+    let rest = key.get(open..)?;
+    let close = rest.iter().position(|byte| *byte == b'}')?;
+    rest.get(..close).filter(|tag| !tag.is_empty())
+}
+
+/// CRC-16/XMODEM.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum, byte| {
+        (0..8).fold(sum ^ (u16::from(*byte) << 8), |sum, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 })
+    })
+}
+
+/// The key that says where a command belongs: a script's first.
+pub(crate) fn key_of(command: &leasehold_core::Command) -> Option<&[u8]> {
+    let mut words = command.words();
+    let name = words.next()?;
+    if name.starts_with(b"EVAL") {
+        return words.nth(1).filter(|keys| *keys != b"0").and(words.next());
+    }
+    words.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_slots_that_servers_give_them() {
+        // As `CLUSTER KEYSLOT` answers.
+        assert_eq!(slot_of(b"123456789"), 12_739);
+        assert_eq!(slot_of(b"foo"), 12_182);
+        assert_eq!(slot_of(b""), 0);
+        for (key, tag) in [("{user}.a", "user"), ("leasehold:{a}:fence", "a"), ("x{y}{z}", "y"), ("{{a}", "{a")] {
+            assert_eq!(slot_of(key.as_bytes()), crc16(tag.as_bytes()) % COUNT, "{key}");
+        }
+        assert_eq!(slot_of(b"{}x"), crc16(b"{}x") % COUNT, "an empty tag is none");
+    }
+
+    #[test]
+    fn an_answer_tells_who_serves_each_slot() {
+        let asked = Address::new("10.0.0.1", 7000);
+        let wire = b"*2\r\n*4\r\n:0\r\n:99\r\n*2\r\n$0\r\n\r\n:7000\r\n*2\r\n$8\r\n10.0.0.9\r\n:7001\r\n\
+            *3\r\n:100\r\n:16383\r\n*3\r\n$8\r\n10.0.0.2\r\n:7002\r\n$2\r\nid\r\n";
+        let answer = redis::parse_redis_value(wire).expect("a value");
+        let mut slots = Slots::parse(&answer, &asked).expect("an answer of a cluster");
+        assert_eq!(slots.owner(0), Some(&asked), "it does not know its own host");
+        assert_eq!(slots.owner(99), Some(&asked));
+        assert_eq!(slots.owner(100), Some(&Address::new("10.0.0.2", 7002)));
+        assert_eq!(slots.servers().count(), 3);
+        slots.set_owner(100, &asked);
+        assert_eq!((slots.owner(100), slots.primaries().len()), (Some(&asked), 2));
+        assert_eq!(Slots::default().owner(5), None);
+    }
+
+    #[test]
+    fn a_redirect_tells_where_to_go() {
+        let here = Address::new("::1", 1);
+        let to = Address::new("10.0.0.2", 7002);
+        let moved = Some(Redirect::Moved { slot: 5, to: to.clone() });
+        assert_eq!(Redirect::parse("MOVED 5 10.0.0.2:7002", &here), moved);
+        assert_eq!(Redirect::parse("ASK 5 10.0.0.2:7002", &here), Some(Redirect::Ask { to }));
+        assert_eq!(Redirect::parse("ASK 5 :9", &here), Some(Redirect::Ask { to: Address::new("::1", 9) }));
+        for other in ["ERR no", "MOVED", "MOVED 99999 10.0.0.2:7002", "MOVED 5 nowhere"] {
+            assert_eq!(Redirect::parse(other, &here), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A cluster of three primaries with a replica each.
+
+use std::time::Duration;
+
+use leasehold::{Error, LockManager, ReleaseOutcome};
+use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold_servers::{Cluster, Server};
+
+/// Nobody finds a grant by a heartbeat in time.
+async fn by_message(cluster: &Cluster) -> Result<LockManager, Error> {
+    quick().claim_window(Duration::from_secs(30)).cluster(cluster.urls()).await
+}
+
+async fn waiting(locks: &LockManager, name: &str, count: usize) {
+    until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == count)).await;
+}
+
+#[tokio::test]
+async fn locks_are_on_all_servers_and_waiters_are_granted_by_message() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
+    let mut owners = Vec::new();
+    for name in ["a", "b", "c", "d", "{e}:1", "f"] {
+        let lease = first.mutex(name).acquire().await?;
+        assert!(second.mutex(name).try_acquire().await?.is_none());
+        let next = begin(second.mutex(name));
+        waiting(&first, name, 1).await;
+        assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+        let lease = soon("the lock", next).await??;
+        assert!(lease.verify().await?);
+        lease.extend(Duration::from_secs(30)).await?;
+        lease.downgrade().await?;
+        assert!(first.read_write(name).read().try_acquire().await?.is_some());
+        lease.release().await?;
+        owners.push(cluster.owner(name)?);
+    }
+    owners.sort_unstable();
+    owners.dedup();
+    assert_eq!(owners, [0, 1, 2], "these names are on three servers");
+    first.close().await?;
+    second.close().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_server_is_enough_to_find_the_others_and_one_that_is_gone_does_no_harm() -> Tested {
+    let mut cluster = Cluster::start(Server::builder)?;
+    let gone = cluster.server(5).url();
+    cluster.server_mut(5).stop();
+    for nodes in [vec![cluster.server(4).url()], vec![gone, cluster.server(0).url()]] {
+        let locks = quick().cluster(nodes).await?;
+        for name in ["a", "b", "c"] {
+            locks.mutex(name).acquire().await?.release().await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested {
+    let alone = Server::start()?;
+    let error = quick().cluster([alone.url()]).await.unwrap_err();
+    assert!(error.to_string().contains("cluster support disabled"), "{error}");
+    let cluster = Cluster::start(Server::builder)?;
+    let locks = quick().connect(&cluster.server(0).url()).await?;
+    let mut codes = Vec::new();
+    for name in ["a", "b", "c"] {
+        codes.extend(locks.mutex(name).acquire().await.err().map(|error| error.code()));
+    }
+    assert_eq!(codes, ["unsupported"; 2], "two of the three names are on other servers");
+    let error = quick().database(1).cluster(cluster.urls()).await;
+    // Valkey 9 lets a cluster have several.
+    assert!(error.as_ref().err().is_none_or(|error| !error.is_retryable()), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_addresses_are_refused_at_once_by_field() {
+    let field = |error: Error| match error {
+        Error::InvalidOption { field, .. } => field,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(field(LockManager::cluster(["nonsense"]).await.unwrap_err()), "cluster");
+    assert_eq!(field(LockManager::cluster(Vec::<String>::new()).await.unwrap_err()), "cluster");
+    assert_eq!(field(LockManager::cluster(["unix:///tmp/redis.sock"]).await.unwrap_err()), "cluster");
+    assert_eq!(field(LockManager::sentinel("main", ["nonsense"]).await.unwrap_err()), "sentinels");
+    assert_eq!(field(LockManager::sentinel("main", Vec::<String>::new()).await.unwrap_err()), "sentinels");
+    assert_eq!(field(LockManager::sentinel("", ["redis://127.0.0.1:1/"]).await.unwrap_err()), "service");
+    let lonely = LockManager::builder().username("app").cluster(["redis://127.0.0.1:1/"]);
+    assert_eq!(field(lonely.await.unwrap_err()), "username");
+    let error = quick().cluster(["redis://127.0.0.1:1/"]).await.unwrap_err();
+    assert_eq!(error.code(), "unreachable", "{error:?}");
+}

@@ -1,0 +1,60 @@
+//! What a failover can still lose, and what is safe all the same.
+
+use std::time::Duration;
+
+use leasehold_live::{SOON, Tested, quick, soon, until, write_guarded};
+use leasehold_servers::{PRIMARY, Sentinel, Server, follow};
+
+#[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuses_the_first_ones_late_write() -> Tested
+{
+    let (mut primary, replica, resource) = (Server::start()?, Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+    let client = async || quick().ttl(Duration::from_secs(60)).sentinel(PRIMARY, [sentinel.server().url()]).await;
+    let (first, second) = (client().await?, client().await?);
+    let mut resource = resource.connect()?;
+
+    // The replica hears of nothing from now on; a grant later, its primary is gone.
+    replica.pause()?;
+    primary.cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
+    let old = first.mutex("door").acquire().await?;
+    assert!(write_guarded(&mut resource, "page", old.fence().get(), "by the first holder")?);
+    primary.stop();
+    replica.resume()?;
+    until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
+
+    let new = tokio::time::timeout(SOON * 2, second.mutex("door").acquire()).await??;
+    assert!(old.is_held() && new.is_held(), "the lock is held twice, and the first holder can't know it yet");
+    assert!(new.fence() > old.fence());
+    assert!(write_guarded(&mut resource, "page", new.fence().get(), "by the second holder")?);
+    assert!(!write_guarded(&mut resource, "page", old.fence().get(), "too late")?, "the resource knows better");
+    until("the first holder is told", async || old.verify().await.is_ok_and(|held| !held)).await;
+    soon("the loss", old.lost()).await;
+    assert!(new.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn a_lease_that_waited_for_replicas_is_not_granted_again_after_a_failover() -> Tested {
+    let (mut primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+    let client = async || quick().ttl(Duration::from_secs(60)).sentinel(PRIMARY, [sentinel.server().url()]).await;
+    let (first, second) = (client().await?, client().await?);
+    let lease = first.mutex("door").wait_for_replicas(1, Duration::from_secs(5)).acquire().await?;
+    primary.stop();
+    until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
+    let mut refused = None;
+    until("an answer", async || {
+        refused = second.mutex("door").try_acquire().await.ok();
+        refused.is_some()
+    })
+    .await;
+    assert!(matches!(refused, Some(None)), "{refused:?}");
+    until("an answer", async || lease.verify().await.is_ok_and(|held| held)).await;
+    lease.release().await?;
+    Ok(())
+}

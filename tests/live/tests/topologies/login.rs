@@ -1,0 +1,104 @@
+//! Passwords, users and databases where there is more than one server.
+
+use std::time::Duration;
+
+use leasehold::{Error, LockManager};
+use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow};
+
+const PASSWORD: &str = "secret";
+
+/// The rules of the user in SECURITY.md, and those that it adds where this word stands.
+fn documented(more: &str) -> String {
+    let text = include_str!("../../../../SECURITY.md");
+    let block =
+        text.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
+    let words = block.flat_map(str::split_whitespace).skip(4).filter(|word| *word != "\\");
+    let words = words.map(|word| word.trim_matches('\'')); // As the shell passes them on.
+    let mut rules: Vec<String> =
+        words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() }).collect();
+    let line = text.lines().find(|line| line.starts_with(&format!("- {more}: "))).expect("it is documented");
+    rules.extend(line.split('`').filter(|word| word.starts_with('+')).map(str::to_owned));
+    rules.join(" ")
+}
+
+async fn works(first: &LockManager, second: &LockManager, name: &str) -> Tested {
+    let lease = first.mutex(name).acquire().await?;
+    let waiting = begin(second.mutex(name));
+    until("it waits", async || first.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    lease.release().await?;
+    let lease = soon("the lock", waiting).await??;
+    assert!(lease.verify().await?);
+    lease.release().await?;
+    Ok(())
+}
+
+fn code(outcome: Result<LockManager, Error>) -> &'static str {
+    outcome.map_or_else(|error| error.code(), |_| "connected")
+}
+
+#[tokio::test]
+async fn a_cluster_takes_a_user_with_the_documented_rights_and_no_wrong_password() -> Tested {
+    let rules = documented("a cluster");
+    let cluster = Cluster::start(|| Server::builder().acl("app", &rules))?;
+    let locks = async || {
+        let builder = quick().prefix("lock:").claim_window(Duration::from_secs(30));
+        builder.username("app").password(PASSWORD).cluster(cluster.urls()).await
+    };
+    let (first, second) = (locks().await?, locks().await?);
+    for name in ["a", "b", "c"] {
+        works(&first, &second, name).await?;
+    }
+    let to = (cluster.owner("lock:a")? + 1) % 3;
+    let lease = first.mutex("a").acquire().await?;
+    let moving = cluster.begin_move("lock:a", to)?;
+    moving.key("lock:a")?;
+    assert!(lease.verify().await?, "half of it has moved");
+    moving.finish()?;
+    lease.release().await?;
+    works(&first, &second, "a").await?;
+    assert_eq!(code(quick().username("app").password("wrong").cluster(cluster.urls()).await), "auth");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sentinel_and_the_primary_have_logins_of_their_own() -> Tested {
+    let rules = documented("Sentinel");
+    let server =
+        || Server::builder().password("for-the-primary").acl("app", &rules).arg("--masterauth", "for-the-primary");
+    let (primary, replica) = (server().start()?, server().start()?);
+    follow(&replica, &primary)?;
+    let settings = format!("sentinel auth-pass {PRIMARY} for-the-primary");
+    let sentinel = Sentinel::start(Server::builder().password("for-the-sentinel"), &primary, 1, &settings)?;
+    let url = sentinel.server().url();
+    let locks = async || {
+        let builder = quick().prefix("lock:").database(0).username("app").password(PASSWORD);
+        builder.sentinel(PRIMARY, [url.as_str()]).await
+    };
+    works(&locks().await?, &locks().await?, "door").await?;
+    assert_eq!(code(quick().password("wrong").sentinel(PRIMARY, [url.as_str()]).await), "auth");
+    assert_eq!(
+        code(quick().sentinel(PRIMARY, [url.as_str()]).await),
+        "auth",
+        "the sentinel's own is not the primary's"
+    );
+    let without = format!("redis://127.0.0.1:{}/", sentinel.server().port());
+    assert_eq!(code(quick().password("for-the-primary").sentinel(PRIMARY, [without]).await), "auth");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_builder_says_goes_before_the_url() -> Tested {
+    let server = Server::builder().password(PASSWORD).start()?;
+    let url = format!("redis://:wrong@127.0.0.1:{}/1", server.port());
+    let locks = quick().password(PASSWORD).database(3).connect(&url).await?;
+    let lease = locks.mutex("door").acquire().await?;
+    let mut third = server.connect()?;
+    third.call(&["SELECT", "3"])?;
+    assert!(third.call(&["GET", "door"])?.text().is_some());
+    lease.release().await?;
+    let error = quick().database(99).connect(&server.url()).await.unwrap_err();
+    assert_eq!(error.code(), "server", "{error:?}");
+    assert!(!format!("{:?}", quick().password(PASSWORD)).contains(PASSWORD), "it is told nowhere");
+    Ok(())
+}

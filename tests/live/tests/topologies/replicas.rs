@@ -1,0 +1,121 @@
+//! Leases that replicas have before they are given out.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Error;
+use leasehold_live::{Tested, begin, client, is_there, quick, soon, until, waiters};
+use leasehold_servers::{Server, follow};
+
+const MOMENT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn a_lease_that_is_given_out_is_on_the_replica() -> Tested {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let locks = client(&primary).await?;
+    for round in 0..20 {
+        let name = format!("door-{round}");
+        let lock = locks.read_write(&name);
+        let lock = if round % 2 == 0 { lock.write() } else { lock.read() };
+        let lease = lock.wait_for_replicas(1, Duration::from_secs(5)).acquire().await?;
+        assert!(is_there(&replica, &name)?, "round {round}");
+        lease.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hand_over_waits_for_replicas_too_inside_a_client_and_between_clients() -> Tested {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let (locks, others) = (client(&primary).await?, client(&primary).await?);
+    let sure = |locks: &leasehold::LockManager| locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5));
+    let lease = locks.mutex("door").acquire().await?;
+    let (here, there) = (begin(sure(&locks)), begin(sure(&others)));
+    until("the other client waits", async || waiters(&primary, "door").is_ok_and(|count| count == 1)).await;
+    lease.release().await?;
+    let lease = soon("the lock", here).await??;
+    lease.release().await?;
+    soon("the lock", there).await??.release().await?;
+    // No replica is left: neither gets it.
+    replica.cli(&["REPLICAOF", "NO", "ONE"])?;
+    let lease = locks.mutex("door").acquire().await?;
+    let hasty = |locks: &leasehold::LockManager| locks.mutex("door").wait_for_replicas(1, MOMENT);
+    let (here, there) = (begin(hasty(&locks)), begin(hasty(&others)));
+    lease.release().await?;
+    for waiting in [here, there] {
+        assert_eq!(soon("an end", waiting).await?.unwrap_err().code(), "not-replicated");
+    }
+    assert!(locks.mutex("door").try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn too_few_replicas_give_the_lease_back_and_say_how_many_there_were() -> Tested {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    let locks = client(&primary).await?;
+    let refused = async |min: u32, confirmed_by: u32| {
+        let start = Instant::now();
+        let error = locks.mutex("door").wait_for_replicas(min, MOMENT).acquire().await.unwrap_err();
+        assert!(error.is_retryable() && error.code() == "not-replicated", "{error:?}");
+        let Error::NotReplicated { name, confirmed, wanted, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((name.as_str(), *confirmed, *wanted), ("door", confirmed_by, min));
+        assert!(start.elapsed() >= MOMENT && start.elapsed() < MOMENT * 4, "{:?}", start.elapsed());
+        let free = locks.mutex("door").try_acquire().await;
+        assert!(free.is_ok_and(|lease| lease.is_some()), "it was given back");
+    };
+    refused(1, 0).await;
+    follow(&replica, &primary)?;
+    refused(2, 1).await;
+    replica.pause()?;
+    refused(1, 0).await;
+    replica.resume()?;
+    let lock = locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5));
+    soon("the lock", lock.acquire()).await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiting_for_replicas_delays_no_other_lock_of_the_client() -> Tested {
+    let primary = Server::start()?;
+    let locks = client(&primary).await?;
+    let slow = begin(locks.mutex("slow").wait_for_replicas(1, Duration::from_secs(2)));
+    until("it waits for replicas", async || is_there(&primary, "slow").is_ok_and(|there| there)).await;
+    let start = Instant::now();
+    for _ in 0..10 {
+        locks.mutex("quick").acquire().await?.release().await?;
+    }
+    assert!(start.elapsed() < Duration::from_secs(1) && !slow.is_finished(), "{:?}", start.elapsed());
+    assert_eq!(soon("an end", slow).await?.unwrap_err().code(), "not-replicated");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_gives_up_while_replicas_are_waited_for_leaves_nothing_behind() -> Tested {
+    let primary = Server::start()?;
+    let locks = client(&primary).await?;
+    let lock = locks.mutex("door").wait_for_replicas(1, Duration::from_secs(30));
+    let given_up = tokio::time::timeout(MOMENT, lock.acquire()).await;
+    assert!(given_up.is_err());
+    until("it is free", async || is_there(&primary, "door").is_ok_and(|there| !there)).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_can_not_be_waited_for_is_refused_at_once() -> Tested {
+    let primary = Server::start()?;
+    let locks = client(&primary).await?;
+    for (min, timeout) in [(0, MOMENT), (1, Duration::ZERO), (1, Duration::from_secs(61))] {
+        let error = locks.mutex("door").wait_for_replicas(min, timeout).acquire().await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { field: "wait_for_replicas", .. }), "{error:?}");
+    }
+    let connection = redis_client(&primary)?.get_multiplexed_async_connection().await?;
+    let error = quick().from_connection(connection).await?.mutex("door").wait_for_replicas(1, MOMENT).acquire().await;
+    assert_eq!(error.unwrap_err().code(), "unsupported");
+    assert!(!is_there(&primary, "door")?);
+    Ok(())
+}
+
+fn redis_client(server: &Server) -> leasehold::redis::RedisResult<leasehold::redis::Client> {
+    leasehold::redis::Client::open(server.url())
+}

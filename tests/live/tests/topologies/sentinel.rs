@@ -1,0 +1,137 @@
+//! A primary with a replica, and a sentinel that watches them.
+
+use std::time::Duration;
+
+use leasehold::{Builder, Error, LockManager, LossReason};
+use leasehold_live::{SOON, Tested, begin, is_there, number, quick, soon, subscribed, until};
+use leasehold_servers::{PRIMARY, Sentinel, Server, follow};
+
+struct Watched {
+    primary: Server,
+    replica: Server,
+    sentinel: Sentinel,
+}
+
+fn start() -> Result<Watched, leasehold_servers::Error> {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+    Ok(Watched { primary, replica, sentinel })
+}
+
+impl Watched {
+    async fn client(&self, builder: Builder) -> Result<LockManager, Error> {
+        // The first one is gone, as it may be.
+        builder.sentinel(PRIMARY, ["redis://127.0.0.1:1/".to_owned(), self.sentinel.server().url()]).await
+    }
+}
+
+/// Nobody finds a grant by a heartbeat in time.
+fn by_message() -> Builder {
+    quick().claim_window(Duration::from_secs(30))
+}
+
+async fn waits(locks: &LockManager, name: &str) {
+    until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+}
+
+#[tokio::test]
+async fn the_primary_is_found_and_waiters_are_granted_by_message() -> Tested {
+    let watched = start()?;
+    let (first, second) = (watched.client(by_message()).await?, watched.client(by_message()).await?);
+    let lease = first.mutex("door").acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    waits(&first, "door").await;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    assert_eq!(number(&watched.primary, &["EXISTS", "leasehold:{door}:fence"])?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn after_a_failover_the_old_primary_is_left_at_once_though_it_still_takes_writes() -> Tested {
+    let watched = start()?;
+    let (first, second) = (watched.client(quick()).await?, watched.client(quick()).await?);
+    let lease = first.mutex("door").wait_for_replicas(1, Duration::from_secs(2)).acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    waits(&first, "door").await;
+    watched.sentinel.fail_over()?;
+    // It is told seconds later that it is a replica.
+    assert_eq!(watched.primary.cli(&["SET", "still", "writable"])?.text(), Some("OK"));
+    until("both are on the new primary", async || {
+        for locks in [&first, &second] {
+            let seen = locks.mutex("elsewhere").acquire().await;
+            let there = is_there(&watched.replica, "elsewhere").is_ok_and(|there| there);
+            let Ok(lease) = seen else { return false };
+            let _ = lease.release().await;
+            if !there {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "and it was not by READONLY");
+    assert!(lease.is_held() && soon("an answer", lease.verify()).await?);
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn messages_come_from_the_new_primary_after_a_failover() -> Tested {
+    let watched = start()?;
+    let (first, second) = (watched.client(quick()).await?, watched.client(quick()).await?);
+    let lease = first.mutex("door").acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    waits(&first, "door").await;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    watched.sentinel.fail_over()?;
+    // The old one tells its listeners when it is made a replica, some ten seconds later. Until then they ask.
+    let listens = async {
+        while subscribed(&watched.replica).is_ok_and(|count| count == 0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON * 3, listens).await?;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn a_killed_primary_is_replaced_and_its_holder_is_told() -> Tested {
+    let mut watched = start()?;
+    let (first, second) = (watched.client(quick()).await?, watched.client(quick()).await?);
+    let lease = first.mutex("door").ttl(Duration::from_millis(900)).renew(false).acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    waits(&first, "door").await;
+    watched.primary.stop();
+    assert_eq!(soon("the loss", lease.lost()).await, LossReason::Expired);
+    let next = tokio::time::timeout(SOON * 2, waiting).await???;
+    assert!(next.fence() > lease.fence() && next.verify().await?);
+    assert_eq!(watched.sentinel.primary()?, watched.replica.port());
+    // The old one comes back, as a replica.
+    watched.primary.restart()?;
+    assert!(next.verify().await?);
+    next.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_that_sentinel_does_not_know_and_a_server_that_is_no_sentinel_are_told() -> Tested {
+    let watched = start()?;
+    let url = watched.sentinel.server().url();
+    let error = quick().sentinel("other", [url.as_str()]).await.unwrap_err();
+    assert!(matches!(&error, Error::InvalidOption { field: "service", .. }), "{error:?}");
+    assert!(error.to_string().contains("other"), "{error}");
+    let error = quick().sentinel(PRIMARY, [watched.primary.url()]).await.unwrap_err();
+    assert!(error.to_string().contains("SENTINEL"), "{error}");
+    assert!(!error.is_retryable(), "{error:?}");
+    let error = quick().connect(&url).await.unwrap_err();
+    assert_eq!(error.code(), "unsupported", "{error:?}");
+    assert!(error.to_string().contains("LockManager::sentinel"), "{error}");
+    Ok(())
+}

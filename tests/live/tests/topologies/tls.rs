@@ -1,0 +1,63 @@
+//! Over TLS, with a throw-away certificate.
+
+use std::fs;
+use std::time::Duration;
+
+use leasehold::LockManager;
+use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
+use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold_servers::{Certificate, Error, Server};
+
+/// A server with TLS; none if it was built without.
+fn start() -> Result<Option<(Certificate, Server)>, Error> {
+    let certificate = Certificate::make()?;
+    match Server::builder().password("secret").tls(&certificate).start() {
+        Ok(server) => Ok(Some((certificate, server))),
+        Err(Error::NotStarted(log)) if log.contains("tls-") => {
+            println!("this server has no TLS: skipped");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The server's address, with trust in its certificate.
+fn trusting(
+    certificate: &Certificate,
+    server: &Server,
+) -> Result<ConnectionInfo, Box<dyn std::error::Error + Send + Sync>> {
+    let trust = TlsCertificates { client_tls: None, root_cert: Some(fs::read(certificate.path())?) };
+    let client: RedisResult<Client> = Client::build_with_tls(server.tls_url().unwrap_or_default(), trust);
+    Ok(client?.get_connection_info().clone())
+}
+
+#[tokio::test]
+async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
+    let Some((certificate, server)) = start()? else { return Ok(()) };
+    let client = async || {
+        let client = Client::open(trusting(&certificate, &server)?)?;
+        // Nobody finds a grant by a heartbeat in time.
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
+            quick().claim_window(Duration::from_secs(30)).from_client(client).await?,
+        )
+    };
+    let (first, second) = (client().await?, client().await?);
+    let lease = first.mutex("door").acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    until("it waits", async || first.inspect("door").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    let error = first.mutex("door").wait_for_replicas(1, Duration::from_millis(50)).acquire().await.unwrap_err();
+    assert_eq!(error.code(), "not-replicated", "over TLS as well: {error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_trusted_is_told() -> Tested {
+    let Some((_certificate, server)) = start()? else { return Ok(()) };
+    let error = LockManager::connect(&server.tls_url().unwrap_or_default()).await.unwrap_err();
+    assert_eq!(error.code(), "unreachable", "{error:?}");
+    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    assert!(cause.contains("certificate"), "{cause}");
+    Ok(())
+}
