@@ -1,17 +1,23 @@
-// `main.mjs [--json FILE]`: what a lock costs in Node, beside bare calls and other libraries, in one run.
+// `main.mjs [--json FILE] [first-lock] [uncontended] [hot-key] [fleet]`: what a lock costs in Node, beside bare calls and other
+// libraries, in one run; all of it if nothing is named.
 //
 // The server is at REDIS_URL, and is this benchmark's own. What counts are the ratios: machines differ.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { measureFirstLock } from './first-lock.mjs';
 import { measureFleet } from './fleet.mjs';
 import { measureHotKey } from './hot-key.mjs';
 import { Report } from './report.mjs';
 import { measureUncontended } from './uncontended.mjs';
 
-const { values } = parseArgs({ options: { json: { type: 'string' } } });
+const SECTIONS = { 'first-lock': measureFirstLock, uncontended: measureUncontended, 'hot-key': measureHotKey, fleet: measureFleet };
+
+const { values, positionals } = parseArgs({ options: { json: { type: 'string' } }, allowPositionals: true });
+const unknown = positionals.filter((name) => !(name in SECTIONS));
+if (unknown.length > 0) throw new Error(`there is no section ${unknown}: choose of ${Object.keys(SECTIONS)}`);
 const report = new Report();
-await measureUncontended(report);
-await measureHotKey(report);
-await measureFleet(report);
+for (const [name, measure] of Object.entries(SECTIONS)) {
+  if (positionals.length === 0 || positionals.includes(name)) await measure(report);
+}
 report.printAims();
 if (values.json) writeFileSync(values.json, `${JSON.stringify(report.content, null, 2)}\n`);

@@ -11,7 +11,7 @@ use crate::{component, node, package};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measure the npm package instead of the crate
-    #[arg(long, conflicts_with = "sections")]
+    #[arg(long)]
     node: bool,
     /// Measure the component in wasmtime, which is built for it, optimised: many minutes, once
     #[arg(long, conflicts_with_all = ["node", "sections"])]
@@ -19,8 +19,8 @@ pub(crate) struct Options {
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only these; all if none is named
-    #[arg(value_parser = ["uncontended", "hot-key", "fleet", "renewals"])]
+    /// Only these; all if none is named. `first-lock` is of the npm package only, `renewals` of the crate
+    #[arg(value_parser = ["first-lock", "uncontended", "hot-key", "fleet", "renewals"])]
     sections: Vec<String>,
 }
 
