@@ -1,7 +1,7 @@
 //! The exported engine: each method is one input.
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, LeaseId, Mode, NodeId, OpId, Wait,
+    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Wait,
 };
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -55,7 +55,8 @@ impl Engine {
         }
     }
 
-    /// `wait` is infinite for ever, and absent for not at all.
+    /// `wait` is infinite for ever, and absent for not at all. `owner` makes it a reentrant lock's, `permits` of `limit` a
+    /// semaphore's; -1 where it is neither.
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire(
         &mut self,
@@ -67,13 +68,17 @@ impl Engine {
         renew: bool,
         max_hold: Option<f64>,
         wait: Option<f64>,
+        owner: f64,
+        permits: f64,
+        limit: f64,
     ) -> Address {
         let (Some(op), Some(ttl), Some(wait)) = (op_of(op), duration(ttl), wait_of(wait)) else { return REFUSED };
+        let Some(kind) = kind_of(owner, permits, limit) else { return REFUSED };
         let max_hold = match max_hold.map(duration) {
             Some(None) => return REFUSED,
             fits => fits.flatten(),
         };
-        let options = AcquireOptions { mode: mode_of(shared), ttl, renew, max_hold, wait };
+        let options = AcquireOptions { kind, mode: mode_of(shared), ttl, renew, max_hold, wait };
         self.handle(now, Input::Acquire { op, name, options })
     }
 
@@ -132,20 +137,20 @@ impl Engine {
         self.handle(now, Input::Reply { call: CallId(call), result: Err(failure) })
     }
 
-    /// A message on the engine's channel.
-    pub fn message(&mut self, now: f64, node: u16, payload: &str) -> Address {
-        self.handle(now, Input::Message { node: NodeId(node), payload: payload.as_bytes() })
+    /// A message on a channel that the engine asked for.
+    pub fn message(&mut self, now: f64, node: u16, channel: &str, payload: &str) -> Address {
+        self.handle(now, Input::Message { node: NodeId(node), channel, payload: payload.as_bytes() })
     }
 
     /// The server acknowledged the subscription.
-    pub fn subscribed(&mut self, now: f64, node: u16) -> Address {
-        self.handle(now, Input::Subscribed { node: NodeId(node) })
+    pub fn subscribed(&mut self, now: f64, node: u16, channel: &str) -> Address {
+        self.handle(now, Input::Subscribed { node: NodeId(node), channel })
     }
 
     /// The subscription ended; see [`failure::read`].
-    pub fn unsubscribed(&mut self, now: f64, node: u16, kind: u8, text: String) -> Address {
+    pub fn unsubscribed(&mut self, now: f64, node: u16, channel: &str, kind: u8, text: String) -> Address {
         let Some(cause) = failure::read(kind, text) else { return REFUSED };
-        self.handle(now, Input::Unsubscribed { node: NodeId(node), cause })
+        self.handle(now, Input::Unsubscribed { node: NodeId(node), channel, cause })
     }
 
     /// Time has passed.
@@ -189,6 +194,14 @@ fn op_of(op: f64) -> Option<OpId> {
 
 fn mode_of(shared: bool) -> Mode {
     if shared { Mode::Shared } else { Mode::Exclusive }
+}
+
+fn kind_of(owner: f64, permits: f64, limit: f64) -> Option<Kind> {
+    match (owner >= 0.0, permits >= 0.0) {
+        (true, _) => whole(owner).map(|owner| Kind::Reentrant(Owner(owner))),
+        (false, true) => Some(Kind::Semaphore { permits: small(permits)?, limit: small(limit)? }),
+        (false, false) => Some(Kind::Lock),
+    }
 }
 
 fn wait_of(wait: Option<f64>) -> Option<Wait> {

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import type { CallResult, Link } from './connections/link.js';
 import { Driver } from './driver.js';
+import { LOCK } from './engine.js';
 import { isLeaseholdError, LockManager } from './index.js';
 import { readManagerOptions } from './options.js';
 import { caught } from './testing/caught.js';
@@ -32,17 +33,17 @@ class Granting implements Link {
 test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
   const link = new Granting();
   const driver = new Driver(config, () => link);
-  const lease = await driver.acquire('a', 'exclusive', wish, undefined);
+  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined);
   link.grants = false;
   link.others = async () => ({ failure: { kind: 'no such kind' as never, text: '' } });
-  const second = caught(driver.acquire('a', 'exclusive', waiting, undefined));
+  const second = caught(driver.acquire('a', LOCK.exclusive, waiting, undefined));
   const { signal } = lease;
   const extending = caught(lease.extend('1s'));
   for (const error of [await second, await extending]) assert.ok(isLeaseholdError(error, 'closed') && error.cause instanceof RangeError, String(error));
   assert.equal(await lease.lost, 'expired');
   assert.ok(!lease.isHeld && signal.aborted);
   assert.equal(await lease.release(), 'already-expired');
-  assert.ok(isLeaseholdError(await caught(driver.acquire('b', 'exclusive', wish, undefined)), 'closed'));
+  assert.ok(isLeaseholdError(await caught(driver.acquire('b', LOCK.exclusive, wish, undefined)), 'closed'));
   await driver.close();
   assert.equal(link.closed, 2);
 });
@@ -51,7 +52,7 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
   const link = new Granting();
   const answers: ((result: CallResult) => void)[] = [];
   const driver = new Driver(config, () => link);
-  const lease = await driver.acquire('a', 'exclusive', wish, undefined);
+  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined);
   link.others = () => new Promise((resolve) => answers.push(resolve));
   assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
   const closing = driver.close();
@@ -65,7 +66,7 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
 test('a_link_that_breaks_its_word_breaks_nothing', async () => {
   const link = new Granting();
   const driver = new Driver(config, () => link);
-  const lease = await driver.acquire('a', 'exclusive', wish, undefined);
+  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined);
   link.others = () => Promise.reject(new Error('it said that it never would'));
   const error = await caught(lease.extend('1s'));
   assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));

@@ -3,7 +3,7 @@
 import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
 import type { CallResult, Link } from './connections/link.js';
-import type { Config, Engine, Inspection, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
+import type { Config, Engine, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
 import { CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
@@ -57,17 +57,17 @@ export class Driver {
   }
 
   /** Takes the lock `name`. The signal ends the wait, and the promise rejects with its reason. */
-  acquire(name: string, mode: Mode, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
+  acquire(name: string, kind: Kind, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
     return new Promise((granted) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
-        acquire: { mode, ttl: wish.ttl, granted, stopListening },
+        acquire: { mode: kind.mode, ttl: wish.ttl, granted, stopListening },
         done: () => granted(rejection(() => unexpected(name))),
         failed: (make) => granted(rejection(make, (error) => ownReason(signal, name, error))),
       });
-      this.#loop.turn((engine, now) => engine.acquire(now, op, name, mode, wish));
+      this.#loop.turn((engine, now) => engine.acquire(now, op, name, kind, wish));
     });
   }
 
@@ -215,8 +215,14 @@ export class Driver {
 
     const { granted, ttl, stopListening } = call.acquire;
     stopListening?.();
-    const held = new Held(outcome.grant, call.name ?? '', ttl);
-    this.#held.set(held.id, held);
+    let held = this.#held.get(outcome.grant.lease);
+    if (held === undefined) {
+      held = new Held(outcome.grant, call.name ?? '', ttl);
+      this.#held.set(held.id, held);
+    } else {
+      // The owner of a reentrant lock gets the lease that it has.
+      held.holds += 1;
+    }
     const lease = new Lease(this, held);
     if (outcome.grant.local) this.#turns.run(this.#loop.now, () => granted(lease));
     else granted(lease);

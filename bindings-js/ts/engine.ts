@@ -10,6 +10,22 @@ import { shown } from './shown.js';
 /** Shared with readers, or exclusive. */
 export type Mode = 'exclusive' | 'shared';
 
+/** What kind of lock is wanted, and how. What a kind does not have is -1. */
+export interface Kind {
+  readonly mode: Mode;
+  /** Who takes a reentrant lock. */
+  readonly owner: number;
+  /** How many permits of a semaphore, and of how many. */
+  readonly permits: number;
+  readonly limit: number;
+}
+
+/** A lock that is held by one, or shared with readers. */
+export const LOCK: Readonly<Record<Mode, Kind>> = {
+  exclusive: { mode: 'exclusive', owner: -1, permits: -1, limit: -1 },
+  shared: { mode: 'shared', owner: -1, permits: -1, limit: -1 },
+};
+
 /**
  * What became of a hold that was given back: `released`; `still-held` by further holds on the same lease; `already-expired`,
  * as it had been lost before; `not-owner`, as somebody else holds the lock by now. All but the second leave it not held.
@@ -122,9 +138,10 @@ export class Engine {
     this.#outputs = outputs;
   }
 
-  acquire(now: number, op: number, name: string, mode: Mode, wish: Wish): void {
+  acquire(now: number, op: number, name: string, kind: Kind, wish: Wish): void {
+    const { mode, owner, permits, limit } = kind;
     const { ttl, renew, maxHold, wait } = wish;
-    this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait));
+    this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, owner, permits, limit));
   }
 
   cancel(now: number, op: number): void {
@@ -181,16 +198,16 @@ export class Engine {
     this.#read(this.#core.failed(now, call, FAILURES.indexOf(failure.kind), wordsOf(failure)));
   }
 
-  message(now: number, payload: string): void {
-    this.#read(this.#core.message(now, 0, payload));
+  message(now: number, channel: string, payload: string): void {
+    this.#read(this.#core.message(now, 0, channel, payload));
   }
 
-  subscribed(now: number): void {
-    this.#read(this.#core.subscribed(now, 0));
+  subscribed(now: number, channel: string): void {
+    this.#read(this.#core.subscribed(now, 0, channel));
   }
 
-  unsubscribed(now: number, cause: Failure): void {
-    this.#read(this.#core.unsubscribed(now, 0, FAILURES.indexOf(cause.kind), wordsOf(cause)));
+  unsubscribed(now: number, channel: string, cause: Failure): void {
+    this.#read(this.#core.unsubscribed(now, 0, channel, FAILURES.indexOf(cause.kind), wordsOf(cause)));
   }
 
   passed(now: number): void {

@@ -12,4 +12,6 @@ export type { Lease } from './lease.js';
 export type { Lock, ReadWriteLock } from './lock.js';
 export { LockManager } from './lock-manager.js';
 export type { AcquireOptions, LockManagerOptions, LockOptions } from './options.js';
+export { Owner } from './owner.js';
+export type { SemaphoreOptions } from './semaphore.js';
 export type { LockManagerSnapshot, RequestOptions } from './web-locks.js';

@@ -4,12 +4,14 @@ import type { Connection } from './connection.js';
 import { recognise } from './connections/recognise.js';
 import { asyncDispose } from './dispose.js';
 import { Driver } from './driver.js';
-import type { Inspection, Wish } from './engine.js';
+import { type Inspection, LOCK, type Wish } from './engine.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
 import { type Lock, lockOf, ReadWriteLock } from './lock.js';
 import { readName } from './name.js';
 import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions } from './options.js';
+import { idOf, type Owner } from './owner.js';
+import { readSemaphoreOptions, type SemaphoreOptions } from './semaphore.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
 /**
@@ -54,7 +56,41 @@ export class LockManager implements AsyncDisposable {
    * @throws `invalid-option`.
    */
   mutex(name: string, options?: LockOptions): Lock {
-    return lockOf(this.#driver, name, 'exclusive', options, this.#defaults);
+    return lockOf(this.#driver, name, LOCK.exclusive, options, this.#defaults);
+  }
+
+  /**
+   * A lock that its owner may take again while it holds it, without a round trip. It is Redisson's `RLock` on the wire: Java services and
+   * this one exclude and wake each other on the same key.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * const owner = new Owner();
+   * const lease = await locks.reentrant('account:7', owner).acquire();
+   * const again = await locks.reentrant('account:7', owner).acquire(); // at once
+   * await again.release(); // 'still-held'
+   * await lease.release(); // 'released'
+   * ```
+   */
+  reentrant(name: string, owner: Owner, options?: LockOptions): Lock {
+    return lockOf(this.#driver, name, { ...LOCK.exclusive, owner: idOf(owner) }, options, this.#defaults);
+  }
+
+  /**
+   * A number of permits, of which each acquire takes one or several, first come, first served.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.semaphore('reports', { limit: 5 }).run(() => render());
+   * ```
+   */
+  semaphore(name: string, options: SemaphoreOptions): Lock {
+    const { permits, limit, ...rest } = readSemaphoreOptions(options);
+    return lockOf(this.#driver, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** A lock as one caller wants it, and the ways to take it. */
 
 import type { Driver } from './driver.js';
-import type { Mode, Wish } from './engine.js';
+import { type Kind, LOCK, type Mode, type Wish } from './engine.js';
 import { InvalidOptionError, isLeaseholdError } from './errors.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
@@ -20,13 +20,15 @@ export class Lock {
   /** Whether it is taken exclusively or shared. */
   readonly mode: Mode;
   readonly #driver: Driver;
+  readonly #kind: Kind;
   readonly #wish: Wish;
 
   /** @internal */
-  constructor(driver: Driver, name: string, mode: Mode, wish: Wish) {
+  constructor(driver: Driver, name: string, kind: Kind, wish: Wish) {
     this.#driver = driver;
     this.name = name;
-    this.mode = mode;
+    this.mode = kind.mode;
+    this.#kind = kind;
     this.#wish = wish;
   }
 
@@ -51,7 +53,7 @@ export class Lock {
     // No `async` function: each promise more is a part of what a hand-over costs.
     try {
       const { wish, signal } = readAcquireOptions(options, this.#wish);
-      return this.#driver.acquire(this.name, this.mode, wish, signal);
+      return this.#driver.acquire(this.name, this.#kind, wish, signal);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -71,7 +73,7 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { wish, signal } = readAcquireOptions(options, this.#wish);
     try {
-      return await this.#driver.acquire(this.name, this.mode, { ...wish, wait: undefined }, signal);
+      return await this.#driver.acquire(this.name, this.#kind, { ...wish, wait: undefined }, signal);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
@@ -130,12 +132,12 @@ export class ReadWriteLock {
 
   /** The shared side: held beside other readers. */
   read(options?: LockOptions): Lock {
-    return new Lock(this.#driver, this.name, 'shared', readLockOptions(options, this.#wish));
+    return new Lock(this.#driver, this.name, LOCK.shared, readLockOptions(options, this.#wish));
   }
 
   /** The exclusive side. */
   write(options?: LockOptions): Lock {
-    return new Lock(this.#driver, this.name, 'exclusive', readLockOptions(options, this.#wish));
+    return new Lock(this.#driver, this.name, LOCK.exclusive, readLockOptions(options, this.#wish));
   }
 
   /** @internal */
@@ -145,6 +147,6 @@ export class ReadWriteLock {
 }
 
 /** A lock of this name, with options over its manager's. */
-export function lockOf(driver: Driver, name: unknown, mode: Mode, options: unknown, defaults: Wish): Lock {
-  return new Lock(driver, readName(name, driver.prefix), mode, readLockOptions(options, defaults));
+export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: Wish): Lock {
+  return new Lock(driver, readName(name, driver.prefix), kind, readLockOptions(options, defaults));
 }

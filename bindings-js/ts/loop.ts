@@ -43,7 +43,7 @@ export class Loop {
     this.#engine = makeEngine(id, config, {
       send: (call, command) => this.#after.push(() => this.#send(call, command)),
       subscribe: (channel) => this.#after.push(() => this.#subscribe(channel)),
-      unsubscribe: () => this.#after.push(() => this.#link.unsubscribe?.()),
+      unsubscribe: (channel) => this.#after.push(() => this.#link.unsubscribe?.(channel)),
       completed: (op, outcome) => this.#listener.completed(op, outcome),
       lost: (lease, reason) => this.#listener.lost(lease, reason),
     });
@@ -138,16 +138,19 @@ export class Loop {
   }
 
   #subscribe(channel: string): void {
-    if (this.#link.subscribe !== undefined) return this.#link.subscribe(channel, this.#messages);
+    const listener = this.#listen(channel);
+    if (this.#link.subscribe !== undefined) return this.#link.subscribe(channel, listener);
     // Told later: the commands of this turn go first.
-    queueMicrotask(() => this.#messages.broken({ kind: 'unsupported', text: 'this connection can not subscribe' }));
+    queueMicrotask(() => listener.broken({ kind: 'unsupported', text: 'this connection can not subscribe' }));
   }
 
-  readonly #messages: SubscriptionListener = {
-    acknowledged: () => this.turn((engine, now) => engine.subscribed(now)),
-    message: (payload) => this.turn((engine, now) => engine.message(now, payload)),
-    broken: (failure) => this.turn((engine, now) => engine.unsubscribed(now, failure)),
-  };
+  #listen(channel: string): SubscriptionListener {
+    return {
+      acknowledged: () => this.turn((engine, now) => engine.subscribed(now, channel)),
+      message: (payload) => this.turn((engine, now) => engine.message(now, channel, payload)),
+      broken: (failure) => this.turn((engine, now) => engine.unsubscribed(now, channel, failure)),
+    };
+  }
 }
 
 function ignore(): void {}

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import type { Failure, Reply, Scalar } from './connections/link.js';
-import { type Config, Engine, type EngineError, type Grant, type Inspection, type Mode, type Outcome, type Outputs } from './engine.js';
+import { type Config, Engine, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './engine.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
@@ -72,8 +72,9 @@ function handle(engine: Engine, at: number, event: Event): void {
       const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000 } = fields as {
         name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever';
       };
+      const { owner = -1, permits: [permits, limit] = [-1, -1] } = fields as { owner?: number; permits?: [number, number] };
       const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
-      return engine.acquire(at, op, name, mode, wanted);
+      return engine.acquire(at, op, name, { mode, owner, permits, limit }, wanted);
     }
     case 'cancel':
       return engine.cancel(at, op);
@@ -98,14 +99,19 @@ function handle(engine: Engine, at: number, event: Event): void {
       return engine.failed(at, call, failure(result));
     }
     case 'message':
-      return engine.message(at, textOf(fields['payload'] as Text));
+      return engine.message(at, channelOf(fields), textOf(fields['payload'] as Text));
     case 'subscribed':
-      return engine.subscribed(at);
+      return engine.subscribed(at, channelOf(fields));
     case 'unsubscribed':
-      return engine.unsubscribed(at, failure(fields['cause'] as FailureText));
+      return engine.unsubscribed(at, channelOf(fields), failure(fields['cause'] as FailureText));
     default:
       assert.fail(`unknown input ${kind}`);
   }
+}
+
+/** The client's own, where none is said. */
+function channelOf({ channel = 'leasehold:' }: { channel?: string }): string {
+  return channel;
 }
 
 function failure(given: FailureText): Failure {
@@ -148,12 +154,19 @@ function learnScripts(): Map<string, string> {
     lost: () => {},
   };
   const engine = new Engine(new Uint8Array(16), config(), outputs);
+  const wish = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
   const inputs: Record<string, () => void> = {
     inspect: () => engine.inspect(0, 1, 'a'),
-    acquire: () => engine.acquire(0, 2, 'a', 'exclusive', { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined }),
+    acquire: () => engine.acquire(0, 2, 'a', LOCK.exclusive, wish),
     renew: () => engine.extend(0, 3, 1, 60_000),
     convert: () => engine.convert(0, 4, 1, 'shared'),
     release: () => engine.release(0, 5, 1),
+    'reentrant-acquire': () => engine.acquire(0, 6, 'a', { ...LOCK.exclusive, owner: 1 }, wish),
+    'reentrant-renew': () => engine.extend(0, 7, 2, 60_000),
+    'reentrant-release': () => engine.release(0, 8, 2),
+    'semaphore-acquire': () => engine.acquire(0, 9, 'a', { ...LOCK.exclusive, permits: 1, limit: 2 }, wish),
+    'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
+    'semaphore-release': () => engine.release(0, 11, 3),
   };
   for (const [name, input] of Object.entries(inputs)) {
     input();
@@ -163,7 +176,7 @@ function learnScripts(): Map<string, string> {
     const [evaluate, source = ''] = again.words;
     assert.deepEqual([command, evaluate, createHash('sha1').update(source).digest('hex')], ['EVALSHA', 'EVAL', digest]);
     scripts.set(digest, name).set(source, name);
-    const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name] ?? '';
+    const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
     engine.reply(0, again.call, [status, 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
   }
   engine.free();

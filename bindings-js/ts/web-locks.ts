@@ -2,7 +2,7 @@
 
 import type { Driver, LockInfo } from './driver.js';
 import type { Duration } from './duration.js';
-import type { Mode, Wish } from './engine.js';
+import { LOCK, type Mode, type Wish } from './engine.js';
 import { InvalidOptionError, UnsupportedError } from './errors.js';
 import type { Lease } from './lease.js';
 import { lockOf } from './lock.js';
@@ -50,7 +50,7 @@ export async function request(driver: Driver, defaults: Wish, name: unknown, opt
   check('steal', steal);
   if (steal) throw new UnsupportedError('`steal`: no client takes a lock from another');
   if (ifAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`: there is no wait to end');
-  const lock = lockOf(driver, name, mode, withoutUndefined(rest), { ...defaults, wait: Infinity });
+  const lock = lockOf(driver, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
   if (!ifAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);
   const lease = await lock.tryAcquire();
   return lease === null ? callback(null) : runUnder(lease, callback);

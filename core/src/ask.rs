@@ -9,18 +9,18 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::lease::covering;
 use crate::mutant::Mutant;
+use crate::options::Family;
 use crate::request::{Base, Request};
 use crate::resource::Resource;
 use crate::script::{Acquire, Form, How};
+use crate::subscription::Channel;
 use crate::tenure::Validity;
 use crate::time::Instant;
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
 
-/// The least time between two asks for a lock that is about to be free.
-const SOON: Duration = Duration::from_millis(5);
-/// The first wait of a poll, doubled up to a heartbeat's.
-const POLL: Duration = Duration::from_millis(50);
+/// How long who gave a reentrant lock to those outside keeps from asking for it again.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The longest wait of a poll beside clients of other libraries.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
@@ -33,7 +33,7 @@ impl Resource {
             Some(request) if request.waits || !waits => return,
             Some(request) => request.waits = true,
             None => {
-                let mut request = Request::new(cx.new_token(), head.mode);
+                let mut request = Request::new(cx.new_token(), &head);
                 request.waits = waits;
                 self.request = Some(request);
             }
@@ -43,24 +43,25 @@ impl Resource {
 
     /// Joins the server's queue behind the token that is held here: it can't serve the next caller.
     pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
-        if !cx.config.mixed_fleet && !cx.has(Mutant::StrandedCaller) {
+        if !cx.is_mixed(self.name.family) && !cx.has(Mutant::StrandedCaller) {
             self.ask(cx);
         }
     }
 
     /// Asks after a token was given back. In a mixed fleet the others get their chance to poll first.
     pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
-        if !cx.config.mixed_fleet || self.request.is_some() {
+        if !cx.is_mixed(self.name.family) || self.request.is_some() {
             return self.ask(cx);
         }
-        let wait = cx.random.jitter(MIXED_POLL);
+        // Who waits on the lock's channel is there at once.
+        let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
         self.ask_after(cx, wait);
     }
 
     /// Asks with a new token, but not at once.
     pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
         let Some((_, head)) = self.head(cx) else { return };
-        let mut request = Request::new(cx.new_token(), head.mode);
+        let mut request = Request::new(cx.new_token(), &head);
         request.waits = self.queue.len() > self.queue.tries();
         request.send_by(cx, self.id, cx.now + wait);
         self.request = Some(request);
@@ -70,14 +71,13 @@ impl Resource {
         let Some((_, head)) = self.head(cx) else { return };
         let callers = self.queue.len();
         let Some(request) = &mut self.request else { return };
-        let may_join = request.waits && !cx.config.mixed_fleet;
-        if may_join {
-            cx.want_subscription();
-        }
+        let may_join = request.waits && !cx.is_mixed(self.name.family);
         let joins = may_join && (cx.subscription.is_settled() || cx.has(Mutant::JoinBeforeSubscribed));
-        let block = if joins || callers > 1 { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
+        let many = joins || callers > 1 || self.name.family == Family::Semaphore;
+        let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
         let what = Acquire {
             token: request.token,
+            kind: request.kind,
             mode: request.mode,
             ttl: head.max_hold.map_or(head.ttl, |most| head.ttl.min(covering(most))),
             how: if joins { How::Wait } else { How::Try },
@@ -162,6 +162,9 @@ impl Resource {
             request.base = Some(Base { sent, server: answer.server });
             request.holder_ends = answer.left.map(|left| cx.now + left);
         }
+        if self.name.family == Family::Reentrant {
+            return self.listen(cx, answer.left);
+        }
         if cx.config.mixed_fleet {
             let wait = cx.random.jitter(MIXED_POLL);
             request.clear_timer(cx, id);
@@ -169,6 +172,7 @@ impl Resource {
         }
         if request.waits && !request.joined {
             // It was a try, because nobody waited yet or the subscription was not there.
+            cx.with_own(|own, cx, channel| own.want(cx, Channel::Own, channel));
             if cx.subscription.is_settled() {
                 self.send_acquire(cx, Form::Digest);
             }
@@ -179,15 +183,9 @@ impl Resource {
             return;
         }
         if answer.foreign || cx.subscription.is_polling() {
-            let wait = POLL.saturating_mul(1 << request.attempts.min(10)).min(cx.config.claim_window / 3);
-            request.attempts = request.attempts.saturating_add(1);
-            let wait = cx.random.jitter(wait);
-            request.send_by(cx, id, cx.now + wait);
+            request.poll(cx, id);
         }
-        if let Some(left) = answer.left.filter(|_| !cx.has(Mutant::HolderDeathIgnored)) {
-            let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
-            request.send_by(cx, id, cx.now + free);
-        }
+        request.send_when_free(cx, id, answer.left);
     }
 
     pub(crate) fn acquire_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {

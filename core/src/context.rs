@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::mutant::Mutant;
 use crate::numbering::ByNumber;
 use crate::op::{Op, OpKind};
-use crate::options::Config;
+use crate::options::{Config, Family};
 use crate::random::Random;
 use crate::releases::Release;
 use crate::subscription::Subscription;
@@ -86,6 +86,11 @@ impl Context {
         false
     }
 
+    /// Whether everybody who waits asks again and again, on equal terms with clients of other libraries.
+    pub(crate) fn is_mixed(&self, family: Family) -> bool {
+        self.config.mixed_fleet || family == Family::Reentrant
+    }
+
     pub(crate) fn new_token(&mut self) -> Token {
         self.last_token = self.last_token.saturating_add(1);
         Token(self.last_token)
@@ -126,10 +131,17 @@ impl Context {
 
     /// Ends a user's call, if it has not ended before.
     pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        let Some(mut ended) = self.ops.remove(&op) else { return };
+        if self.close_op(op) {
+            self.answer(op, result);
+        }
+    }
+
+    /// Forgets a user's call, which is to be answered now. False if it has ended before.
+    pub(crate) fn close_op(&mut self, op: OpId) -> bool {
+        let Some(mut ended) = self.ops.remove(&op) else { return false };
         self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
         self.timers.set(Timer::OpAgain(op), &mut ended.again, None);
-        self.answer(op, result);
+        true
     }
 
     /// Gives a user's call a time to end.

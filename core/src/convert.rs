@@ -12,7 +12,7 @@ use crate::error::{Error, LossReason};
 use crate::event::{Grant, LeaseId, OpId, Outcome};
 use crate::fences::Fences;
 use crate::mutant::Mutant;
-use crate::options::Mode;
+use crate::options::{Family, Mode};
 use crate::resource::Resource;
 use crate::script::{Convert, Form};
 use crate::tenure::{Converting, Strays, Validity};
@@ -43,6 +43,9 @@ impl Resource {
         }
         if tenure.holders.len() > 1 {
             return cx.complete(op, Err(OTHER_READERS));
+        }
+        if self.name.family != Family::Lock {
+            return cx.complete(op, Err(Error::Unsupported("only a read-write lock has two modes".into())));
         }
         lease.pending.push(op);
         if to == Mode::Exclusive && tenure.mode == Mode::Exclusive {

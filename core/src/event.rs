@@ -109,10 +109,12 @@ pub enum Input<'a> {
         /// The server's answer, or why there is none.
         result: Result<Reply, Failure>,
     },
-    /// A message on the engine's own channel.
+    /// A message on a channel that the engine asked for.
     Message {
         /// Which server it came from.
         node: NodeId,
+        /// The channel.
+        channel: &'a str,
         /// The payload, as published.
         payload: &'a [u8],
     },
@@ -120,12 +122,16 @@ pub enum Input<'a> {
     Subscribed {
         /// Which server.
         node: NodeId,
+        /// The channel.
+        channel: &'a str,
     },
-    /// The subscription ended or can't be made. The engine asks again, but not after [`Failure::Unsupported`] or
+    /// A subscription ended or can't be made; one input for each channel. The engine asks again, but not after [`Failure::Unsupported`] or
     /// [`Failure::Refused`]: then it polls.
     Unsubscribed {
         /// Which server.
         node: NodeId,
+        /// The channel.
+        channel: &'a str,
         /// Why.
         cause: Failure,
     },
@@ -145,14 +151,14 @@ pub enum Output {
         /// The command.
         command: Command,
     },
-    /// Subscribe to a channel; the acknowledgement comes back as [`Input::Subscribed`].
+    /// Subscribe to a channel, beside those that were asked for before; the acknowledgement comes back as [`Input::Subscribed`].
     Subscribe {
         /// Which server.
         node: NodeId,
         /// The channel.
         channel: String,
     },
-    /// End the subscription.
+    /// End the subscription to a channel.
     Unsubscribe {
         /// Which server.
         node: NodeId,
@@ -178,7 +184,8 @@ pub enum Output {
 /// How a user's call ended well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The lease is the caller's.
+    /// The lease is the caller's. The owner of a reentrant lock that it holds gets its lease once more: one hold more, to be
+    /// released like the first.
     Acquired(Grant),
     /// What became of the hold.
     Released(ReleaseOutcome),

@@ -25,7 +25,10 @@ impl Resource {
             return;
         }
         let fences = Fences::new(answer.value, answer.block);
-        self.begin_tenure(cx, validity, answer.server, fences, answer.waiting);
+        // Who listens on a reentrant lock's channel is counted there, and so are we.
+        let ourselves = u64::from(!self.subscription.is_polling());
+        let waiting = answer.waiting.map(|waiting| waiting.saturating_sub(ourselves));
+        self.begin_tenure(cx, validity, answer.server, fences, waiting);
     }
 
     /// A token of ours was granted, says a message. It may be late, doubled, or for a token that was given up.
@@ -80,6 +83,7 @@ impl Resource {
     ) {
         let Some(mut request) = self.request.take() else { return };
         request.clear_timer(cx, self.id);
+        self.stop_listening(cx);
         if validity.until <= cx.now {
             // It came too late to be of use. The token is given back, and the callers ask with a new one.
             let attempts = request.attempts.saturating_add(1);
@@ -97,6 +101,7 @@ impl Resource {
         let holders = self.keep_readers(cx, request.mode);
         let mut tenure = Tenure {
             token: request.token,
+            kind: request.kind,
             mode: request.mode,
             validity,
             server,

@@ -12,7 +12,7 @@ use crate::event::{Holder, Inspection, OpId, Outcome, Waiter};
 use crate::name::Name;
 use crate::node::Node;
 use crate::op::OpKind;
-use crate::options::Mode;
+use crate::options::{Family, Mode};
 use crate::reply::{Failure, Reply, Scalar};
 use crate::script::Form;
 use crate::trouble::{Failed, Trouble};
@@ -23,7 +23,7 @@ impl Node {
             return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key),
+            Ok(key) => Name::new(key, Family::Lock),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));

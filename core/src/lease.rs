@@ -5,12 +5,13 @@ use core::time::Duration;
 
 use crate::context::ResourceId;
 use crate::event::OpId;
-use crate::options::Mode;
+use crate::options::{Kind, Mode};
 use crate::time::Instant;
 use crate::timers::Slot;
 
 pub(crate) struct Lease {
     pub(crate) resource: ResourceId,
+    pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) fence: u64,
     pub(crate) ttl: Duration,

@@ -34,8 +34,10 @@ mod node;
 mod numbering;
 mod op;
 mod options;
+mod pool;
 mod queue;
 mod random;
+mod reentrant;
 mod releases;
 mod renewal;
 mod reply;
@@ -60,7 +62,7 @@ pub use event::{
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use numbering::ByNumber;
-pub use options::{AcquireOptions, Config, Mode, Wait};
+pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use reply::{Failure, Reply, Scalar};
 pub use server::check_server;
 pub use time::Instant;

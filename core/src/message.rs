@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use crate::options::Mode;
 use crate::token::Token;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +17,6 @@ pub(crate) struct Granted<'a> {
     /// The client the token belongs to, as text.
     pub(crate) client: &'a str,
     pub(crate) token: Token,
-    pub(crate) mode: Mode,
     pub(crate) fence: u64,
     pub(crate) block: u64,
     /// The server's time of the grant in µs.
@@ -39,12 +37,13 @@ impl<'a> Message<'a> {
         let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');
         let (client, counter) = words.next()?.rsplit_once(':')?;
         let token = Token(counter.parse().ok()?);
-        let mode = Mode::read(words.next()?)?;
+        // The mode, which is the token's own.
+        words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
         let (fence, block, server) = (number()?, number()?, number()?);
         let (ttl, waiting) = (Duration::from_millis(number()?), number()?);
         let key = words.next()?;
-        Some(Self::Grant(Granted { client, token, mode, fence, block, server, ttl, waiting, key }))
+        Some(Self::Grant(Granted { client, token, fence, block, server, ttl, waiting, key }))
     }
 }
 
@@ -56,7 +55,7 @@ mod tests {
     fn a_grant_is_read_even_if_the_name_has_spaces() {
         let payload = b"grant 0-1:7 shared 99 33 1700000000000000 3000 2 my lock";
         let Some(Message::Grant(grant)) = Message::read(payload) else { panic!("no grant") };
-        assert_eq!((grant.client, grant.token, grant.mode), ("0-1", Token(7), Mode::Shared));
+        assert_eq!((grant.client, grant.token), ("0-1", Token(7)));
         assert_eq!((grant.fence, grant.block, grant.ttl, grant.waiting), (99, 33, Duration::from_secs(3), 2));
         assert_eq!(grant.key, "my lock");
     }

@@ -65,6 +65,8 @@ pub enum Mutant {
     NoResend,
     /// `a` and `{a}` share their side keys.
     SideKeysShared,
+    /// A semaphore's token is handed to a caller that wants another number of permits.
+    PermitsNotCounted,
     /// Local callers are served last come, first served.
     LastComeFirstServed,
 }

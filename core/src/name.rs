@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use crate::error::Error;
+use crate::options::Family;
 
 /// The longest name with its prefix, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -17,23 +18,22 @@ pub(crate) struct Name {
     pub(crate) key: Arc<str>,
     /// What the side keys begin with. The name's hash tag, or the name as one, keeps all in one slot.
     side: Arc<str>,
+    /// What stands under the key, and so which scripts are for it.
+    pub(crate) family: Family,
 }
-
-/// The side keys in the order in which the scripts take them, after the lock's own.
-pub(crate) const SIDES: [&str; 5] = ["fence", "queue", "waiters", "readers", "buried"];
 
 impl Name {
     /// A name by its whole key, which [`Name::check`] has passed.
-    pub(crate) fn new(key: String) -> Self {
+    pub(crate) fn new(key: String, family: Family) -> Self {
         let side = if has_hash_tag(&key) { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
-        Self { key: key.into(), side: side.into() }
+        Self { key: key.into(), side: side.into(), family }
     }
 
     /// As a faulty engine would have it: `a` and `{a}` share their side keys.
     pub(crate) fn with_shared_sides(key: String) -> Self {
         let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key.as_str(), |(tag, _)| tag);
         let side = format!("leasehold:{{{tag}}}:");
-        Self { key: key.into(), side: side.into() }
+        Self { key: key.into(), side: side.into(), family: Family::Lock }
     }
 
     /// The whole key.
@@ -63,6 +63,12 @@ impl Name {
     pub(crate) fn side(&self) -> &str {
         &self.side
     }
+
+    /// The side keys in the order in which the scripts take them, after the lock's own.
+    pub(crate) const fn sides(&self) -> [&'static str; 5] {
+        let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
+        ["fence", "queue", "waiters", members, "buried"]
+    }
 }
 
 /// Redis's rule: what stands between the first `{` and the next `}`, if that is not empty.
@@ -76,9 +82,9 @@ mod tests {
 
     #[test]
     fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
-        assert_eq!(Name::new("a".into()).side(), "leasehold:{a}:");
-        assert_eq!(Name::new("{a}".into()).side(), "leasehold::{a}:");
-        assert_eq!(Name::new("x{a}y".into()).side(), "leasehold::x{a}y:");
+        assert_eq!(Name::new("a".into(), Family::Lock).side(), "leasehold:{a}:");
+        assert_eq!(Name::new("{a}".into(), Family::Lock).side(), "leasehold::{a}:");
+        assert_eq!(Name::new("x{a}y".into(), Family::Lock).side(), "leasehold::x{a}y:");
     }
 
     #[test]

@@ -13,11 +13,14 @@ use crate::event::{CallId, Input, LeaseId, Output, Reason};
 use crate::message::Message;
 use crate::mutant::Mutant;
 use crate::name::Name;
-use crate::options::Config;
+use crate::options::{Config, Family};
+use crate::pool::Pools;
+use crate::reentrant;
 use crate::reply::{Failure, Reply};
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::script::Form;
+use crate::subscription::{Channel, Subscription};
 use crate::time::Instant;
 use crate::timers::Timer;
 use crate::token::ClientId;
@@ -27,13 +30,15 @@ use crate::trouble::Failed;
 pub(crate) struct Node {
     pub(crate) cx: Context,
     pub(crate) resources: Resources,
+    pub(crate) pools: Pools,
 }
 
 /// The names in use, by number and by key.
 pub(crate) struct Resources {
     list: Vec<Option<Box<Resource>>>,
     free: Vec<ResourceId>,
-    by_key: Table<Arc<str>, ResourceId>,
+    locks: Table<Arc<str>, ResourceId>,
+    reentrant: Table<Arc<str>, ResourceId>,
 }
 
 impl Node {
@@ -43,9 +48,10 @@ impl Node {
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub(crate) fn new(client: ClientId, config: Config) -> Result<Self, Error> {
         config.check()?;
-        let by_key = Table::with_hasher(foldhash::fast::FixedState::with_seed(client.seed()));
-        let resources = Resources { list: Vec::new(), free: Vec::new(), by_key };
-        Ok(Self { cx: Context::new(client, config), resources })
+        let table = || foldhash::fast::FixedState::with_seed(client.seed());
+        let (locks, reentrant) = (Table::with_hasher(table()), Table::with_hasher(table()));
+        let resources = Resources { list: Vec::new(), free: Vec::new(), locks, reentrant };
+        Ok(Self { cx: Context::new(client, config), resources, pools: Pools::with_hasher(table()) })
     }
 
     /// Switches a deliberate fault on, for the tests of the tests.
@@ -96,8 +102,8 @@ impl Node {
     /// Whether nothing is left of all that happened. For tests: what ended must leave nothing behind.
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
-        let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.resources.by_key.len();
-        open == 0 && self.poll_timeout().is_none()
+        let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.pools.len();
+        open == 0 && self.resources.ids().is_empty() && self.poll_timeout().is_none()
     }
 
     fn take_in(&mut self, input: Input<'_>) {
@@ -113,14 +119,12 @@ impl Node {
             Input::Inspect { op, name } => self.inspect(op, name),
             Input::Close { op } => self.close(op),
             Input::Reply { call, result } => self.reply(call, result),
-            Input::Message { node: _, payload } => self.message(payload),
-            Input::Subscribed { node: _ } => {
-                self.cx.subscribed();
-                self.ask_for_all(|_| true);
+            Input::Message { node: _, channel, payload } => self.message(channel, payload),
+            Input::Subscribed { node: _, channel } => {
+                self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));
             }
-            Input::Unsubscribed { node: _, cause } => {
-                self.cx.unsubscribed(&cause);
-                self.ask_for_all(|_| true);
+            Input::Unsubscribed { node: _, channel, cause } => {
+                self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
             }
             Input::Wake => {}
         }
@@ -157,11 +161,12 @@ impl Node {
             Timer::OpEnds(op) => self.op_ends(op),
             Timer::OpAgain(op) => self.op_again(op),
             Timer::Release(token) => self.cx.release_due(token),
-            Timer::Subscription(_) => {
-                if self.cx.subscription_due() {
+            Timer::Subscription(Channel::Own) => {
+                if self.cx.with_own(|own, cx, channel| own.due(cx, Channel::Own, channel)) {
                     self.ask_for_all(|request| !request.joined);
                 }
             }
+            Timer::Subscription(Channel::Of(id)) => self.with(id, Resource::subscription_due),
         }
     }
 
@@ -222,29 +227,62 @@ impl Node {
         }
     }
 
-    fn message(&mut self, payload: &[u8]) {
+    fn message(&mut self, channel: &str, payload: &[u8]) {
+        if reentrant::keys_of(channel).is_some() {
+            // Somebody has released it.
+            return self.ask_on(channel);
+        }
         match Message::read(payload) {
             Some(Message::Grant(grant)) => {
                 if self.cx.client != grant.client {
                     return;
                 }
-                let Some(id) = self.resources.find(grant.key) else { return };
-                self.with(id, |resource, cx| resource.grant_received(cx, &grant));
+                let lock = self.resources.find(Family::Lock, grant.key);
+                for id in lock.into_iter().chain(self.lanes(grant.key)) {
+                    self.with(id, |resource, cx| resource.grant_received(cx, &grant));
+                }
             }
             Some(Message::Wanted { key }) => {
-                let Some(id) = self.resources.find(key) else { return };
-                self.with(id, |resource, cx| {
-                    if let Some(tenure) = &mut resource.tenure {
-                        tenure.heard(cx, id, Some(1));
-                    }
-                    resource.settle(cx, None);
-                });
+                let lock = self.resources.find(Family::Lock, key);
+                for id in lock.into_iter().chain(self.lanes(key)) {
+                    self.with(id, |resource, cx| {
+                        if let Some(tenure) = &mut resource.tenure {
+                            tenure.heard(cx, id, Some(1));
+                        }
+                        resource.settle(cx, None);
+                    });
+                }
             }
             None => {}
         }
     }
 
-    /// The subscription changed: waiters ask, so that they join, or find a grant whose message was lost.
+    /// A subscription changed: waiters ask, so that they join, or find what was told in between.
+    fn subscription(&mut self, channel: &str, change: impl Fn(&mut Subscription, &mut Context, Channel)) {
+        let Some(keys) = reentrant::keys_of(channel) else {
+            self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
+            return self.ask_for_all(|_| true);
+        };
+        for key in keys {
+            let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
+            self.with(id, |resource, cx| change(&mut resource.subscription, cx, Channel::Of(id)));
+        }
+        self.ask_on(channel);
+    }
+
+    /// Who waits for a lock on its channel asks again.
+    fn ask_on(&mut self, channel: &str) {
+        for key in reentrant::keys_of(channel).into_iter().flatten() {
+            let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
+            self.with(id, |resource, cx| {
+                if resource.request.as_ref().is_some_and(|request| request.waits && request.is_known_busy()) {
+                    resource.heartbeat_due(cx);
+                }
+            });
+        }
+    }
+
+    /// The subscription to the client's own channel changed: waiters ask, so that they join, or find a grant whose message was lost.
     fn ask_for_all(&mut self, which: impl Fn(&Request) -> bool) {
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
@@ -257,11 +295,20 @@ impl Node {
 
     /// Runs one name's machine, and forgets the name when nothing is left of it.
     pub(crate) fn with(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) {
-        let Some(resource) = self.resources.get_mut(id) else { return };
+        if let Some(pool) = self.run(id, run) {
+            self.serve(&pool);
+        }
+    }
+
+    /// Runs one machine. Answers the semaphore that it is a lane of: its callers may have to be served now.
+    pub(crate) fn run(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) -> Option<Arc<str>> {
+        let resource = self.resources.get_mut(id)?;
         run(resource, &mut self.cx);
+        let pool = (resource.name.family == Family::Semaphore).then(|| resource.name.key.clone());
         if resource.is_idle() {
             self.resources.remove(id);
         }
+        pool
     }
 }
 
@@ -270,43 +317,59 @@ impl Resources {
         self.list.get(id.0 as usize)?.as_deref()
     }
 
-    fn get_mut(&mut self, id: ResourceId) -> Option<&mut Resource> {
+    pub(crate) fn get_mut(&mut self, id: ResourceId) -> Option<&mut Resource> {
         self.list.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    fn find(&self, key: &str) -> Option<ResourceId> {
-        self.by_key.get(key).copied()
+    pub(crate) fn find(&self, family: Family, key: &str) -> Option<ResourceId> {
+        match family {
+            Family::Lock => self.locks.get(key).copied(),
+            Family::Reentrant => self.reentrant.get(key).copied(),
+            Family::Semaphore => None,
+        }
     }
 
     pub(crate) fn ids(&self) -> Vec<ResourceId> {
         self.list.iter().flatten().map(|resource| resource.id).collect()
     }
 
-    /// The name's number; a new one if it is not in use.
+    /// The name's number; a new one if it is not in use, or for each lane of a semaphore.
     ///
     /// # Errors
     /// For a name that can't be a lock's.
-    pub(crate) fn of(&mut self, cx: &Context, name: &str) -> Result<ResourceId, Error> {
+    pub(crate) fn of(&mut self, cx: &Context, name: &str, family: Family) -> Result<ResourceId, Error> {
         let key = Name::key(&cx.config.prefix, name);
-        if let Some(id) = self.find(&key) {
+        if let Some(id) = self.find(family, &key) {
             return Ok(id);
         }
         let key = Name::check(&cx.config.prefix, name)?;
-        let name = if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key) };
+        Ok(self.add(if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key, family) }))
+    }
+
+    /// A new machine for a name.
+    pub(crate) fn add(&mut self, name: Name) -> ResourceId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);
             ResourceId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
         });
-        self.by_key.insert(name.key.clone(), id);
+        match name.family {
+            Family::Lock => self.locks.insert(name.key.clone(), id),
+            Family::Reentrant => self.reentrant.insert(name.key.clone(), id),
+            Family::Semaphore => None,
+        };
         if let Some(place) = self.list.get_mut(id.0 as usize) {
             *place = Some(Box::new(Resource::new(id, name)));
         }
-        Ok(id)
+        id
     }
 
     fn remove(&mut self, id: ResourceId) {
         let Some(resource) = self.list.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.by_key.remove(&resource.name.key);
+        match resource.name.family {
+            Family::Lock => self.locks.remove(&resource.name.key),
+            Family::Reentrant => self.reentrant.remove(&resource.name.key),
+            Family::Semaphore => None,
+        };
         self.free.push(id);
     }
 }

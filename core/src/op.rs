@@ -1,5 +1,6 @@
 //! A user's call that has not ended.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::context::ResourceId;
@@ -23,6 +24,10 @@ pub(crate) enum OpKind {
     Acquire {
         resource: ResourceId,
         tries: bool,
+    },
+    /// It waits for a semaphore, and no lane asks for it yet.
+    Pooled {
+        key: Arc<str>,
     },
     Extend {
         lease: LeaseId,

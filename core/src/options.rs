@@ -16,6 +16,46 @@ pub enum Mode {
     Shared,
 }
 
+/// What kind of lock a name holds. One name holds one kind at a time: another kind's acquire is refused with
+/// [`Error::WrongKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Kind {
+    /// One exclusive holder, or any number of readers, as [`AcquireOptions::mode`] says.
+    #[default]
+    Lock,
+    /// A lock that its owner may take again while it holds it, in the wire format of Redisson's RLock. Only exclusive.
+    Reentrant(Owner),
+    /// Permits that are held by weight. Only exclusive: each acquisition is a lease of its own.
+    Semaphore {
+        /// How many are wanted, at least 1 and at most `limit`.
+        permits: u32,
+        /// How many there are, at most 1,000,000. The latest acquire's stands; lowering it takes nothing from anybody.
+        limit: u32,
+    },
+}
+
+/// Who owns a reentrant lock, named by the driver: whoever shows the same owner again while it holds the lock has it once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(pub u64);
+
+/// The kinds by what stands on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Lock,
+    Reentrant,
+    Semaphore,
+}
+
+impl Kind {
+    pub(crate) const fn family(self) -> Family {
+        match self {
+            Self::Lock => Family::Lock,
+            Self::Reentrant(_) => Family::Reentrant,
+            Self::Semaphore { .. } => Family::Semaphore,
+        }
+    }
+}
+
 /// How long an acquire may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -36,6 +76,8 @@ impl From<Duration> for Wait {
 /// The options of one acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {
+    /// What kind of lock it is. Default a lock.
+    pub kind: Kind,
     /// Exclusive or shared.
     pub mode: Mode,
     /// What the server keeps if nobody renews: 10 ms to 24 h. Default 30 s.
@@ -51,6 +93,7 @@ pub struct AcquireOptions {
 impl Default for AcquireOptions {
     fn default() -> Self {
         Self {
+            kind: Kind::Lock,
             mode: Mode::Exclusive,
             ttl: Duration::from_secs(30),
             renew: true,
@@ -131,9 +174,31 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     within("ttl", ttl, (Duration::from_millis(10), DAY), "10 ms to 24 h")
 }
 
+/// The most permits that a semaphore has.
+const MOST_PERMITS: u32 = 1_000_000;
+
+impl Kind {
+    fn check(self, mode: Mode) -> Result<(), Error> {
+        let refuse = |field, problem: &str| Err(Error::InvalidOption { field, problem: problem.into() });
+        if self != Self::Lock && mode == Mode::Shared {
+            return refuse("mode", "is shared: only a read-write lock has readers");
+        }
+        match self {
+            Self::Semaphore { limit, .. } if limit == 0 || limit > MOST_PERMITS => {
+                refuse("limit", "is out of bounds: choose 1 to 1,000,000 permits")
+            }
+            Self::Semaphore { permits, limit } if permits == 0 || permits > limit => {
+                refuse("permits", "is out of bounds: choose 1 to the semaphore's limit")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl AcquireOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
+        self.kind.check(self.mode)?;
         if let Some(most) = self.max_hold {
             within("max_hold", most, (Duration::from_millis(10), MONTH), "10 ms to 30 days")?;
             if !self.renew {

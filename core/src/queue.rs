@@ -35,6 +35,13 @@ impl LocalQueue {
         }
     }
 
+    /// Takes the first caller out: it goes on waiting elsewhere, or is about to be ended.
+    pub(crate) fn pop(&mut self, is_open: impl Fn(OpId) -> bool) -> Option<(OpId, AcquireOptions)> {
+        let (op, options) = self.entries.pop_front()?;
+        self.ended(options.wait == Wait::No, is_open);
+        Some((op, options))
+    }
+
     /// The first caller.
     pub(crate) fn head(&self) -> Option<(OpId, AcquireOptions)> {
         self.entries.front().copied()

@@ -90,6 +90,7 @@ impl Resource {
             _ if cx.has(Mutant::FailedRenewalRecreates) => {
                 let what = Acquire {
                     token: tenure.token,
+                    kind: tenure.kind,
                     mode: tenure.mode,
                     ttl: tenure.validity.granted,
                     how: How::Try,
@@ -222,6 +223,7 @@ impl Resource {
         let size = callers.saturating_add(1).max(grown).clamp(least, MOST_FENCES);
         let what = Acquire {
             token: tenure.token,
+            kind: tenure.kind,
             mode: tenure.mode,
             ttl: tenure.wants(cx).unwrap_or(tenure.validity.granted),
             how: How::Refill,

@@ -1,15 +1,24 @@
 //! A request: this client's one waiting token of a name.
 
+use core::time::Duration;
+
 use crate::context::{Context, ResourceId};
-use crate::options::Mode;
+use crate::mutant::Mutant;
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::reply::Failure;
 use crate::tenure::Strays;
 use crate::time::Instant;
 use crate::timers::{Slot, Timer};
 use crate::token::Token;
 
+/// The least time between two asks for a lock that is about to be free.
+const SOON: Duration = Duration::from_millis(5);
+/// The first wait of a poll.
+const POLL: Duration = Duration::from_millis(50);
+
 pub(crate) struct Request {
     pub(crate) token: Token,
+    pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     /// Whether a local caller really waits, so that it may join the queue.
     pub(crate) waits: bool,
@@ -35,10 +44,12 @@ pub(crate) struct Base {
 }
 
 impl Request {
-    pub(crate) fn new(token: Token, mode: Mode) -> Self {
+    /// A request for a caller with these options.
+    pub(crate) fn new(token: Token, options: &AcquireOptions) -> Self {
         Self {
             token,
-            mode,
+            kind: options.kind,
+            mode: options.mode,
             waits: false,
             joined: false,
             first_sent: None,
@@ -60,6 +71,22 @@ impl Request {
     pub(crate) fn send_by(&mut self, cx: &mut Context, resource: ResourceId, at: Instant) {
         let at = self.timer.map_or(at, |set| set.min(at));
         cx.timers.set(Timer::Heartbeat(resource), &mut self.timer, Some(at));
+    }
+
+    /// Sets the next send where nobody may tell that the lock is free: after 50 ms, doubled up to a heartbeat's time.
+    pub(crate) fn poll(&mut self, cx: &mut Context, resource: ResourceId) {
+        let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
+        self.attempts = self.attempts.saturating_add(1);
+        let wait = cx.random.jitter(wait);
+        self.send_by(cx, resource, cx.now + wait);
+    }
+
+    /// Sets the next send to when the holder's lease should be over.
+    pub(crate) fn send_when_free(&mut self, cx: &mut Context, resource: ResourceId, left: Option<Duration>) {
+        if let Some(left) = left.filter(|_| !cx.has(Mutant::HolderDeathIgnored)) {
+            let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
+            self.send_by(cx, resource, cx.now + free);
+        }
     }
 
     pub(crate) fn clear_timer(&mut self, cx: &mut Context, resource: ResourceId) {

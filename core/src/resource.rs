@@ -24,6 +24,7 @@ use crate::options::{AcquireOptions, Mode, Wait};
 use crate::queue::LocalQueue;
 use crate::releases::Parting;
 use crate::request::Request;
+use crate::subscription::Subscription;
 use crate::tenure::{Admission, Tenure};
 use crate::timers::Timer;
 
@@ -33,11 +34,13 @@ pub(crate) struct Resource {
     pub(crate) queue: LocalQueue,
     pub(crate) tenure: Option<Tenure>,
     pub(crate) request: Option<Request>,
+    /// To a reentrant lock's channel, while a caller waits.
+    pub(crate) subscription: Subscription,
 }
 
 impl Resource {
     pub(crate) fn new(id: ResourceId, name: Name) -> Self {
-        Self { id, name, queue: LocalQueue::default(), tenure: None, request: None }
+        Self { id, name, queue: LocalQueue::default(), tenure: None, request: None, subscription: Subscription::new() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -109,6 +112,7 @@ impl Resource {
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
         let mut lease = Lease {
             resource: self.id,
+            kind: options.kind,
             mode: options.mode,
             fence,
             ttl: options.ttl,
@@ -132,6 +136,7 @@ impl Resource {
         let grant = Grant { lease: id, mode: options.mode, fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.reenter(cx, options.kind, id);
         self.ask_whether_wanted(cx, local);
     }
 
@@ -167,6 +172,7 @@ impl Resource {
     pub(crate) fn give_up_request(&mut self, cx: &mut Context) {
         let Some(mut request) = self.request.take() else { return };
         request.clear_timer(cx, self.id);
+        self.stop_listening(cx);
         let bury = request.strays.any();
         if (bury || request.joined) && !cx.has(Mutant::CancelKeepsPlace) {
             cx.give_back(&self.name, Parting::of(request.token, bury));

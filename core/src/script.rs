@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use crate::command::Command;
 use crate::context::Context;
-use crate::name::{Name, SIDES};
-use crate::options::Mode;
+use crate::name::Name;
+use crate::options::{Family, Kind, Mode};
 use crate::time::millis;
 use crate::token::Token;
 
 /// What of a script goes over the wire. Its text in one piece is left behind: it would be carried beside the parts.
 struct Script {
     sha1: &'static str,
-    parts: [&'static str; 3],
+    parts: [&'static str; 5],
 }
 
 const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
@@ -20,6 +20,12 @@ const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
 const RENEW: Script = Script::of(leasehold_lua::RENEW);
 const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
 const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
+const REENTRANT_ACQUIRE: Script = Script::of(leasehold_lua::reentrant::ACQUIRE);
+const REENTRANT_RELEASE: Script = Script::of(leasehold_lua::reentrant::RELEASE);
+const REENTRANT_RENEW: Script = Script::of(leasehold_lua::reentrant::RENEW);
+const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
+const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
+const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 
 /// By digest, or with the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,7 @@ const BURIED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Acquire {
     pub(crate) token: Token,
+    pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) ttl: Duration,
     pub(crate) how: How,
@@ -67,9 +74,17 @@ impl Script {
 
 impl Context {
     pub(crate) fn acquire_command(&self, form: Form, name: &Name, what: &Acquire) -> Command {
-        let mut command = all_keys(&ACQUIRE, form, name);
+        let script = match name.family {
+            Family::Lock => &ACQUIRE,
+            Family::Reentrant => &REENTRANT_ACQUIRE,
+            Family::Semaphore => &SEMAPHORE_ACQUIRE,
+        };
+        let mut command = all_keys(script, form, name);
         self.push_token(&mut command, what.token);
-        command.push(what.mode.word().as_bytes());
+        match what.kind {
+            Kind::Semaphore { permits, limit } => command.push_display(format_args!("{permits}/{limit}")),
+            Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
+        }
         command.push_display(millis(what.ttl));
         command.push(match what.how {
             How::Try => b"try",
@@ -78,15 +93,20 @@ impl Context {
         });
         command.push_display(millis(self.config.claim_window));
         command.push_display(what.block);
-        self.push_fleet(&mut command);
+        self.push_fleet(&mut command, name);
         command
     }
 
     pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
-        let mut command = all_keys(&RELEASE, form, name);
+        let script = match name.family {
+            Family::Lock => &RELEASE,
+            Family::Reentrant => &REENTRANT_RELEASE,
+            Family::Semaphore => &SEMAPHORE_RELEASE,
+        };
+        let mut command = all_keys(script, form, name);
         self.push_token(&mut command, token);
         push_bury(&mut command, bury);
-        self.push_fleet(&mut command);
+        self.push_fleet(&mut command, name);
         command
     }
 
@@ -105,13 +125,16 @@ impl Context {
     }
 
     fn begin_renew(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
-        let mut command = match mode {
-            Mode::Exclusive => begin(&RENEW, form, 1, 96),
-            Mode::Shared => begin(&RENEW, form, 2, 128),
+        let (script, side) = match (name.family, mode) {
+            (Family::Lock, Mode::Exclusive) => (&RENEW, None),
+            (Family::Lock, Mode::Shared) => (&RENEW, Some("readers")),
+            (Family::Reentrant, _) => (&REENTRANT_RENEW, None),
+            (Family::Semaphore, _) => (&SEMAPHORE_RENEW, Some("permits")),
         };
+        let mut command = begin(script, form, if side.is_some() { 2 } else { 1 }, 128);
         command.push(name.key.as_bytes());
-        if mode == Mode::Shared {
-            command.push_display(format_args!("{}readers", name.side()));
+        if let Some(side) = side {
+            command.push_display(format_args!("{}{side}", name.side()));
         }
         self.push_token(&mut command, token);
         command
@@ -125,7 +148,7 @@ impl Context {
         command.push_display(millis(what.ttl));
         command.push_display(what.block);
         push_bury(&mut command, what.bury);
-        self.push_fleet(&mut command);
+        self.push_fleet(&mut command, name);
         command
     }
 
@@ -138,9 +161,9 @@ impl Context {
         command.push_display(format_args!("{}:{}", self.client, token.0));
     }
 
-    fn push_fleet(&self, command: &mut Command) {
+    fn push_fleet(&self, command: &mut Command, name: &Name) {
         command.push_display(millis(self.config.fence_retention));
-        command.push(if self.config.mixed_fleet { b"mixed" } else { b"native" });
+        command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }
 
@@ -174,7 +197,7 @@ fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
     let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(5)).saturating_add(192);
     let mut command = begin(script, form, 6, bytes);
     command.push(name.key.as_bytes());
-    for side in SIDES {
+    for side in name.sides() {
         command.push_display(format_args!("{}{side}", name.side()));
     }
     command

@@ -1,4 +1,4 @@
-//! The one subscription of a client: asked for when somebody first has to wait, and again whenever it breaks.
+//! The subscription to a channel: asked for when somebody first has to wait, and again whenever it breaks.
 //!
 //! ```text
 //! Off --want--> Asked --subscribed--> On --unsubscribed--> Broken --after a while--> Late
@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use crate::context::Context;
+use crate::context::{Context, ResourceId};
 use crate::event::{NodeId, Output};
 use crate::reply::Failure;
 use crate::time::Instant;
@@ -31,6 +31,7 @@ enum State {
     Polling,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Subscription {
     state: State,
     /// How often it broke or failed before it had lasted.
@@ -38,6 +39,17 @@ pub(crate) struct Subscription {
     since: Instant,
     timer: Slot,
 }
+
+/// Which channel a subscription is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Channel {
+    /// The client's own.
+    Own,
+    /// That of a reentrant lock.
+    Of(ResourceId),
+}
+
+const NODE: NodeId = NodeId(0);
 
 impl Subscription {
     pub(crate) const fn new() -> Self {
@@ -53,80 +65,90 @@ impl Subscription {
     pub(crate) fn is_polling(&self) -> bool {
         !matches!(self.state, State::On)
     }
-}
 
-const NODE: NodeId = NodeId(0);
-
-impl Context {
     /// Somebody has to wait.
-    pub(crate) fn want_subscription(&mut self) {
-        if self.subscription.state == State::Off && self.subscription.timer.is_none() {
-            self.subscribe(State::Asked);
+    pub(crate) fn want(&mut self, cx: &mut Context, of: Channel, channel: &str) {
+        if self.state == State::Off && self.timer.is_none() {
+            self.subscribe(cx, of, channel, State::Asked);
         }
     }
 
-    fn subscribe(&mut self, state: State) {
-        if self.closed {
+    fn subscribe(&mut self, cx: &mut Context, of: Channel, channel: &str, state: State) {
+        if cx.closed {
             return;
         }
-        self.subscription.state = state;
-        self.outputs.push_back(Output::Subscribe { node: NODE, channel: self.channel() });
+        self.state = state;
+        cx.outputs.push_back(Output::Subscribe { node: NODE, channel: channel.into() });
         // An attempt that takes long is left alone: asking anew would end it.
         let patience = if state == State::Asked { 1 } else { 10 };
-        let overdue = self.now + self.config.response_timeout.saturating_mul(patience);
-        self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, Some(overdue));
+        let overdue = cx.now + cx.config.response_timeout.saturating_mul(patience);
+        cx.timers.set(Timer::Subscription(of), &mut self.timer, Some(overdue));
     }
 
-    pub(crate) fn subscribed(&mut self) {
-        if self.closed || self.subscription.state == State::Polling {
+    /// The server acknowledged it.
+    pub(crate) fn begins(&mut self, cx: &mut Context, of: Channel) {
+        if cx.closed || self.state == State::Polling {
             return;
         }
-        self.subscription.state = State::On;
-        self.subscription.since = self.now;
-        self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, None);
+        self.state = State::On;
+        self.since = cx.now;
+        cx.timers.set(Timer::Subscription(of), &mut self.timer, None);
     }
 
-    pub(crate) fn unsubscribed(&mut self, cause: &Failure) {
-        if self.closed {
+    /// It broke, or can't be made.
+    pub(crate) fn ends(&mut self, cx: &mut Context, of: Channel, cause: &Failure) {
+        if cx.closed {
             return;
         }
-        if self.subscription.state == State::On && self.now.since(self.subscription.since) >= self.config.claim_window {
-            self.subscription.failures = 0;
+        if self.state == State::On && cx.now.since(self.since) >= cx.config.claim_window {
+            self.failures = 0;
         }
         let forever = matches!(Trouble::of(cause.clone()), Trouble::Fatal(_));
-        self.subscription.state = if forever { State::Polling } else { State::Broken };
+        self.state = if forever { State::Polling } else { State::Broken };
         let again = (!forever).then(|| {
-            let backoff = self.backoff(self.subscription.failures, self.config.response_timeout);
-            self.subscription.failures = self.subscription.failures.saturating_add(1);
-            self.now + backoff
+            let backoff = cx.backoff(self.failures, cx.config.response_timeout);
+            self.failures = self.failures.saturating_add(1);
+            cx.now + backoff
         });
-        self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, again);
+        cx.timers.set(Timer::Subscription(of), &mut self.timer, again);
     }
 
-    /// The timer of the subscription: overdue, or time to ask again. True if waiters may join from now on.
-    pub(crate) fn subscription_due(&mut self) -> bool {
-        self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, None);
-        match self.subscription.state {
+    /// The timer: overdue, or time to ask again. True if waiters may join from now on.
+    pub(crate) fn due(&mut self, cx: &mut Context, of: Channel, channel: &str) -> bool {
+        cx.timers.set(Timer::Subscription(of), &mut self.timer, None);
+        match self.state {
             State::Asked => {
-                self.subscription.state = State::Late;
-                let again = self.now + self.config.response_timeout.saturating_mul(9);
-                self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, Some(again));
+                self.state = State::Late;
+                let again = cx.now + cx.config.response_timeout.saturating_mul(9);
+                cx.timers.set(Timer::Subscription(of), &mut self.timer, Some(again));
                 true
             }
             State::Late | State::Broken => {
-                self.subscribe(State::Late);
+                self.subscribe(cx, of, channel, State::Late);
                 false
             }
             State::Off | State::On | State::Polling => false,
         }
     }
 
-    pub(crate) fn unsubscribe(&mut self) {
-        if !matches!(self.subscription.state, State::Off | State::Polling) {
-            self.outputs.push_back(Output::Unsubscribe { node: NODE, channel: self.channel() });
+    /// Nobody waits any more.
+    pub(crate) fn unsubscribe(&mut self, cx: &mut Context, of: Channel, channel: &str) {
+        if !matches!(self.state, State::Off | State::Polling) {
+            cx.outputs.push_back(Output::Unsubscribe { node: NODE, channel: channel.into() });
         }
-        self.timers.set(Timer::Subscription(NODE), &mut self.subscription.timer, None);
-        self.subscription.state = State::Off;
+        cx.timers.set(Timer::Subscription(of), &mut self.timer, None);
+        *self = Self::new();
+    }
+}
+
+impl Context {
+    /// Does something with the subscription to the client's own channel.
+    pub(crate) fn with_own<R>(&mut self, act: impl FnOnce(&mut Subscription, &mut Self, &str) -> R) -> R {
+        let mut own = self.subscription;
+        let channel = self.channel();
+        let result = act(&mut own, self, &channel);
+        self.subscription = own;
+        result
     }
 
     /// A wait before the next attempt: 20 ms, doubled with each failure, at most `most`, with jitter.

@@ -8,7 +8,7 @@ use crate::event::{LeaseId, OpId};
 use crate::fences::Fences;
 use crate::lease::drift;
 use crate::mutant::Mutant;
-use crate::options::{AcquireOptions, Mode};
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
 use crate::timers::{Slot, Timer};
 use crate::token::Token;
@@ -18,6 +18,7 @@ const BUDGET_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Tenure {
     pub(crate) token: Token,
+    pub(crate) kind: Kind,
     /// How the server has it.
     pub(crate) mode: Mode,
     pub(crate) validity: Validity,

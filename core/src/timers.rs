@@ -3,7 +3,8 @@
 use alloc::collections::BTreeSet;
 
 use crate::context::ResourceId;
-use crate::event::{LeaseId, NodeId, OpId, Reason};
+use crate::event::{LeaseId, OpId, Reason};
+use crate::subscription::Channel;
 use crate::time::Instant;
 use crate::token::Token;
 
@@ -31,7 +32,7 @@ pub(crate) enum Timer {
     /// An unanswered release is due to be sent again.
     Release(Token),
     /// The subscription is due to be made again, or is overdue.
-    Subscription(NodeId),
+    Subscription(Channel),
 }
 
 impl Timer {

@@ -6,8 +6,9 @@ use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
 use crate::node::Node;
 use crate::op::OpKind;
-use crate::options::{AcquireOptions, Mode, Wait, check_ttl};
+use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
 use crate::script::Form;
+use crate::subscription::Channel;
 use crate::timers::Timer;
 
 impl Node {
@@ -15,8 +16,8 @@ impl Node {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        let resource = match options.check().and_then(|()| self.resources.of(&self.cx, name)) {
-            Ok(resource) => resource,
+        let kind = match self.place(name, &options) {
+            Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         let patience = match options.wait {
@@ -24,9 +25,21 @@ impl Node {
             Wait::For(wait) => Some(wait),
             Wait::Forever => None,
         };
-        let tries = options.wait == Wait::No;
-        self.cx.open(op, OpKind::Acquire { resource, tries }, patience);
+        let place = match &kind {
+            OpKind::Acquire { resource, tries } => Ok((*resource, *tries)),
+            OpKind::Pooled { key } => Err(key.clone()),
+            _ => return,
+        };
+        self.cx.open(op, kind, patience);
+        let (resource, tries) = match place {
+            Ok(place) => place,
+            Err(pool) => return self.push_to_pool(&pool, op, options),
+        };
         self.with(resource, |resource, cx| {
+            if let Some(lease) = resource.owned(cx, options.kind) {
+                cx.close_op(op);
+                return resource.hold_again(cx, op, lease);
+            }
             if tries && resource.is_busy_for(cx, &options) {
                 let error = resource.busy(cx, op);
                 return cx.complete(op, Err(error));
@@ -36,13 +49,31 @@ impl Node {
         });
     }
 
+    /// Where a call waits: at its name, or before its semaphore.
+    fn place(&mut self, name: &str, options: &AcquireOptions) -> Result<OpKind, Error> {
+        options.check()?;
+        if options.kind.family() == Family::Semaphore {
+            return Ok(OpKind::Pooled { key: self.pool_of(name)? });
+        }
+        let resource = self.resources.of(&self.cx, name, options.kind.family())?;
+        Ok(OpKind::Acquire { resource, tries: options.wait == Wait::No })
+    }
+
     /// Ends a wait.
     pub(crate) fn cancel(&mut self, op: OpId, error: Error) {
-        let Some(OpKind::Acquire { resource, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        self.with(*resource, |resource, cx| {
-            resource.end_caller(cx, op, error);
-            resource.settle(cx, None);
-        });
+        let resource = match self.cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Acquire { resource, .. }) => *resource,
+            Some(OpKind::Pooled { key }) => {
+                let key = key.clone();
+                return self.cancel_pooled(&key, op, error);
+            }
+            _ => return,
+        };
+        if let Some(resource) = self.resources.get_mut(resource) {
+            resource.end_caller(&mut self.cx, op, error);
+        }
+        self.move_up(resource);
+        self.with(resource, |resource, cx| resource.settle(cx, None));
     }
 
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
@@ -55,10 +86,11 @@ impl Node {
         }
         let resource = lease.resource;
         self.cx.end_lease(id, &Error::NotHeld);
-        self.with(resource, |resource, cx| {
+        if let Some(resource) = self.resources.get_mut(resource) {
             resource.leave(id);
-            resource.settle(cx, Some(op));
-        });
+        }
+        self.move_up(resource);
+        self.with(resource, |resource, cx| resource.settle(cx, Some(op)));
     }
 
     pub(crate) fn extend(&mut self, op: OpId, lease: LeaseId, ttl: Duration) {
@@ -98,6 +130,7 @@ impl Node {
     pub(crate) fn close(&mut self, op: OpId) {
         self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
         self.cx.closed = true;
+        self.close_pools();
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
                 while let Some((op, _)) = resource.head(cx) {
@@ -110,7 +143,7 @@ impl Node {
                 resource.settle(cx, None);
             });
         }
-        self.cx.unsubscribe();
+        self.cx.with_own(|own, cx, channel| own.unsubscribe(cx, Channel::Own, channel));
         self.cx.end_close();
     }
 
@@ -145,6 +178,11 @@ impl Node {
                 let error = self.resources.get(resource).map(|resource| resource.empty_handed(&self.cx, op));
                 self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
             }
+            OpKind::Pooled { ref key } => {
+                let key = key.clone();
+                let error = self.pooled_empty_handed(&key, op);
+                self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
+            }
             OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed)),
             OpKind::Extend { lease, .. } | OpKind::Verify { lease } | OpKind::Convert { lease } => {
                 self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
@@ -169,7 +207,11 @@ impl Node {
                 self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
             }
             OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
-            OpKind::Acquire { .. } | OpKind::Convert { .. } | OpKind::Release | OpKind::Close => {}
+            OpKind::Acquire { .. }
+            | OpKind::Pooled { .. }
+            | OpKind::Convert { .. }
+            | OpKind::Release
+            | OpKind::Close => {}
         }
     }
 }

@@ -1,5 +1,5 @@
 -- Takes the lock, waits for it, shows that a waiter lives, or refills a lease. Idempotent per token.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
@@ -27,10 +27,10 @@ local function write_record()
   local record = table.concat({ mode, ARGV[3], ARGV[5], ARGV[6], text(now + claim) }, ' ')
   redis.call('HSET', KEYS[4], token, record)
   if redis.call('PTTL', KEYS[3]) < claim then
-    redis.call('PEXPIRE', KEYS[3], ARGV[5])
+    redis.call('PEXPIRE', KEYS[3], text(claim))
   end
   if redis.call('PTTL', KEYS[4]) < claim then
-    redis.call('PEXPIRE', KEYS[4], ARGV[5])
+    redis.call('PEXPIRE', KEYS[4], text(claim))
   end
 end
 
@@ -41,21 +41,12 @@ local function join()
   write_record()
 end
 
-local function publish_wanted()
-  if holder ~= 'shared' then
-    return publish(holder, 'wanted ' .. KEYS[1])
-  end
-  for _, reader in ipairs(redis.call('ZRANGE', KEYS[5], '0', '63')) do
-    publish(reader, 'wanted ' .. KEYS[1])
-  end
-end
-
-purge_readers()
+purge()
 
 local holds = held(token)
 if how == 'refill' then
   if holds ~= mode then
-    return answer(holder and 'taken' or 'gone')
+    return answer(absent())
   end
   local ms = raise(token, mode, ttl)
   local fence, block = draw(wanted, ttl)
@@ -81,6 +72,8 @@ end
 local queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)
 if queued then
   write_record()
+elseif propose then
+  propose(mode)
 end
 
 -- First whoever is ahead, which may be all readers up to the caller.
@@ -98,14 +91,16 @@ if compatible(mode) and (mixed or not head()) then
 end
 
 if how == 'try' or mixed then
-  return answer('busy', 0, 0, redis.call('PTTL', KEYS[1]))
+  return answer('busy', 0, 0, left())
 end
 if not queued then
   join()
 end
 local position = redis.call('ZRANK', KEYS[3], token) + 1
-local reply = answer('waiting', position, 0, redis.call('PTTL', KEYS[1]))
+local reply = answer('waiting', position, 0, left())
 if position == 1 and reply[7] == 0 then
-  publish_wanted()
+  for _, holder in ipairs(holders()) do
+    publish(holder, 'wanted ' .. KEYS[1])
+  end
 end
 return reply

@@ -7,7 +7,7 @@
 local old, new, mode = ARGV[1], ARGV[2], ARGV[3]
 local ttl, wanted, bury_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 
-purge_readers()
+purge()
 
 local holds, held_before = held(new), held(old)
 if buried(new) then
@@ -25,10 +25,9 @@ if holds == mode then
 end
 
 if not holds and not held_before then
-  local status = holder and 'taken' or 'gone'
   bury(old, bury_ms)
   grant()
-  return answer(status)
+  return answer(absent())
 end
 if holds or held_before == mode or (mode == 'exclusive' and readers > 1) then
   -- No copy on its way may convert it later, when the other readers are gone.

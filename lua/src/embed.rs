@@ -4,25 +4,51 @@
 /// Where a script wants the prelude: a line of its own. Code before it is the script's fast path.
 const MARK: &[u8] = b"--@prelude\n";
 
-const PRELUDE_FILE: &[u8] = include_bytes!("prelude.lua");
-const PRELUDE_CODE: [u8; length(PRELUDE_FILE)] = code(PRELUDE_FILE);
-/// What several scripts share: one text, however many of them have it.
-const PRELUDE: &[u8] = &PRELUDE_CODE;
+/// A file's code.
+macro_rules! file {
+    ($name:ident, $path:literal) => {
+        pub(crate) const $name: &[u8] = {
+            const FILE: &[u8] = include_bytes!($path);
+            const CODE: [u8; length(FILE)] = code(FILE);
+            &CODE
+        };
+    };
+}
 
-/// The script in `<name>.lua`.
+// What several scripts share: one text each, however many of them have it.
+file!(BASE, "prelude/base.lua");
+file!(LOCK, "prelude/lock.lua");
+file!(SEMAPHORE, "prelude/semaphore.lua");
+file!(REENTRANT, "prelude/reentrant.lua");
+file!(QUEUE, "prelude/queue.lua");
+const NONE: &[u8] = &[];
+
+/// The script in `<name>.lua`; or what it is for another kind of lock, whose state stands in `prelude/`: without its fast path.
 macro_rules! script {
     ($name:literal) => {{
-        use $crate::embed::{after, before, code, join, length, prelude, text};
+        use $crate::embed::{LOCK, before, code, length, prelude};
         const FILE: &[u8] = include_bytes!(concat!($name, ".lua"));
         const BEFORE: [u8; length(before(FILE))] = code(before(FILE));
-        const AFTER: [u8; length(after(FILE))] = code(after(FILE));
-        const PARTS: [&[u8]; 3] = [&BEFORE, prelude(FILE), &AFTER];
-        const TEXT: [u8; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()] = join(PARTS);
+        $crate::embed::script!(@ $name, FILE, &BEFORE, prelude(FILE, LOCK))
+    }};
+    ($name:literal, $file:literal, $kind:ident) => {{
+        use $crate::embed::{$kind, prelude};
+        const FILE: &[u8] = include_bytes!(concat!($file, ".lua"));
+        $crate::embed::script!(@ $name, FILE, &[], prelude(FILE, $kind))
+    }};
+    (@ $name:expr, $file:expr, $before:expr, $prelude:expr) => {{
+        use $crate::embed::{after, code, join, length, text, total};
+        const AFTER: [u8; length(after($file))] = code(after($file));
+        const PARTS: [&[u8]; 5] = {
+            let [base, state, queue] = $prelude;
+            [$before, base, state, queue, &AFTER]
+        };
+        const TEXT: [u8; total(PARTS)] = join(PARTS);
         const SHA1: [u8; 40] = $crate::sha1::hex($crate::sha1::digest(&TEXT));
         $crate::Script {
             name: $name,
             source: text(&TEXT),
-            parts: [text(PARTS[0]), text(PARTS[1]), text(PARTS[2])],
+            parts: [text(PARTS[0]), text(PARTS[1]), text(PARTS[2]), text(PARTS[3]), text(PARTS[4])],
             sha1: text(&SHA1),
         }
     }};
@@ -45,11 +71,11 @@ pub(crate) const fn after(file: &[u8]) -> &[u8] {
     }
 }
 
-/// The prelude, if the script wants it.
-pub(crate) const fn prelude(file: &[u8]) -> &'static [u8] {
+/// The prelude of a kind in its three parts, if the script wants it.
+pub(crate) const fn prelude(file: &[u8], state: &'static [u8]) -> [&'static [u8]; 3] {
     match find_mark(file) {
-        Some(_) => PRELUDE,
-        None => &[],
+        Some(_) => [BASE, state, QUEUE],
+        None => [NONE; 3],
     }
 }
 
@@ -81,12 +107,20 @@ pub(crate) const fn code<const N: usize>(text: &[u8]) -> [u8; N] {
     code
 }
 
+/// How long the parts are together.
+pub(crate) const fn total(parts: [&[u8]; 5]) -> usize {
+    parts[0].len() + parts[1].len() + parts[2].len() + parts[3].len() + parts[4].len()
+}
+
 /// The parts, one after the other.
-pub(crate) const fn join<const N: usize>(parts: [&[u8]; 3]) -> [u8; N] {
+pub(crate) const fn join<const N: usize>(parts: [&[u8]; 5]) -> [u8; N] {
     let mut text = [0; N];
-    copy(parts[0], &mut text, 0);
-    copy(parts[1], &mut text, parts[0].len());
-    copy(parts[2], &mut text, parts[0].len() + parts[1].len());
+    let (mut part, mut at) = (0, 0);
+    while part < parts.len() {
+        copy(parts[part], &mut text, at);
+        at += parts[part].len();
+        part += 1;
+    }
     text
 }
 
@@ -142,15 +176,25 @@ const fn find_mark(file: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PRELUDE, after, before, code, length, text};
-    use crate::{ALL, INSPECT, RENEW};
+    use super::{BASE, QUEUE, after, before, code, length, text};
+    use crate::{ALL, CONVERT, INSPECT};
 
     #[test]
     fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
         for script in ALL {
-            let expected = if script == RENEW || script == INSPECT { 0 } else { 1 };
-            assert_eq!(script.source.matches(text(PRELUDE)).count(), expected, "{}", script.name);
+            let plain = script == INSPECT || script.name.ends_with("renew");
+            for shared in [BASE, QUEUE] {
+                assert_eq!(script.source.matches(text(shared)).count(), usize::from(!plain), "{}", script.name);
+            }
             assert!(!script.source.contains("--@"), "{}", script.name);
+        }
+        assert!(CONVERT.source.contains("'shared'"));
+    }
+
+    #[test]
+    fn every_script_has_a_name_of_its_own() {
+        for script in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.name == script.name).count(), 1, "{}", script.name);
         }
     }
 

@@ -21,8 +21,8 @@ pub struct Script {
     pub name: &'static str,
     /// The Lua text, without the comments of its file.
     pub source: &'static str,
-    /// The same text in three parts. The middle one is shared between scripts: who uses the parts alone carries it once.
-    pub parts: [&'static str; 3],
+    /// The same text in parts. Those in the middle are shared between scripts: who uses the parts alone carries each once.
+    pub parts: [&'static str; 5],
     /// The SHA-1 of the text as 40 lower-case hexadecimal digits, as the server computes it.
     pub sha1: &'static str,
 }
@@ -38,5 +38,41 @@ pub const CONVERT: Script = embed::script!("convert");
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = embed::script!("inspect");
 
+/// The same of a reentrant lock, in the wire format of Redisson's RLock.
+pub mod reentrant {
+    use crate::{Script, embed};
+
+    /// As [`ACQUIRE`](crate::ACQUIRE).
+    pub const ACQUIRE: Script = embed::script!("reentrant-acquire", "acquire", REENTRANT);
+    /// As [`RELEASE`](crate::RELEASE).
+    pub const RELEASE: Script = embed::script!("reentrant-release", "release", REENTRANT);
+    /// As [`RENEW`](crate::RENEW).
+    pub const RENEW: Script = embed::script!("reentrant-renew");
+}
+
+/// The same of a semaphore.
+pub mod semaphore {
+    use crate::{Script, embed};
+
+    /// As [`ACQUIRE`](crate::ACQUIRE).
+    pub const ACQUIRE: Script = embed::script!("semaphore-acquire", "acquire", SEMAPHORE);
+    /// As [`RELEASE`](crate::RELEASE).
+    pub const RELEASE: Script = embed::script!("semaphore-release", "release", SEMAPHORE);
+    /// As [`RENEW`](crate::RENEW).
+    pub const RENEW: Script = embed::script!("semaphore-renew");
+}
+
 /// Every script.
-pub const ALL: [Script; 5] = [ACQUIRE, RELEASE, RENEW, CONVERT, INSPECT];
+pub const ALL: [Script; 11] = [
+    ACQUIRE,
+    RELEASE,
+    RENEW,
+    CONVERT,
+    INSPECT,
+    reentrant::ACQUIRE,
+    reentrant::RELEASE,
+    reentrant::RENEW,
+    semaphore::ACQUIRE,
+    semaphore::RELEASE,
+    semaphore::RENEW,
+];

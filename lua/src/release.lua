@@ -1,5 +1,5 @@
 -- Gives up whatever a token has: the lock, a reader's part of it, or its place in the queue.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried
 -- ARGV    1 token  2 bury (ms, 0: no)  3 retention  4 fleet
 -- Answer  released, left, gone or taken
 
@@ -14,30 +14,9 @@ end
 --@prelude
 local token = ARGV[1]
 
-purge_readers()
+purge()
 
-local status
-if holder == token then
-  redis.call('DEL', KEYS[1])
-  holder = false
-  status = 'released'
-elseif holder == 'shared' and redis.call('ZREM', KEYS[5], token) == 1 then
-  -- Only this lowers the TTL of `shared`: to the end of the last reader that is left.
-  readers = readers - 1
-  if readers > 0 then
-    local latest = redis.call('ZRANGE', KEYS[5], '-1', '-1', 'WITHSCORES')[2]
-    redis.call('PEXPIRE', KEYS[1], text(latest - now))
-  else
-    redis.call('DEL', KEYS[1])
-    holder = false
-  end
-  status = 'released'
-elseif leave(token) then
-  status = 'left'
-else
-  status = holder and 'taken' or 'gone'
-end
-
+local status = give_up(token) and 'released' or leave(token) and 'left' or absent()
 bury(token, tonumber(ARGV[2]))
 grant()
 return answer(status)

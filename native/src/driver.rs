@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Failure, Input, Instant, NodeId};
+use leasehold_core::{Input, Instant};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Sleep;
 
 use crate::clock;
@@ -13,21 +14,20 @@ use crate::endpoint::Endpoint;
 use crate::link::{Answer, Connection, Link};
 use crate::shared::Shared;
 use crate::state::Work;
-use crate::subscription;
+use crate::subscription::{self, Wish};
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     link: Link,
-    endpoint: Option<Endpoint>,
-    response_timeout: Duration,
-    subscription: Option<(NodeId, BoxFuture<'static, Failure>)>,
+    /// Tells the engine by itself.
+    subscriptions: BoxFuture<'static, ()>,
+    wishes: UnboundedSender<Wish>,
 }
 
 /// What made the driver take a turn.
 enum Event {
     Rung,
     Answers,
-    Unsubscribed(NodeId, Failure),
     Time,
 }
 
@@ -39,7 +39,9 @@ impl Driver {
         response_timeout: Duration,
     ) -> Self {
         let link = Link::new(connection, endpoint.clone(), response_timeout);
-        Self { shared, link, endpoint, response_timeout, subscription: None }
+        let (wishes, wished) = unbounded_channel();
+        let subscriptions = subscription::run(Arc::clone(&shared), endpoint, response_timeout, wished);
+        Self { shared, link, subscriptions: Box::pin(subscriptions), wishes }
     }
 
     /// Runs until the engine is closed.
@@ -60,7 +62,6 @@ impl Driver {
                         engine.handle(now, Input::Reply { call, result });
                     }
                 }
-                Event::Unsubscribed(node, cause) => engine.handle(now, Input::Unsubscribed { node, cause }),
                 Event::Time => engine.handle(now, Input::Wake),
             });
         }
@@ -70,40 +71,20 @@ impl Driver {
         for (call, command) in work.sends.drain(..) {
             self.link.send(call, command);
         }
-        match work.subscription.take() {
-            Some((node, Some(channel))) => {
-                let (shared, endpoint) = (Arc::clone(&self.shared), self.endpoint.clone());
-                let subscription = subscription::run(shared, endpoint, node, channel, self.response_timeout);
-                self.subscription = Some((node, Box::pin(subscription)));
-            }
-            Some((_, None)) => self.subscription = None,
-            None => {}
+        for wish in work.subscriptions.drain(..) {
+            // Its receiver is kept here as well.
+            let _ = self.wishes.send(wish);
         }
     }
 
     async fn next_event(&mut self, answers: &mut Vec<Answer>, timer: &mut Timer) -> Event {
-        let Self { shared, link, subscription, .. } = self;
-        let event = tokio::select! {
+        let Self { shared, link, subscriptions, .. } = self;
+        tokio::select! {
             () = timer.sleep() => Event::Time,
             () = poll_fn(|context| link.poll_answers(context, answers)) => Event::Answers,
-            event = ended(subscription) => event,
+            () = &mut *subscriptions => Event::Rung,
             () = shared.bell.notified() => Event::Rung,
-        };
-        if let Event::Unsubscribed(_, cause) = &event {
-            match cause {
-                Failure::Refused(_) => tracing::warn!(%cause, "subscription refused: waiters poll"),
-                _ => tracing::info!(%cause, "no subscription"),
-            }
-            *subscription = None;
         }
-        event
-    }
-}
-
-async fn ended(subscription: &mut Option<(NodeId, BoxFuture<'static, Failure>)>) -> Event {
-    match subscription {
-        Some((node, subscription)) => Event::Unsubscribed(*node, subscription.await),
-        None => pending().await,
     }
 }
 

@@ -40,6 +40,7 @@ mod lease;
 mod link;
 mod lock;
 mod manager;
+mod owner;
 mod replicas;
 mod router;
 mod sentinel;
@@ -58,8 +59,9 @@ pub use builder::Builder;
 pub use error::{Error, Source};
 pub use lease::{Fence, Lease};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Wait, Waiter};
-pub use lock::{Lock, ReadWrite};
+pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::LockManager;
+pub use owner::Owner;
 pub use redis;
 
 /// The README's programs compile.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Mode, Outcome, Wait};
+use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
 use tracing::Instrument;
 
 use crate::call::Request;
@@ -41,6 +41,11 @@ impl Lock {
     pub(crate) fn new(manager: LockManager, name: &str) -> Self {
         let options = manager.defaults;
         Self { manager, name: name.into(), options, replicas: None }
+    }
+
+    pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
+        self.options.kind = kind;
+        self
     }
 
     fn with_mode(mut self, mode: Mode) -> Self {
@@ -193,6 +198,41 @@ async fn confirmed(lease: Lease, replicas: Replicas) -> Result<Lease, Error> {
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// A number of permits, of which each acquire takes some, first come, first served.
+#[derive(Clone, Debug)]
+#[must_use = "a semaphore does nothing until permits are acquired"]
+pub struct Semaphore {
+    lock: Lock,
+    limit: u32,
+}
+
+impl Semaphore {
+    pub(crate) fn new(manager: LockManager, name: &str, limit: u32) -> Self {
+        Self { lock: Lock::new(manager, name), limit }
+    }
+
+    /// So many permits at once: 1 to the limit. They are one lease, with one fence and one release.
+    pub fn permits(&self, permits: u32) -> Lock {
+        self.lock.clone().with_kind(Kind::Semaphore { permits, limit: self.limit })
+    }
+
+    /// Waits for one permit; see [`Lock::acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        self.permits(1).acquire().await
+    }
+
+    /// Takes one permit if it is free; see [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        self.permits(1).try_acquire().await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_core::{AcquireOptions, Inspection, Outcome};
+use leasehold_core::{AcquireOptions, Inspection, Kind, Outcome};
 use redis::IntoConnectionInfo;
 use redis::aio::ConnectionLike;
 
@@ -11,7 +11,8 @@ use crate::builder::Builder;
 use crate::call::Request;
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::lock::{Lock, ReadWrite};
+use crate::lock::{Lock, ReadWrite, Semaphore};
+use crate::owner::Owner;
 
 /// One client of a server. Cheap to clone; a process needs one for each server.
 ///
@@ -120,6 +121,39 @@ impl LockManager {
     /// A lock with many readers or one writer, in one queue: neither starves the other.
     pub fn read_write(&self, name: impl AsRef<str>) -> ReadWrite {
         ReadWrite::new(self.clone(), name.as_ref())
+    }
+
+    /// A lock that its owner may take again while it holds it, without a round trip. It is Redisson's `RLock` on the wire: Java
+    /// services and this one exclude and wake each other on the same key.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// let owner = leasehold::Owner::new();
+    /// let lease = locks.reentrant("account:7", &owner).acquire().await?;
+    /// let again = locks.reentrant("account:7", &owner).acquire().await?; // at once
+    /// again.release().await?; // still held
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrant(&self, name: impl AsRef<str>, owner: &Owner) -> Lock {
+        Lock::new(self.clone(), name.as_ref()).with_kind(Kind::Reentrant(owner.id()))
+    }
+
+    /// `limit` permits (1 to 1,000,000), of which each acquire takes some, first come, first served. All callers should say the same limit.
+    /// The latest acquire's stands; lowering it takes nothing from anybody, and who asked for more than the new limit gets it when
+    /// all else is free.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// let reports = locks.semaphore("reports", 5);
+    /// let one = reports.acquire().await?;
+    /// let three = reports.permits(3).acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(self.clone(), name.as_ref(), limit)
     }
 
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.

@@ -171,7 +171,7 @@ impl Shared {
             state.work.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
             work.sends.clear();
             mem::swap(&mut work.sends, &mut state.work.sends);
-            work.subscription = state.work.subscription.take();
+            mem::swap(&mut work.subscriptions, &mut state.work.subscriptions);
             work.wake_at = state.work.wake_at;
             work.closed = state.work.closed;
         });

@@ -5,10 +5,11 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome,
-    Output,
+    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Output,
 };
 use tokio::sync::watch;
+
+use crate::subscription::Wish;
 
 /// The result of a user's call, as the engine gives it.
 pub(crate) type CallResult = Result<Outcome, Error>;
@@ -53,8 +54,8 @@ pub(crate) type Told = watch::Sender<Option<LossReason>>;
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) sends: Vec<(CallId, Command)>,
-    /// The latest wish: a channel to subscribe to, or none any more.
-    pub(crate) subscription: Option<(NodeId, Option<String>)>,
+    /// Channels to subscribe to, or to leave, in this order.
+    pub(crate) subscriptions: Vec<Wish>,
     /// When to wake the engine at the latest.
     pub(crate) wake_at: Option<Instant>,
     /// The engine is closed and nothing is left to do.
@@ -94,8 +95,12 @@ impl State {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Send { call, command, .. } => self.work.sends.push((call, command)),
-                Output::Subscribe { node, channel } => self.work.subscription = Some((node, Some(channel))),
-                Output::Unsubscribe { node, .. } => self.work.subscription = Some((node, None)),
+                Output::Subscribe { node, channel } => {
+                    self.work.subscriptions.push(Wish { node, channel, wanted: true });
+                }
+                Output::Unsubscribe { node, channel } => {
+                    self.work.subscriptions.push(Wish { node, channel, wanted: false });
+                }
                 Output::Completed { op, result } => self.complete(now, op, result, after),
                 Output::Lost { lease, reason } => self.lose(lease, reason, after),
             }
@@ -115,14 +120,18 @@ impl State {
         match self.calls.get_mut(&op) {
             Some(waiting) => {
                 if let Ok(Outcome::Acquired(grant)) = &result {
-                    self.held.insert(grant.lease, Held::new(waiting.name.take(), grant));
+                    let name = waiting.name.take();
+                    // The owner of a reentrant lock gets a lease that it has.
+                    let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, grant));
+                    held.handles = held.handles.saturating_add(1);
                 }
                 waiting.result = Some(result);
                 after.wakers.extend(waiting.waker.take());
             }
             None => {
                 if let Ok(Outcome::Acquired(grant)) = result {
-                    self.give_back(now, grant.lease, after);
+                    let op = self.next_op();
+                    self.engine.handle(now, Input::Release { op, lease: grant.lease });
                 }
             }
         }
@@ -182,7 +191,7 @@ impl State {
             (Some((at, _)), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
-        if sooner || !self.work.sends.is_empty() || self.work.subscription.is_some() || self.work.closed {
+        if sooner || !self.work.sends.is_empty() || !self.work.subscriptions.is_empty() || self.work.closed {
             self.rung = true;
             after.ring = true;
         }
@@ -191,6 +200,6 @@ impl State {
 
 impl Held {
     fn new(name: Option<Arc<str>>, grant: &Grant) -> Self {
-        Self { name, handles: 1, fence: grant.fence, mode: grant.mode, lost: None, told: None }
+        Self { name, handles: 0, fence: grant.fence, mode: grant.mode, lost: None, told: None }
     }
 }

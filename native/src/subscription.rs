@@ -1,12 +1,16 @@
-//! The client's channel: made on demand, told as made only after the server's acknowledgement, and watched.
+//! The channels that a client listens on, over one connection: made on demand, told as made only after the server's
+//! acknowledgement, and watched.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 use leasehold_core::{Failure, Input, NodeId};
-use redis::RedisError;
-use redis::aio::{PubSub, PubSubSink};
+use redis::aio::{PubSubSink, PubSubStream};
+use redis::{Msg, RedisError};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::timeout;
 
 use crate::endpoint::Endpoint;
 use crate::server::within;
@@ -16,44 +20,140 @@ use crate::wire;
 /// A silent connection is asked for a sign of life this often: nothing else would tell that it is dead.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Subscribes and passes messages on until the subscription breaks; answers why it did, or why it can't be made.
+/// A channel that the engine wants to listen on, or no longer.
+pub(crate) struct Wish {
+    pub(crate) node: NodeId,
+    pub(crate) channel: String,
+    pub(crate) wanted: bool,
+}
+
+/// The channels of one server.
+struct Channels {
+    shared: Arc<Shared>,
+    endpoint: Option<Endpoint>,
+    response_timeout: Duration,
+    node: NodeId,
+    connection: Option<(PubSubSink, PubSubStream)>,
+    /// Those that the server has acknowledged.
+    open: Vec<String>,
+}
+
+enum Event {
+    Wish(Wish),
+    Message(Msg),
+    Silence,
+    End,
+}
+
+/// Subscribes as it is wished, passes messages on, and tells of every channel that broke or can't be made. Never ends.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     endpoint: Option<Endpoint>,
-    node: NodeId,
-    channel: String,
     response_timeout: Duration,
-) -> Failure {
-    let Some(endpoint) = endpoint else {
-        return Failure::Unsupported("this connection can't subscribe".to_owned());
-    };
-    match endpoint.subscribe(&channel).await {
-        Ok(connection) => listen(&shared, connection, node, response_timeout).await,
-        Err(error) => refusal(&error),
-    }
-}
-
-async fn listen(shared: &Shared, connection: PubSub, node: NodeId, response_timeout: Duration) -> Failure {
-    shared.tell(Input::Subscribed { node });
-    let (mut sink, mut messages) = connection.split();
+    mut wishes: UnboundedReceiver<Wish>,
+) {
+    let node = NodeId::default();
+    let mut channels = Channels { shared, endpoint, response_timeout, node, connection: None, open: Vec::new() };
     loop {
-        match tokio::time::timeout(QUIET, messages.next()).await {
-            Ok(Some(message)) => shared.tell(Input::Message { node, payload: message.get_payload_bytes() }),
-            Ok(None) => return Failure::Interrupted("the subscription's connection was closed".to_owned()),
-            Err(_) => {
-                if let Err(error) = ping(&mut sink, response_timeout).await {
-                    return Failure::Interrupted(error.to_string());
-                }
+        match channels.next_event(&mut wishes).await {
+            Event::Wish(Wish { channel, wanted: true, node }) => {
+                channels.node = node;
+                channels.subscribe(channel).await;
             }
+            Event::Wish(Wish { channel, .. }) => channels.unsubscribe(&channel).await,
+            Event::Message(message) => channels.tell(&message),
+            Event::Silence => channels.ping().await,
+            Event::End => channels.break_off(&Failure::Interrupted("the subscription's connection was closed".into())),
         }
     }
 }
 
-/// Any answer is a sign of life, a refused PING as well.
-async fn ping(sink: &mut PubSubSink, response_timeout: Duration) -> Result<(), RedisError> {
-    match within(response_timeout, sink.ping::<redis::Value>()).await {
-        Err(error) if error.is_timeout() || error.is_connection_dropped() => Err(error),
-        _ => Ok(()),
+impl Channels {
+    async fn next_event(&mut self, wishes: &mut UnboundedReceiver<Wish>) -> Event {
+        let wish = async {
+            match wishes.recv().await {
+                Some(wish) => Event::Wish(wish),
+                None => pending().await,
+            }
+        };
+        let Some((_, messages)) = &mut self.connection else { return wish.await };
+        tokio::select! {
+            wish = wish => wish,
+            message = timeout(QUIET, messages.next()) => match message {
+                Ok(Some(message)) => Event::Message(message),
+                Ok(None) => Event::End,
+                Err(_) => Event::Silence,
+            },
+        }
+    }
+
+    async fn subscribe(&mut self, channel: String) {
+        if !self.open.contains(&channel) {
+            if let Err(failure) = self.listen_on(&channel).await {
+                self.tell_broken(&channel, failure.clone());
+                // The others share the connection, which may be gone with it.
+                if !matches!(failure, Failure::Refused(_)) || self.open.is_empty() {
+                    self.break_off(&failure);
+                }
+                return;
+            }
+            self.open.push(channel.clone());
+        }
+        self.shared.tell(Input::Subscribed { node: self.node, channel: &channel });
+    }
+
+    async fn listen_on(&mut self, channel: &str) -> Result<(), Failure> {
+        let Some(endpoint) = &self.endpoint else {
+            return Err(Failure::Unsupported("this connection can't subscribe".to_owned()));
+        };
+        let subscribed = match &mut self.connection {
+            Some((sink, _)) => within(self.response_timeout, sink.subscribe(channel)).await,
+            None => endpoint.subscribe(channel).await.map(|connection| self.connection = Some(connection.split())),
+        };
+        subscribed.map_err(|error| refusal(&error))
+    }
+
+    async fn unsubscribe(&mut self, channel: &str) {
+        self.open.retain(|open| open != channel);
+        if self.open.is_empty() {
+            self.connection = None;
+        } else if let Some((sink, _)) = &mut self.connection
+            && let Err(error) = within(self.response_timeout, sink.unsubscribe(channel)).await
+        {
+            self.break_off(&Failure::Interrupted(error.to_string()));
+        }
+    }
+
+    /// Any answer is a sign of life, a refused PING as well.
+    async fn ping(&mut self) {
+        let Some((sink, _)) = &mut self.connection else { return };
+        match within(self.response_timeout, sink.ping::<redis::Value>()).await {
+            Err(error) if error.is_timeout() || error.is_connection_dropped() => {
+                self.break_off(&Failure::Interrupted(error.to_string()));
+            }
+            _ => {}
+        }
+    }
+
+    /// The connection is of no more use.
+    fn break_off(&mut self, cause: &Failure) {
+        self.connection = None;
+        for channel in std::mem::take(&mut self.open) {
+            self.tell_broken(&channel, cause.clone());
+        }
+    }
+
+    fn tell(&self, message: &Msg) {
+        let (channel, payload) = (message.get_channel_name(), message.get_payload_bytes());
+        self.shared.tell(Input::Message { node: self.node, channel, payload });
+    }
+
+    fn tell_broken(&self, channel: &str, cause: Failure) {
+        match cause {
+            Failure::Refused(_) => tracing::warn!(channel, %cause, "subscription refused: waiters poll"),
+            _ => tracing::info!(channel, %cause, "no subscription"),
+        }
+        self.shared.tell(Input::Unsubscribed { node: self.node, channel, cause });
     }
 }
 

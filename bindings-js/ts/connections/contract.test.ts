@@ -185,10 +185,10 @@ for (const library of libraries) {
       connected(async ({ link, admin }) => {
         const heard = new Heard();
         link.subscribe?.('leasehold:channel', heard);
-        link.unsubscribe?.();
+        link.unsubscribe?.('leasehold:channel');
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
-        link.unsubscribe?.();
+        link.unsubscribe?.('leasehold:channel');
         await until(async () => String(await admin('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '');
         assert.deepEqual(heard.all, ['acknowledged']);
       }));

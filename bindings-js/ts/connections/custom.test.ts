@@ -95,7 +95,7 @@ test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is
   const slow = custom(async () => null, () => new Promise((resolve) => (subscribed = () => resolve(() => (ended = true)))));
   slow.subscribe?.('leasehold:channel', heard);
   await new Promise(setImmediate);
-  slow.unsubscribe?.();
+  slow.unsubscribe?.('leasehold:channel');
   subscribed();
   await new Promise(setImmediate);
   assert.ok(ended);

@@ -54,12 +54,12 @@ export class CustomLink implements Link {
     }
   }
 
-  unsubscribe(): void {
-    this.#subscriber?.unsubscribe();
+  unsubscribe(channel: string): void {
+    this.#subscriber?.unsubscribe(channel);
   }
 
   async close(): Promise<void> {
-    this.unsubscribe();
+    this.#subscriber?.close();
   }
 }
 

@@ -61,12 +61,12 @@ export class GlideLink implements Link {
     }
   }
 
-  unsubscribe(): void {
-    this.#subscriber?.unsubscribe();
+  unsubscribe(channel: string): void {
+    this.#subscriber?.unsubscribe(channel);
   }
 
   async close(): Promise<void> {
-    this.unsubscribe();
+    this.#subscriber?.close();
   }
 
   ref(alive: boolean): void {

@@ -54,14 +54,14 @@ export interface Link {
   send?(wire: string): Promise<CallResult>;
 
   /**
-   * Subscribes to the one channel of a manager, over a connection of the adapter's own. A subscription that is there is
-   * told again, and an attempt that is still under way is given up for a new one.
+   * Subscribes to a channel, beside others, over a connection of the adapter's own. A subscription that is there is told
+   * again, and an attempt that is still under way is given up for a new one.
    * Absent where there is no pub/sub: then the engine polls.
    */
   subscribe?(channel: string, listener: SubscriptionListener): void;
 
-  /** Ends the subscription and closes its connection: the listener hears nothing more. */
-  unsubscribe?(): void;
+  /** Ends the subscription to a channel and closes its connection: the listener hears nothing more. */
+  unsubscribe?(channel: string): void;
 
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
   close(): Promise<void>;

@@ -53,12 +53,12 @@ export class NodeRedisClusterLink implements Link {
     this.#subscriber.subscribe(channel, listener);
   }
 
-  unsubscribe(): void {
-    this.#subscriber.unsubscribe();
+  unsubscribe(channel: string): void {
+    this.#subscriber.unsubscribe(channel);
   }
 
   async close(): Promise<void> {
-    this.#subscriber.unsubscribe();
+    this.#subscriber.close();
   }
 
   ref(alive: boolean): void {

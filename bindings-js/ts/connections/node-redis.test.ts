@@ -143,7 +143,7 @@ for (const { name, create, createCluster } of versions) {
         await run('PUBLISH', 'leasehold:channel', `from ${port}`);
         assert.equal(await heard.next('message'), `from ${port}`);
       }
-      link.unsubscribe?.();
+      link.unsubscribe?.('leasehold:channel');
       for (const { run } of nodes) await until(async () => (await run('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '');
     });
 

@@ -63,13 +63,13 @@ export abstract class ReconnectingLink<Command> implements Link {
     this.#subscriber.subscribe(channel, listener);
   }
 
-  unsubscribe(): void {
-    this.#subscriber.unsubscribe();
+  unsubscribe(channel: string): void {
+    this.#subscriber.unsubscribe(channel);
   }
 
   async close(): Promise<void> {
     this.#unwatch();
-    this.#subscriber.unsubscribe();
+    this.#subscriber.close();
     this.#hold.end(false);
     this.#interrupt();
   }

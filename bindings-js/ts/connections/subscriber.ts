@@ -10,14 +10,14 @@ export interface Channel {
 export type OpenChannel = (channel: string, listener: SubscriptionListener) => Channel;
 
 /**
- * The one subscription of a manager.
+ * The subscriptions of a manager, each over a connection of its own: its own channel, and those of reentrant locks while somebody waits.
  *
  *     none --subscribe--> opening --acknowledged--> on --broken--> none
  *                           \-------broken--------> none
  */
 export class Subscriber {
   readonly #open: OpenChannel;
-  #current: Attempt | undefined;
+  readonly #attempts = new Map<string, Attempt>();
   #alive = false;
 
   constructor(open: OpenChannel) {
@@ -25,15 +25,15 @@ export class Subscriber {
   }
 
   subscribe(channel: string, listener: SubscriptionListener): void {
-    if (this.#current?.acknowledged === true) {
-      const current = this.#current;
+    const current = this.#attempts.get(channel);
+    if (current?.acknowledged === true) {
       current.listener = listener;
-      queueMicrotask(() => this.#current === current && listener.acknowledged());
+      queueMicrotask(() => this.#attempts.get(channel) === current && listener.acknowledged());
       return;
     }
-    this.unsubscribe();
-    const attempt: Attempt = { listener, acknowledged: false, connection: undefined };
-    this.#current = attempt;
+    this.unsubscribe(channel);
+    const attempt: Attempt = { channel, listener, acknowledged: false, connection: undefined };
+    this.#attempts.set(channel, attempt);
     try {
       attempt.connection = this.#open(channel, this.#listen(attempt));
       attempt.connection.ref(this.#alive);
@@ -43,40 +43,50 @@ export class Subscriber {
     }
   }
 
-  unsubscribe(): void {
-    const ended = this.#current;
-    this.#current = undefined;
+  unsubscribe(channel: string): void {
+    const ended = this.#attempts.get(channel);
+    this.#attempts.delete(channel);
     ended?.connection?.close();
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    for (const channel of [...this.#attempts.keys()]) this.unsubscribe(channel);
   }
 
   ref(alive: boolean): void {
     this.#alive = alive;
-    this.#current?.connection?.ref(alive);
+    for (const { connection } of this.#attempts.values()) connection?.ref(alive);
   }
 
   /** What an attempt tells counts only while it is the current one. */
   #listen(attempt: Attempt): SubscriptionListener {
     return {
       acknowledged: () => {
-        if (this.#current !== attempt) return;
+        if (!this.#isCurrent(attempt)) return;
         attempt.acknowledged = true;
         attempt.listener.acknowledged();
       },
       message: (payload) => {
-        if (this.#current === attempt) attempt.listener.message(payload);
+        if (this.#isCurrent(attempt)) attempt.listener.message(payload);
       },
       broken: (failure, cause) => this.#end(attempt, failure, cause),
     };
   }
 
   #end(attempt: Attempt, failure: Failure, cause: unknown): void {
-    if (this.#current !== attempt) return;
-    this.unsubscribe();
+    if (!this.#isCurrent(attempt)) return;
+    this.unsubscribe(attempt.channel);
     attempt.listener.broken(failure, cause);
+  }
+
+  #isCurrent(attempt: Attempt): boolean {
+    return this.#attempts.get(attempt.channel) === attempt;
   }
 }
 
 interface Attempt {
+  readonly channel: string;
   listener: SubscriptionListener;
   acknowledged: boolean;
   connection: Channel | undefined;

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -27,7 +28,7 @@ struct Driver {
     /// Each tells the engine its answer by itself.
     calls: FuturesUnordered<LocalBoxFuture<'static, ()>>,
     overdue: Rc<RefCell<Overdue>>,
-    subscription: Option<LocalBoxFuture<'static, Failure>>,
+    subscriptions: Vec<(Rc<str>, LocalBoxFuture<'static, Failure>)>,
     timer: Timer,
 }
 
@@ -39,7 +40,7 @@ pub(crate) async fn run(shared: Rc<Shared>, endpoint: Endpoint, response_timeout
         endpoint: Rc::new(endpoint),
         calls: FuturesUnordered::new(),
         overdue: Rc::new(RefCell::new(Overdue::new(response_timeout))),
-        subscription: None,
+        subscriptions: Vec::new(),
         timer: Timer::default(),
     };
     poll_fn(|context| driver.poll(context)).await;
@@ -56,8 +57,8 @@ impl Driver {
             for (call, command) in work.sends {
                 self.send(now, call, &command);
             }
-            if let Some(wish) = work.subscription {
-                self.subscribe(wish);
+            for (channel, wanted) in work.subscriptions {
+                self.subscribe(channel, wanted);
             }
             self.overdue.borrow_mut().drop_late(now);
             self.timer.set(now, work.wake_at);
@@ -74,13 +75,13 @@ impl Driver {
         while let Poll::Ready(Some(())) = self.calls.poll_next_unpin(context) {
             happened = true;
         }
-        if let Some(subscription) = &mut self.subscription
-            && let Poll::Ready(cause) = subscription.as_mut().poll(context)
-        {
-            self.subscription = None;
-            self.shared.tell(Input::Unsubscribed { node: NODE, cause });
+        let shared = &self.shared;
+        self.subscriptions.retain_mut(|(channel, subscription)| {
+            let Poll::Ready(cause) = subscription.as_mut().poll(context) else { return true };
+            shared.tell(Input::Unsubscribed { node: NODE, channel, cause });
             happened = true;
-        }
+            false
+        });
         if self.timer.poll(context) {
             self.shared.tell(Input::Wake);
             happened = true;
@@ -102,11 +103,15 @@ impl Driver {
         }));
     }
 
-    fn subscribe(&mut self, channel: Option<String>) {
-        let (shared, endpoint) = (Rc::clone(&self.shared), Rc::clone(&self.endpoint));
-        // The old one is dropped first: an endpoint may have room for one.
-        self.subscription = None;
-        self.subscription = channel.map(|channel| subscription::run(shared, endpoint, channel).boxed_local());
+    fn subscribe(&mut self, channel: String, wanted: bool) {
+        // An old one is dropped first: an endpoint may have no room for two.
+        self.subscriptions.retain(|(other, _)| **other != *channel);
+        if wanted {
+            let (shared, endpoint) = (Rc::clone(&self.shared), Rc::clone(&self.endpoint));
+            let channel: Rc<str> = channel.into();
+            let subscription = subscription::run(shared, endpoint, Rc::clone(&channel)).boxed_local();
+            self.subscriptions.push((channel, subscription));
+        }
     }
 }
 

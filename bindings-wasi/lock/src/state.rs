@@ -71,8 +71,8 @@ pub(crate) struct Held {
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) sends: Vec<(CallId, Command)>,
-    /// The latest wish: a channel to subscribe to, or none any more.
-    pub(crate) subscription: Option<Option<String>>,
+    /// Channels to subscribe to (true) or to leave, in this order.
+    pub(crate) subscriptions: Vec<(String, bool)>,
     /// When to wake the engine at the latest.
     pub(crate) wake_at: Option<Instant>,
     /// The engine is closed and nothing is left to do.
@@ -104,8 +104,8 @@ impl State {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Send { call, node: _, command } => self.work.sends.push((call, command)),
-                Output::Subscribe { node: _, channel } => self.work.subscription = Some(Some(channel)),
-                Output::Unsubscribe { .. } => self.work.subscription = Some(None),
+                Output::Subscribe { node: _, channel } => self.work.subscriptions.push((channel, true)),
+                Output::Unsubscribe { node: _, channel } => self.work.subscriptions.push((channel, false)),
                 Output::Completed { op, result } => self.complete(now, op, result),
                 Output::Lost { lease, reason } => self.lose(now, lease, reason),
             }
@@ -240,6 +240,6 @@ impl State {
             (Some((at, _)), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
-        sooner || !self.work.sends.is_empty() || self.work.subscription.is_some() || self.work.closed
+        sooner || !self.work.sends.is_empty() || !self.work.subscriptions.is_empty() || self.work.closed
     }
 }

@@ -1,4 +1,4 @@
-//! A manager's channel: made on demand, told as made only after the server's acknowledgement.
+//! A channel of a manager's: made on demand, told as made only after the server's acknowledgement.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -20,16 +20,16 @@ const AT_A_TIME: usize = 16;
 pub(crate) const NODE: NodeId = NodeId(0);
 
 /// Subscribes and passes messages on until the subscription ends; answers why it did, or why it can't be made.
-pub(crate) async fn run(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: String) -> Failure {
-    let mut messages = match endpoint.subscribe(channel).await {
+pub(crate) async fn run(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: Rc<str>) -> Failure {
+    let mut messages = match endpoint.subscribe(String::from(&*channel)).await {
         Ok(messages) => messages,
         Err(failure) => return wire::failure(failure),
     };
-    shared.tell(Input::Subscribed { node: NODE });
+    shared.tell(Input::Subscribed { node: NODE, channel: &channel });
     loop {
         let (result, batch) = messages.read(Vec::with_capacity(AT_A_TIME)).await;
         for payload in &batch {
-            shared.tell(Input::Message { node: NODE, payload });
+            shared.tell(Input::Message { node: NODE, channel: &channel, payload });
         }
         if !matches!(result, StreamResult::Complete(_)) {
             return Failure::Interrupted("the stream of messages ended".to_owned());

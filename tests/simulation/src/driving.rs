@@ -11,6 +11,8 @@ use crate::world::{Event, Phase, World};
 /// The number of a wake-up that comes early or again.
 const EXTRA: u32 = u32::MAX;
 const NODE: NodeId = NodeId(0);
+/// Stands for a client's own channel.
+const OWN: &str = "leasehold:";
 
 impl World<'_> {
     /// A new client takes a place.
@@ -69,8 +71,8 @@ impl World<'_> {
         match what {
             Delivery::Reply(call, result) => self.reply(place, call, result),
             Delivery::Message(payload) => self.message(place, &payload),
-            Delivery::Subscribed => self.feed(place, Input::Subscribed { node: NODE }),
-            Delivery::Unsubscribed(cause) => self.feed(place, Input::Unsubscribed { node: NODE, cause }),
+            Delivery::Subscribed => self.feed(place, Input::Subscribed { node: NODE, channel: OWN }),
+            Delivery::Unsubscribed(cause) => self.feed(place, Input::Unsubscribed { node: NODE, channel: OWN, cause }),
         }
     }
 
@@ -151,7 +153,7 @@ impl World<'_> {
         if let Some((about, name)) = told.and_then(|(about, key)| Some((about, self.servers.name(key.as_bytes())?))) {
             self.watch.tenures[place][name].told(now, about, false);
         }
-        self.feed(place, Input::Message { node: NODE, payload });
+        self.feed(place, Input::Message { node: NODE, channel: OWN, payload });
     }
 
     /// Brings one input in, carries everything out, sets the timer, and looks whether all is well.

@@ -111,7 +111,7 @@ impl World<'_> {
         let renew = !rng.chance(mix.fixed);
         let max_hold = (renew && rng.chance(mix.fixed)).then(|| Duration::from_millis(10 + rng.range(mix.ttl_ms) * 2));
         let mode = if rng.chance(mix.shared) { Mode::Shared } else { Mode::Exclusive };
-        let options = AcquireOptions { mode, ttl, renew, max_hold, wait };
+        let options = AcquireOptions { mode, ttl, renew, max_hold, wait, ..AcquireOptions::default() };
         let name = rng.below(mix.names as u64) as usize;
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];

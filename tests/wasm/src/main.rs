@@ -12,9 +12,9 @@ fn main() {
     let Ok(mut engine) = Engine::new(ClientId::from_random(black_box([7; 16])), Config::default()) else { return };
     let inputs = [
         Input::Acquire { op, name: "invoice:42", options: AcquireOptions::default() },
-        Input::Subscribed { node },
+        Input::Subscribed { node, channel: "leasehold:" },
         Input::Reply { call, result: black_box(Ok(Reply::List(Vec::new()))) },
-        Input::Message { node, payload: b"wanted invoice:42" },
+        Input::Message { node, channel: "leasehold:", payload: b"wanted invoice:42" },
         Input::Extend { op, lease, ttl: black_box(Duration::MAX) },
         Input::Convert { op, lease, mode: Mode::Shared },
         Input::Hold { op, lease },
@@ -23,7 +23,7 @@ fn main() {
         Input::Cancel { op },
         Input::Release { op, lease },
         Input::Wake,
-        Input::Unsubscribed { node, cause: Failure::Unsupported(String::new()) },
+        Input::Unsubscribed { node, channel: "leasehold:", cause: Failure::Unsupported(String::new()) },
         Input::Close { op },
     ];
     for input in inputs {

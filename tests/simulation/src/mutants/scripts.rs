@@ -13,8 +13,8 @@ pub(super) const RELEASE_IGNORES_OWNER: &[ScriptChange] = &[
     ("release", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])"),
     (
         "release",
-        "if holder == token then\n  redis.call('DEL'",
-        "if holder and holder ~= 'shared' then\n  redis.call('DEL'",
+        "if holder == token then\n    redis.call('DEL'",
+        "if holder and holder ~= 'shared' then\n    redis.call('DEL'",
     ),
 ];
 pub(super) const FENCE_WITHOUT_MAX: &[ScriptChange] =
@@ -25,7 +25,7 @@ pub(super) const NUMBERS_LOSE_DIGITS: &[ScriptChange] =
     granting!("return string.format('%.0f', number)", "return tostring(number)");
 pub(super) const RENEWAL_LOWERS: &[ScriptChange] = &[("renew", "if ttl > 0 and left < ttl then", "if ttl > 0 then")];
 pub(super) const READERS_LOWER: &[ScriptChange] =
-    granting!("local keep = holder and math.max(redis.call('PTTL', KEYS[1]), ms) or ms", "local keep = ms");
+    granting!("local keep_ms = holder and math.max(redis.call('PTTL', KEYS[1]), ms) or ms", "local keep_ms = ms");
 pub(super) const READERS_OUTLIVE_SHARED: &[ScriptChange] = &[
     ("acquire", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
     ("release", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
@@ -43,9 +43,9 @@ pub(super) const RENEWAL_RECREATES: &[ScriptChange] = &[(
 pub(super) const PUBLISH_BY_CALL: &[ScriptChange] = granting!("redis.pcall('PUBLISH'", "redis.call('PUBLISH'");
 pub(super) const RELEASE_WRITES_FIRST: &[ScriptChange] = &[(
     "release",
-    "purge_readers()\n\nlocal status",
+    "purge()\n\nlocal status",
     "redis.call('SET', KEYS[2], text(math.max(last, 1)), 'PX', text(math.max(retention, redis.call('PTTL', KEYS[2]))))\n\
-     purge_readers()\n\nlocal status",
+     purge()\n\nlocal status",
 )];
 pub(super) const READER_RENEWAL_ADDS_FIRST: &[ScriptChange] = &[
     ("renew", "      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n", ""),
@@ -57,7 +57,7 @@ pub(super) const READER_RENEWAL_ADDS_FIRST: &[ScriptChange] = &[
 ];
 pub(super) const REFILL_ENTERS: &[ScriptChange] = &[("acquire", "if how == 'refill' then", "if false then")];
 pub(super) const LATE_HEAD_PURGES_ITSELF: &[ScriptChange] = &[
-    ("acquire", "if queued then\n  write_record()\nend\n", ""),
+    ("acquire", "if queued then\n  write_record()\nelseif propose then\n  propose(mode)\nend\n", ""),
     (
         "acquire",
         "if not queued then\n  join()\nend",
@@ -84,6 +84,6 @@ pub(super) const BURIED_GROWS: &[ScriptChange] = &[
 ];
 pub(super) const QUEUE_WITHOUT_TTL: &[ScriptChange] = &[(
     "acquire",
-    "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], ARGV[5])\n  end\n",
+    "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n",
     "",
 )];

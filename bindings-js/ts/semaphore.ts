@@ -1,0 +1,33 @@
+/** The options of a semaphore. */
+
+import { InvalidOptionError } from './errors.js';
+import { type LockOptions, read } from './options.js';
+import { shown } from './shown.js';
+
+/** The options of {@link LockManager.semaphore}. */
+export interface SemaphoreOptions extends LockOptions {
+  /**
+   * How many permits there are: 1 to 1,000,000. All callers should say the same. The latest acquire's number stands; lowering it
+   * takes nothing from anybody, and who asked for more than the new limit gets it when all else is free.
+   */
+  readonly limit: number;
+  /** How many an acquire takes: 1 to `limit`. Default 1. */
+  readonly permits?: number | undefined;
+}
+
+const FIELDS = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait'] as const;
+const MOST = 1_000_000;
+
+/** The options with their numbers checked. */
+export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
+  const { limit, permits = 1, ...rest } = read(options, FIELDS);
+  if (!isCount(limit) || limit > MOST) throw new InvalidOptionError('limit', `is ${shown(limit)}: choose 1 to 1,000,000 permits`);
+  if (!isCount(permits) || permits > limit) {
+    throw new InvalidOptionError('permits', `is ${shown(permits)}: choose 1 to the semaphore's limit, ${limit}`);
+  }
+  return { ...rest, permits, limit };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1;
+}

@@ -1,0 +1,103 @@
+//! What a reentrant lock has of its own: an owner that comes back, and the lock's channel.
+//!
+//! Its wire format is that of Redisson's RLock, whose clients know of no queue: whoever releases it publishes that on the
+//! lock's channel, and everybody who waits there asks again. A message is a hint, so a waiter asks now and then anyway, and when
+//! the holder's lease should be over.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::context::Context;
+use crate::event::{Grant, LeaseId, OpId, Outcome};
+use crate::options::{Kind, Wait};
+use crate::resource::Resource;
+use crate::subscription::Channel;
+
+impl Resource {
+    /// The lease of the reentrant lock that this owner holds.
+    pub(crate) fn owned(&self, cx: &Context, kind: Kind) -> Option<LeaseId> {
+        if !matches!(kind, Kind::Reentrant(_)) {
+            return None;
+        }
+        let holders = &self.tenure.as_ref()?.holders;
+        holders.iter().copied().find(|id| cx.leases.get(id).is_some_and(|lease| lease.kind == kind))
+    }
+
+    /// One more hold for the owner of a lease.
+    pub(crate) fn hold_again(&self, cx: &mut Context, op: OpId, id: LeaseId) {
+        let Some(until) = self.tenure.as_ref().map(|tenure| tenure.validity.until) else { return };
+        let Some(lease) = cx.leases.get_mut(&id) else { return };
+        lease.holds = lease.holds.saturating_add(1);
+        let valid_until = lease.ends.map_or(until, |ends| ends.min(until));
+        let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local: true };
+        cx.answer(op, Ok(Outcome::Acquired(grant)));
+    }
+
+    /// The owner that holds now may have further calls waiting: they would wait for itself.
+    pub(crate) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
+        if !matches!(kind, Kind::Reentrant(_)) {
+            return;
+        }
+        let same: Vec<_> =
+            self.queue.iter().filter(|(op, other)| other.kind == kind && cx.ops.contains_key(op)).collect();
+        for (op, options) in same {
+            cx.close_op(op);
+            self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+            self.hold_again(cx, op, id);
+        }
+    }
+
+    /// Somebody else has the lock, perhaps for `left`: ask again at a message on its channel, and by and by.
+    pub(crate) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
+        let (id, channel) = (self.id, channel(&self.name.key));
+        let Some(request) = self.request.as_mut().filter(|request| request.waits) else { return };
+        self.subscription.want(cx, Channel::Of(id), &channel);
+        if self.subscription.is_polling() {
+            request.poll(cx, id);
+        }
+        request.send_when_free(cx, id, left);
+    }
+
+    /// Nobody waits for the lock any more.
+    pub(crate) fn stop_listening(&mut self, cx: &mut Context) {
+        if matches!(self.name.family, crate::options::Family::Reentrant) {
+            self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name.key));
+        }
+    }
+
+    /// The timer of the subscription to the channel.
+    pub(crate) fn subscription_due(&mut self, cx: &mut Context) {
+        self.subscription.due(cx, Channel::Of(self.id), &channel(&self.name.key));
+    }
+}
+
+/// What the channel begins with.
+const PREFIX: &str = "redisson_lock__channel:";
+
+/// The lock's channel.
+fn channel(key: &str) -> String {
+    if key.contains('{') { format!("{PREFIX}{key}") } else { format!("{PREFIX}{{{key}}}") }
+}
+
+/// The keys of the locks that a channel may belong to.
+pub(crate) fn keys_of(channel: &str) -> Option<[&str; 2]> {
+    let whole = channel.strip_prefix(PREFIX)?;
+    let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(whole);
+    Some([whole, inner])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_leads_to_its_lock() {
+        for key in ["job", "{job}", "a{b}c", "x{y}"] {
+            assert!(keys_of(&channel(key)).unwrap().contains(&key), "{key}");
+        }
+        assert_eq!(channel("job"), channel("{job}"));
+        assert_eq!(keys_of("leasehold:0-1"), None);
+    }
+}

@@ -1,0 +1,24 @@
+-- What acquire, release and convert share: the arguments, the clock, what grows while the script runs.
+-- The last two arguments of all of them are the fence's retention and the fleet.
+local retention, mixed = tonumber(ARGV[#ARGV - 1]), ARGV[#ARGV] == 'mixed'
+
+local clock = redis.call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+local now = math.floor(us / 1000)
+
+local waiting, graves = 0, 0 -- how many wait, how many tokens are buried
+local granted_here = false -- whether N was written by this script
+local drawn -- ten times the longest TTL that drew a fence here, if any did
+local grants = {} -- what is published at the end
+local mine -- the caller's own grant, if the queue reached it
+local propose -- what a new acquire tells about the lock, if its kind wants to know
+
+-- Lua 5.1's tostring loses digits, and some servers write 1e+8 for a bare number.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Whether a holder's text is a token of ours.
+local function is_token(holder)
+  return string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
+end

@@ -1,0 +1,121 @@
+
+-- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry.
+-- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+local holder = redis.call('GET', KEYS[1])
+local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
+local readers = 0
+if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
+  waiting = redis.call('ZCARD', KEYS[3])
+  redis.call('HLEN', KEYS[4])
+  readers = redis.call('ZCARD', KEYS[5])
+  graves = redis.call('ZCARD', KEYS[6])
+end
+
+-- A reader counts until its own expiry and only while N is `shared`.
+local function purge()
+  if holder ~= 'shared' then
+    if readers > 0 then
+      redis.call('DEL', KEYS[5])
+      readers = 0
+    end
+    return
+  end
+  if readers > 0 then
+    readers = readers - redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(now))
+  end
+  if readers == 0 then
+    redis.call('DEL', KEYS[1])
+    holder = false
+  end
+end
+
+-- The mode in which a token holds; what is over was purged before.
+local function held(token)
+  if holder == token then
+    return 'exclusive'
+  end
+  if holder == 'shared' and redis.call('ZSCORE', KEYS[5], token) then
+    return 'shared'
+  end
+end
+
+local function compatible(mode)
+  return not holder or (holder == 'shared' and mode == 'shared')
+end
+
+-- The lock is free, or shared and so is the mode. `shared` keeps the longest TTL of its readers.
+local function hold(token, mode, ms)
+  granted_here = true
+  if mode == 'exclusive' then
+    redis.call('SET', KEYS[1], token, 'PX', text(ms))
+    holder = token
+    return
+  end
+  local keep_ms = holder and math.max(redis.call('PTTL', KEYS[1]), ms) or ms
+  redis.call('SET', KEYS[1], 'shared', 'PX', text(keep_ms))
+  readers = readers + redis.call('ZADD', KEYS[5], text(now + ms), token)
+  if redis.call('PTTL', KEYS[5]) < ms then
+    redis.call('PEXPIRE', KEYS[5], text(ms))
+  end
+  holder = 'shared'
+end
+
+-- Raises what a token holds to `ms` and answers what it has then.
+local function raise(token, mode, ms)
+  if mode == 'shared' then
+    ms = math.max(ms, redis.call('ZSCORE', KEYS[5], token) - now)
+    hold(token, mode, ms)
+    return ms
+  end
+  local left = redis.call('PTTL', KEYS[1])
+  if left < ms then
+    redis.call('PEXPIRE', KEYS[1], text(ms))
+  end
+  granted_here = true
+  return math.max(left, ms)
+end
+
+-- Takes away what a token holds. True if it held anything.
+local function give_up(token)
+  if holder == token then
+    redis.call('DEL', KEYS[1])
+    holder = false
+    return true
+  end
+  if holder ~= 'shared' or redis.call('ZREM', KEYS[5], token) == 0 then
+    return false
+  end
+  -- Only this lowers the TTL of `shared`: to the end of the last reader that is left.
+  readers = readers - 1
+  if readers > 0 then
+    local latest = redis.call('ZRANGE', KEYS[5], '-1', '-1', 'WITHSCORES')[2]
+    redis.call('PEXPIRE', KEYS[1], text(latest - now))
+  else
+    redis.call('DEL', KEYS[1])
+    holder = false
+  end
+  return true
+end
+
+-- Whose clients are told that others wait.
+local function holders()
+  return holder == 'shared' and redis.call('ZRANGE', KEYS[5], '0', '63') or { holder }
+end
+
+-- When it is free at the latest, unless it is renewed.
+local function left()
+  return redis.call('PTTL', KEYS[1])
+end
+
+-- What a token that holds nothing is told.
+local function absent()
+  return holder and 'taken' or 'gone'
+end
+
+-- Held by another library's client: no token of ours, or a key that never ends.
+local function foreign()
+  if granted_here or not holder or holder == 'shared' then
+    return 0
+  end
+  return is_token(holder) and redis.call('PTTL', KEYS[1]) >= 0 and 0 or 1
+end

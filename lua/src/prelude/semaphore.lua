@@ -1,0 +1,121 @@
+
+-- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used` and the `limit`.
+-- A mode is `<permits>/<limit>`. The limit of the latest acquire stands; who asked for more than that gets it when all else is free.
+-- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+local members = redis.call('ZCARD', KEYS[1])
+if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
+  return redis.error_reply('WRONGTYPE the sorted set is no semaphore')
+end
+local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
+local known = redis.call('HLEN', KEYS[5])
+local used, limit = 0, 0
+if known > 0 then
+  used = tonumber(redis.call('HGET', KEYS[5], 'used') or 0)
+  limit = tonumber(redis.call('HGET', KEYS[5], 'limit') or 0)
+end
+if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[6]) > 0 then
+  waiting = redis.call('ZCARD', KEYS[3])
+  redis.call('HLEN', KEYS[4])
+  graves = redis.call('ZCARD', KEYS[6])
+end
+
+-- Permits that nobody knows count as more than there are: somebody deleted the HASH under its holders.
+local function permits(mode)
+  return tonumber(mode and string.match(mode, '^%d+') or 1e9)
+end
+
+local function save()
+  if members == 0 then
+    redis.call('DEL', KEYS[5])
+    used = 0
+  else
+    redis.call('HSET', KEYS[5], 'used', text(used), 'limit', text(limit))
+  end
+end
+
+-- Takes away what a token holds. True if it held anything.
+local function give_up(token)
+  if redis.call('ZREM', KEYS[1], token) == 0 then
+    return false
+  end
+  used = used - permits(redis.call('HGET', KEYS[5], token))
+  redis.call('HDEL', KEYS[5], token)
+  members = members - 1
+  save()
+  return true
+end
+
+local function purge()
+  if known ~= (members > 0 and members + 2 or 0) then
+    used = 0
+    for _, token in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
+      used = used + permits(redis.call('HGET', KEYS[5], token))
+    end
+    save()
+  end
+  if members > 0 then
+    for _, token in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now))) do
+      give_up(token)
+    end
+  end
+end
+
+-- The mode in which a token holds; what is over was purged before.
+local function held(token)
+  return members > 0 and redis.call('ZSCORE', KEYS[1], token) and redis.call('HGET', KEYS[5], token)
+end
+
+-- A new acquire says how many permits there are.
+propose = function(mode)
+  limit = tonumber(string.match(mode, '%d+$'))
+  if members > 0 then
+    save()
+  end
+end
+
+local function compatible(mode)
+  local wanted = permits(mode)
+  return used + wanted <= math.max(limit, wanted)
+end
+
+local function hold(token, mode, ms)
+  if redis.call('ZADD', KEYS[1], text(now + ms), token) == 1 then
+    members, used = members + 1, used + permits(mode)
+    redis.call('HSET', KEYS[5], token, mode)
+    save()
+  end
+  if redis.call('PTTL', KEYS[1]) < ms then
+    redis.call('PEXPIRE', KEYS[1], text(ms))
+  end
+  if redis.call('PTTL', KEYS[5]) < ms then
+    redis.call('PEXPIRE', KEYS[5], text(ms))
+  end
+end
+
+-- Raises what a token holds to `ms` and answers what it has then.
+local function raise(token, mode, ms)
+  ms = math.max(ms, redis.call('ZSCORE', KEYS[1], token) - now)
+  hold(token, mode, ms)
+  return ms
+end
+
+-- Whose clients are told that others wait.
+local function holders()
+  return redis.call('ZRANGE', KEYS[1], '0', '63')
+end
+
+-- When the first permits are free at the latest, unless they are renewed.
+local function left()
+  local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2]
+  return first and first - now or -2
+end
+
+-- What a token that holds nothing is told: the others are not in its place.
+local function absent()
+  return 'gone'
+end
+
+-- No other library has this kind.
+local function foreign()
+  return 0
+end

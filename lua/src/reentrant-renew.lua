@@ -1,0 +1,20 @@
+-- Raises the TTL of a reentrant lock that is still the token's, and never creates one. TTLs up to 0 as in renew.
+-- KEYS    1 N
+-- ARGV    1 token  2 ttl
+-- Answer  renewed, gone or taken
+
+local clock = redis.call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+if not redis.call('HGET', KEYS[1], ARGV[1]) then
+  return { redis.call('EXISTS', KEYS[1]) == 0 and 'gone' or 'taken', 0, 0, us, 0, -1, 0 }
+end
+
+local ttl = tonumber(ARGV[2])
+local left = redis.call('PTTL', KEYS[1])
+if ttl < 0 then
+  ttl = left - ttl
+end
+if ttl > 0 and left < ttl then
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
+end
+return { 'renewed', 0, 0, us, math.max(left, ttl), -1, 0 }
