@@ -31,7 +31,7 @@ pub(crate) async fn check(
 }
 
 fn judge(info: &str) -> Result<(), Error> {
-    if info.lines().any(|line| line.trim() == "redis_mode:sentinel") {
+    if info.lines().any(|line| line.trim().ends_with("_mode:sentinel")) {
         let problem = "a sentinel keeps no locks: connect with `LockManager::sentinel`".to_owned();
         return Err(Error::Unsupported { problem });
     }
