@@ -87,11 +87,11 @@ impl<H: Host> Lock<H> {
         self.call(&RELEASE, &[0, 1, 2, 3, 4, 5], &[token, &bury, &retention, self.fleet]).map(answer)
     }
 
-    pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: u64) -> Answer {
+    pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: i64) -> Answer {
         self.try_renew(token, mode, ttl).unwrap()
     }
 
-    pub(crate) fn try_renew(&mut self, token: &str, mode: &str, ttl: u64) -> Result<Answer, String> {
+    pub(crate) fn try_renew(&mut self, token: &str, mode: &str, ttl: i64) -> Result<Answer, String> {
         let keys: &[usize] = if mode == EXCLUSIVE { &[0] } else { &[0, 4] };
         self.call(&RENEW, keys, &[token, &ttl.to_string()]).map(answer)
     }

@@ -37,6 +37,26 @@ fn a_renewal_of_nothing_only_asks() {
 }
 
 #[test]
+fn a_renewal_below_nothing_adds_to_what_is_left_and_to_nobody_elses() {
+    for mode in [EXCLUSIVE, SHARED] {
+        let mut lock = model_lock();
+        lock.wait(&token(1, 1), mode);
+        for passed in [0, 10_000] {
+            lock.pass_ms(passed);
+            let before = lock.pttl(0);
+            let touched = lock.renew(&token(1, 1), mode, -1);
+            assert_eq!((touched.status.as_str(), touched.ms), ("renewed", before + 1), "{mode}");
+            assert_eq!(lock.pttl(0), before + 1, "{mode}");
+        }
+        let before = lock.pttl(0);
+        assert_eq!(lock.renew(&token(2, 1), mode, -1).status, "taken", "{mode}");
+        assert_eq!(lock.pttl(0), before, "{mode}");
+        lock.command(&["FLUSHALL"]);
+        assert_eq!(lock.renew(&token(1, 1), mode, -1).status, "gone", "{mode}");
+    }
+}
+
+#[test]
 fn a_renewal_never_creates_what_is_gone() {
     for mode in [EXCLUSIVE, SHARED] {
         let mut lock = model_lock();
