@@ -21,6 +21,11 @@
 //! [`Lease::lost`] tells of a loss before the lease ends on the server. What no lock over an asynchronous server can
 //! promise: a failover may lose a lock. So let the resource refuse a fence smaller than the greatest that it has seen.
 //!
+//! # One server, Sentinel, a cluster
+//!
+//! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] have everything; the feature `tls-rustls` adds TLS. What a
+//! failover can lose, and how [`Lock::wait_for_replicas`] makes that rarer, is in the README.
+//!
 //! # What it runs on
 //!
 //! A tokio runtime, of either kind, with I/O and time enabled. Each manager has one task on the runtime that it was
@@ -39,6 +44,7 @@ mod first;
 mod lease;
 mod link;
 mod lock;
+mod login;
 mod manager;
 mod owner;
 mod replicas;

@@ -25,7 +25,7 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to the server at `url`, e.g. `redis://:password@host:6379/0`.
+    /// Connects to the server at `url`, e.g. `redis://user:password@host:6379/0`, or `rediss://` for TLS, with the feature `tls-rustls`.
     ///
     /// It connects again by itself after a break, and subscribes over a connection of its own once somebody waits.
     ///
@@ -97,7 +97,7 @@ impl LockManager {
     ///
     /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again and response timeouts are the
     /// connection's own; let it **resend nothing by itself**: a command that it repeats behind our back may come after
-    /// the release of its lease.
+    /// the release of its lease. For a cluster prefer [`cluster`](Self::cluster).
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
