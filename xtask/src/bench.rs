@@ -1,11 +1,12 @@
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::Args;
-use leasehold_servers::Server;
+use leasehold_servers::{Server, find};
 
-use crate::cargo::{cargo, root, run};
+use crate::cargo::{cargo, root, run, target};
 use crate::error::Result;
-use crate::{component, node, package};
+use crate::{component, node, package, peers};
 
 /// Measure what locks cost, beside bare calls and other libraries, in one run
 #[derive(Args)]
@@ -16,6 +17,9 @@ pub(crate) struct Options {
     /// Measure the component in wasmtime, which is built for it, optimised: many minutes, once
     #[arg(long, conflicts_with_all = ["node", "sections"])]
     component: bool,
+    /// Measure beside libraries of other languages, in processes of their own: Go, and Java with Maven are needed
+    #[arg(long, conflicts_with_all = ["node", "component", "sections"])]
+    peers: bool,
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -40,6 +44,14 @@ pub(crate) fn measure(options: &Options) -> Result {
         server = Server::start()?;
         command = component::host(&["run", "--release", "--package", "leasehold-bench-component", "--"]);
         command.env("REDIS_URL", server.url()).env("LEASEHOLD_LOCK_WASM", lock);
+    } else if options.peers {
+        let peers = peers::build(&peers::MEASURED)?;
+        println!("building the benchmark and our own peer, optimised");
+        // Both at once, and started by hand: a build of one of them has other features, and builds everything anew.
+        run(&mut cargo(&["build", "--release", "--package", "leasehold-bench", "--package", "leasehold-interop"]))?;
+        command = Command::new(target().join("release/leasehold-bench"));
+        command.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
+        command.env("LEASEHOLD_SERVER", find()?);
     } else {
         println!("building the benchmark, optimised");
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
@@ -48,5 +60,5 @@ pub(crate) fn measure(options: &Options) -> Result {
         // The benchmark runs in a directory of its own, and the path is meant from here.
         command.arg("--json").arg(std::path::absolute(path)?);
     }
-    run(command.args(&options.sections))
+    run(command.args(&options.sections).args(options.peers.then_some("peers")))
 }

@@ -6,8 +6,10 @@ mod ci;
 mod component;
 mod demo;
 mod error;
+mod interop;
 mod node;
 mod package;
+mod peers;
 mod simulation;
 mod stamp;
 mod steps;
@@ -33,6 +35,7 @@ enum Command {
     Simulate(simulation::Simulate),
     Mutants(simulation::Mutants),
     Bench(bench::Options),
+    Interop(interop::Options),
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulation::simulate(&options),
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Bench(options) => bench::measure(&options),
+        Command::Interop(options) => interop::run_all(&options),
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component => component::make(),

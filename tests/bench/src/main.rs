@@ -6,6 +6,7 @@ mod clock;
 mod contender;
 mod fleet;
 mod hot_key;
+mod peers;
 mod renewals;
 mod report;
 mod server;
@@ -20,7 +21,7 @@ use server::Bench;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals]";
+const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals] [peers]";
 
 #[tokio::main]
 async fn main() -> Result {
@@ -36,7 +37,7 @@ async fn main() -> Result {
 /// Measures these sections, or all if none is named.
 async fn run(json: Option<&str>, sections: &[&str]) -> Result {
     const ALL: [&str; 4] = ["uncontended", "hot-key", "fleet", "renewals"];
-    if sections.iter().any(|section| !ALL.contains(section)) {
+    if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
         return Err(USAGE.into());
     }
     let bench = Bench::start().await?;
@@ -48,6 +49,10 @@ async fn run(json: Option<&str>, sections: &[&str]) -> Result {
             "fleet" => fleet::measure(&bench, &mut report).await?,
             _ => renewals::measure(&bench, &mut report).await?,
         }
+    }
+    // Never by default: it needs other languages' programs.
+    if sections.contains(&"peers") {
+        peers::measure(&bench, &mut report)?;
     }
     report.print_aims();
     if let Some(path) = json {

@@ -1,0 +1,142 @@
+use std::thread;
+use std::time::Duration;
+
+use leasehold_interop::{Library, Peer};
+use serde_json::json;
+
+use crate::Result;
+use crate::report::{Report, Spread, percentile};
+use crate::server::Bench;
+
+const ROUNDS: usize = 3;
+/// A JVM gets fast only after a while.
+const WARM_UP: Duration = Duration::from_millis(1500);
+const TIME: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(30);
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+const LOADS: [Load; 3] = [
+    Load { title: "64 tasks, each with a lock of its own", processes: 1, tasks: 64, place: "apart" },
+    Load { title: "one lock, 500 tasks of one process", processes: 1, tasks: 500, place: "shared" },
+    Load { title: "one lock, 25 tasks in each of 8 processes", processes: 8, tasks: 25, place: "shared" },
+];
+
+/// Who wants which lock. They take it and give it back at once, again and again.
+struct Load {
+    title: &'static str,
+    processes: usize,
+    tasks: usize,
+    place: &'static str,
+}
+
+/// Other languages' libraries, each in processes of its own, by turns with ours, which is in one as well.
+pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
+    for contenders in [mutexes] {
+        for load in &LOADS {
+            let contenders = contenders(load);
+            let [ours, ..] = contenders;
+            report.title(&format!("{}: {}", ours.name(), load.title));
+            let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
+            for _ in 0..ROUNDS {
+                for (contender, samples) in contenders.iter().zip(&mut samples) {
+                    samples.push(sample(bench, *contender, load)?);
+                }
+            }
+            tell(report, load, &contenders, &samples);
+        }
+    }
+    Ok(())
+}
+
+/// Ours, and what it is set beside.
+fn mutexes(load: &Load) -> [Library; 4] {
+    let rueidislock = if load.place == "apart" { Library::RueidislockNoloop } else { Library::Rueidislock };
+    [Library::Leasehold, Library::Redsync, rueidislock, Library::Redisson]
+}
+
+fn tell(report: &mut Report, load: &Load, contenders: &[Library], samples: &[Vec<Sample>]) {
+    let head = ["turns/s", "x ours", "wait p50", "p99", "longest", "min/max", "server CPU"];
+    report.line(format_args!(
+        "{:<16}{:>24}  {:>20}  {:>10}  {:>10}  {:>10}  {:>8}  {:>10}",
+        "", head[0], head[1], head[2], head[3], head[4], head[5], head[6]
+    ));
+    let Some((ours, [of_ours, ..])) = contenders.first().copied().zip(Some(samples)) else { return };
+    let mut of_all = Vec::new();
+    for (contender, samples) in contenders.iter().zip(samples) {
+        let rate = Spread::of(samples.iter().map(|sample| sample.rate));
+        let ratio = Spread::of(samples.iter().zip(of_ours).map(|(its, ours)| its.rate / ours.rate));
+        let fairness = Spread::of(samples.iter().map(|sample| sample.fairness));
+        let server = Spread::of(samples.iter().map(|sample| sample.server_cpu_us));
+        let mut waits: Vec<u64> = samples.iter().flat_map(|sample| &sample.waits).copied().collect();
+        waits.sort_unstable();
+        let [p50, p99, longest] = [50, 99, 100].map(|percent| percentile(&waits, percent));
+        report.line(format_args!(
+            "{:<16}{rate:>24.0}  {ratio:>20.2}  {p50:>10.1?}  {p99:>10.1?}  {longest:>10.1?}  {:>8.2}  {:>7.1} µs",
+            contender.name(),
+            fairness.median,
+            server.median,
+        ));
+        report.add(
+            "peers",
+            json!({ "load": load.title, "processes": load.processes, "tasks": load.tasks, "contender": contender.name(),
+                    "turns_per_s": rate.to_json(), "to_ours": ratio.to_json(), "wait_p50_us": p50.as_micros() as u64,
+                    "wait_p99_us": p99.as_micros() as u64, "wait_longest_us": longest.as_micros() as u64,
+                    "turns_min_to_max": fairness.to_json(), "server_cpu_us_a_turn": server.to_json() }),
+        );
+        of_all.push((*contender, ratio, p99));
+    }
+    let Some((_, _, our_p99)) = of_all.first().copied() else { return };
+    for (contender, ratio, p99) in of_all.into_iter().skip(1) {
+        let what = format!("{}, {}: ahead of {}", ours.name(), load.title, contender.name());
+        report.aim(&what, ratio.median < 1.0, format!("{:.2} of ours", ratio.median));
+        if load.place == "shared" {
+            report.aim(&format!("{what} at the p99 wait"), our_p99 <= p99, format!("{our_p99:.1?} to {p99:.1?}"));
+        }
+    }
+}
+
+struct Sample {
+    rate: f64,
+    fairness: f64,
+    server_cpu_us: f64,
+    /// Sorted by nobody, in nanoseconds.
+    waits: Vec<u64>,
+}
+
+fn sample(bench: &Bench, contender: Library, load: &Load) -> Result<Sample> {
+    let name = format!("{}-{}", contender.name(), load.tasks);
+    let start = |_| Peer::start(contender, bench.server(), &contender.key(&name), TTL);
+    let mut peers = (0..load.processes).map(start).collect::<std::result::Result<Vec<_>, _>>()?;
+    let order = format!("work {} {} {} {}", load.tasks, load.place, WARM_UP.as_millis(), TIME.as_millis());
+    for peer in &mut peers {
+        peer.order(&order)?;
+    }
+    thread::sleep(WARM_UP);
+    let before = bench.spent()?;
+    thread::sleep(TIME);
+    let after = bench.spent()?;
+    let (mut waits, mut counts) = (Vec::new(), Vec::new());
+    for peer in &peers {
+        loop {
+            let reply = peer.reply(ANSWER_LIMIT)?.text;
+            let mut words = reply.split(' ');
+            match words.next() {
+                Some("task") => {}
+                Some("worked") => break,
+                _ => return Err(format!("{} said {reply:?}", contender.name()).into()),
+            }
+            let earlier = waits.len();
+            for wait in words {
+                waits.push(wait.parse::<u64>()? * 1000);
+            }
+            counts.push(waits.len() - earlier);
+        }
+    }
+    let [least, most] = [counts.iter().min(), counts.iter().max()].map(|count| count.copied().unwrap_or(0));
+    Ok(Sample {
+        rate: waits.len() as f64 / TIME.as_secs_f64(),
+        fairness: least as f64 / most as f64,
+        server_cpu_us: after.cpu_since(&before).as_secs_f64() * 1e6 / waits.len() as f64,
+        waits,
+    })
+}

@@ -1,0 +1,93 @@
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Error;
+
+/// A library as a peer uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// Our mutex.
+    Leasehold,
+    /// Our mutex with `mixed_fleet`.
+    LeaseholdMixed,
+    /// Go: `SET NX PX`, asks again after 50 to 250 ms.
+    Redsync,
+    /// Go: `SET NX PXAT`, woken by the server's invalidations.
+    Rueidislock,
+    /// Go: the same without news of its own writes, for locks that nobody waits for.
+    RueidislockNoloop,
+    /// Python: `SET NX PX`, asks again after 100 ms.
+    RedisPy,
+    /// Node: a script that sets, asks again after 100 to 300 ms.
+    Redlock,
+    /// Node: `SET NX PX` on `mutex:` and the name.
+    RedisSemaphore,
+    /// Java: `RLock`, renewed by its watchdog, whose timeout is the TTL.
+    Redisson,
+    /// Java: `RLock` with the TTL for its lease time.
+    RedissonFixed,
+}
+
+impl Library {
+    /// As the peer is told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Leasehold => "leasehold",
+            Self::LeaseholdMixed => "leasehold-mixed",
+            Self::Redsync => "redsync",
+            Self::Rueidislock => "rueidislock",
+            Self::RueidislockNoloop => "rueidislock-noloop",
+            Self::RedisPy => "redis-py",
+            Self::Redlock => "redlock",
+            Self::RedisSemaphore => "redis-semaphore",
+            Self::Redisson => "redisson",
+            Self::RedissonFixed => "redisson-fixed",
+        }
+    }
+
+    /// The key that it takes for a lock of this name.
+    pub fn key(self, name: &str) -> String {
+        match self {
+            Self::RedisSemaphore => format!("mutex:{name}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The program that is a peer around it, as `cargo xtask` has built it.
+    pub(crate) fn program(self) -> Result<Command, Error> {
+        let peers = built("LEASEHOLD_PEERS")?;
+        let mut command;
+        match self {
+            Self::Leasehold | Self::LeaseholdMixed => command = Command::new(built("LEASEHOLD_PEER")?),
+            Self::Redsync | Self::Rueidislock | Self::RueidislockNoloop => {
+                command = Command::new(peers.join("go/peer"))
+            }
+            Self::RedisPy => {
+                command = Command::new(peers.join("python/environment/bin/python"));
+                command.arg(peers.join("python/peer.py"));
+            }
+            Self::Redlock | Self::RedisSemaphore => {
+                command = Command::new("node");
+                command.arg(peers.join("node/main.mjs"));
+            }
+            Self::Redisson | Self::RedissonFixed => {
+                let target = peers.join("java/target");
+                command = Command::new("java");
+                command.arg("-cp").arg(format!(
+                    "{}:{}",
+                    target.join("classes").display(),
+                    target.join("dependency/*").display()
+                ));
+                command.arg("Peer");
+            }
+        }
+        command.arg(self.name());
+        Ok(command)
+    }
+}
+
+fn built(variable: &'static str) -> Result<PathBuf, Error> {
+    let path = env::var_os(variable).map(PathBuf::from);
+    path.ok_or_else(|| Error::new(format!("{variable} is not set: run `cargo xtask interop`, which builds the peers")))
+}

@@ -1,0 +1,6 @@
+//! Ours beside other libraries' real clients, on one real server: `cargo xtask interop`.
+
+mod mixed_fleet;
+mod pair;
+
+type Tested = Result<(), Box<dyn std::error::Error>>;

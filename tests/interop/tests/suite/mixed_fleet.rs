@@ -1,0 +1,94 @@
+//! The exclusive lock with `mixed_fleet`, beside libraries that know nothing but `SET key token NX PX`.
+
+use std::time::Duration;
+
+use leasehold_interop::Library;
+
+use crate::Tested;
+use crate::pair::{LONG, Pair};
+
+fn pair(theirs: Library, test: &str, ttl: Duration) -> Result<Pair, leasehold_interop::Error> {
+    Pair::start([Library::LeaseholdMixed, theirs], test, ttl)
+}
+
+fn each_side_excludes_the_other(theirs: Library) -> Tested {
+    pair(theirs, "door", LONG)?.both_ways(|holder, other| {
+        assert_eq!(holder.ask("acquire")?, "held");
+        assert_eq!(other.ask("try")?, "busy");
+        assert_eq!(holder.ask("release")?, "released");
+        assert_eq!(other.ask("try")?, "held");
+        assert_eq!(holder.ask("try")?, "busy");
+        assert_eq!(other.ask("release")?, "released");
+        Ok(())
+    })
+}
+
+fn who_waits_follows_the_other_side_s_release(theirs: Library) -> Tested {
+    // Nobody asks less often than each 300 ms.
+    const POLL: Duration = Duration::from_millis(300);
+    pair(theirs, "queue", LONG)?.both_ways(|holder, waiter| {
+        assert_eq!(holder.ask("acquire")?, "held");
+        waiter.order("acquire")?;
+        assert!(waiter.is_silent(POLL * 2)?, "it did not wait");
+        let released = holder.order("release")?;
+        let wait = waiter.reply(LONG)?.at - released;
+        assert!(wait < POLL * 2, "{wait:?}");
+        assert_eq!(holder.reply(LONG)?.text, "released");
+        assert_eq!(waiter.ask("release")?, "released");
+        Ok(())
+    })
+}
+
+fn a_killed_holder_delays_the_other_side_by_its_ttl(theirs: Library) -> Tested {
+    const TTL: Duration = Duration::from_millis(1500);
+    for our_death in [true, false] {
+        let mut pair = pair(theirs, if our_death { "our-death" } else { "their-death" }, TTL)?;
+        let Pair { ours, theirs, .. } = &mut pair;
+        let (holder, waiter) = if our_death { (ours, theirs) } else { (theirs, ours) };
+        assert_eq!(holder.ask("acquire")?, "held");
+        waiter.order("acquire")?;
+        assert!(waiter.is_silent(TTL / 3)?, "it did not wait");
+        let killed = std::time::Instant::now();
+        holder.kill();
+        let delay = waiter.reply(LONG)?.at - killed;
+        // Beside the TTL, a poll.
+        assert!(delay < TTL + Duration::from_millis(500), "{delay:?}");
+        assert_eq!(waiter.ask("release")?, "released");
+    }
+    Ok(())
+}
+
+fn mixed_increments_lose_nothing_and_both_sides_get_a_fair_part(theirs: Library) -> Tested {
+    // Four clients on each side: who takes the lock is whoever asks first after it was freed, and all ask about as often. A half each is the
+    // rule then, and a quarter is what chance and a busy machine may leave of it.
+    const GOAL: u64 = 1_200;
+    let [ours, theirs] = pair(theirs, "sum", LONG)?.count(GOAL, 4, Duration::from_millis(40))?;
+    assert_eq!(ours + theirs, GOAL, "each increment is somebody's");
+    assert!(ours >= GOAL / 4 && theirs >= GOAL / 4, "ours {ours}, theirs {theirs}");
+    Ok(())
+}
+
+macro_rules! beside {
+    ($($module:ident: $library:expr;)*) => {
+        $(mod $module {
+            use super::*;
+            beside!(each_side_excludes_the_other, $library);
+            beside!(who_waits_follows_the_other_side_s_release, $library);
+            beside!(a_killed_holder_delays_the_other_side_by_its_ttl, $library);
+            beside!(mixed_increments_lose_nothing_and_both_sides_get_a_fair_part, $library);
+        })*
+    };
+    ($test:ident, $library:expr) => {
+        #[test]
+        fn $test() -> Tested {
+            super::$test($library)
+        }
+    };
+}
+
+beside! {
+    redsync: Library::Redsync;
+    redis_py: Library::RedisPy;
+    redlock: Library::Redlock;
+    redis_semaphore: Library::RedisSemaphore;
+}
