@@ -63,12 +63,15 @@ impl Endpoint {
         }
     }
 
-    /// A connection that is subscribed to `channel`: the server has acknowledged it.
-    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+    /// A connection that is subscribed to `channel`: the server has acknowledged it. With it comes what [`switched`](Self::switched) gives.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<(PubSub, Option<BoxFuture<'static, ()>>)> {
         match self {
-            Self::Server(server) => server.subscribe(channel).await,
-            Self::Sentinel(sentinel) => sentinel.subscribe(channel).await,
-            Self::Cluster(cluster) => cluster.subscribe(channel).await,
+            Self::Server(server) => Ok((server.subscribe(channel).await?, None)),
+            Self::Sentinel(sentinel) => {
+                let (connection, switched) = sentinel.subscribe(channel).await?;
+                Ok((connection, Some(switched)))
+            }
+            Self::Cluster(cluster) => Ok((cluster.subscribe(channel).await?, None)),
         }
     }
 }

@@ -55,11 +55,15 @@ impl Sentinel {
         first_of(attempts).await
     }
 
-    /// Ends when another server is the primary than the one that was connected to last. The old one may take writes for seconds
-    /// before it is told so, and all of them will be lost.
+    /// Ends when another server is the primary than the one that [`connect`](Self::connect) led to last. The old one may take writes for
+    /// seconds before it is told so, and all of them will be lost.
     pub(crate) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let from = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.switched_from(from)
+    }
+
+    fn switched_from(self: &Arc<Self>, from: Option<Address>) -> BoxFuture<'static, ()> {
         let this = Arc::clone(self);
-        let from = this.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let watch = async move {
             loop {
                 for sentinel in &this.sentinels {
@@ -89,16 +93,21 @@ impl Sentinel {
         Ok(())
     }
 
-    /// As [`Server::subscribe`], on the primary.
-    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
-        let by = |sentinel| async move { self.named_server(sentinel).await?.subscribe(channel).await }.boxed();
-        let attempts: Vec<_> = self.sentinels.iter().map(by).collect();
-        first_of(attempts).await
+    /// As [`Server::subscribe`], on the primary, and what ends when another server has become that.
+    pub(crate) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
+        let by = |sentinel| async move {
+            let address = self.named(sentinel).await?;
+            let connection = self.server(&address)?.subscribe(channel).await?;
+            Ok((connection, address))
+        };
+        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| by(sentinel).boxed()).collect();
+        let (connection, address) = first_of(attempts).await?;
+        Ok((connection, self.switched_from(Some(address))))
     }
 
     async fn connect_by(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
         let address = self.named(sentinel).await?;
-        let mut connection = self.template.at(&address.host, address.port)?.connect().await?;
+        let mut connection = self.server(&address)?.connect().await?;
         // What a sentinel says may be old.
         let role = within(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
         match role.and_then(Value::extract_error) {
@@ -112,8 +121,7 @@ impl Sentinel {
         }
     }
 
-    async fn named_server(&self, sentinel: &Server) -> RedisResult<Server> {
-        let address = self.named(sentinel).await?;
+    fn server(&self, address: &Address) -> RedisResult<Server> {
         self.template.at(&address.host, address.port)
     }
 

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::StreamExt;
 use leasehold_core::{Failure, Input, NodeId};
 use redis::aio::{PubSubSink, PubSubStream};
@@ -34,6 +35,8 @@ struct Channels {
     response_timeout: Duration,
     node: NodeId,
     connection: Option<(PubSubSink, PubSubStream)>,
+    /// Ends when the connection leads to the wrong server.
+    switched: Option<BoxFuture<'static, ()>>,
     /// Those that the server has acknowledged.
     open: Vec<String>,
 }
@@ -53,7 +56,8 @@ pub(crate) async fn run(
     mut wishes: UnboundedReceiver<Wish>,
 ) {
     let node = NodeId::default();
-    let mut channels = Channels { shared, endpoint, response_timeout, node, connection: None, open: Vec::new() };
+    let mut channels =
+        Channels { shared, endpoint, response_timeout, node, connection: None, switched: None, open: Vec::new() };
     loop {
         match channels.next_event(&mut wishes).await {
             Event::Wish(Wish { channel, wanted: true, node }) => {
@@ -63,7 +67,7 @@ pub(crate) async fn run(
             Event::Wish(Wish { channel, .. }) => channels.unsubscribe(&channel).await,
             Event::Message(message) => channels.tell(&message),
             Event::Silence => channels.ping().await,
-            Event::End => channels.break_off(&Failure::Interrupted("the subscription's connection was closed".into())),
+            Event::End => channels.break_off(&Failure::Interrupted("the subscription's connection is over".into())),
         }
     }
 }
@@ -77,8 +81,15 @@ impl Channels {
             }
         };
         let Some((_, messages)) = &mut self.connection else { return wish.await };
+        let switched = async {
+            match &mut self.switched {
+                Some(switched) => switched.await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             wish = wish => wish,
+            () = switched => Event::End,
             message = timeout(QUIET, messages.next()) => match message {
                 Ok(Some(message)) => Event::Message(message),
                 Ok(None) => Event::End,
@@ -108,7 +119,10 @@ impl Channels {
         };
         let subscribed = match &mut self.connection {
             Some((sink, _)) => within(self.response_timeout, sink.subscribe(channel)).await,
-            None => endpoint.subscribe(channel).await.map(|connection| self.connection = Some(connection.split())),
+            None => endpoint.subscribe(channel).await.map(|(connection, switched)| {
+                self.connection = Some(connection.split());
+                self.switched = switched;
+            }),
         };
         subscribed.map_err(|error| refusal(&error))
     }
@@ -116,7 +130,7 @@ impl Channels {
     async fn unsubscribe(&mut self, channel: &str) {
         self.open.retain(|open| open != channel);
         if self.open.is_empty() {
-            self.connection = None;
+            (self.connection, self.switched) = (None, None);
         } else if let Some((sink, _)) = &mut self.connection
             && let Err(error) = within(self.response_timeout, sink.unsubscribe(channel)).await
         {
@@ -137,7 +151,7 @@ impl Channels {
 
     /// The connection is of no more use.
     fn break_off(&mut self, cause: &Failure) {
-        self.connection = None;
+        (self.connection, self.switched) = (None, None);
         for channel in std::mem::take(&mut self.open) {
             self.tell_broken(&channel, cause.clone());
         }

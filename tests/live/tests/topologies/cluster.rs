@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, LockManager, ReleaseOutcome};
-use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold::{Error, LockManager, Owner, ReleaseOutcome};
+use leasehold_live::{Tested, begin, quick, soon, until, waiters};
 use leasehold_servers::{Cluster, Server};
 
 /// Nobody finds a grant by a heartbeat in time.
@@ -39,6 +39,37 @@ async fn locks_are_on_all_servers_and_waiters_are_granted_by_message() -> Tested
     assert_eq!(owners, [0, 1, 2], "these names are on three servers");
     first.close().await?;
     second.close().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn reentrant_locks_and_semaphores_are_on_all_servers_too() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
+    for name in ["a", "b", "c"] {
+        let (ours, theirs) = (Owner::new(), Owner::new());
+        let reentrant = format!("{name}:reentrant");
+        let lease = first.reentrant(&reentrant, &ours).acquire().await?;
+        let next = begin(second.reentrant(&reentrant, &theirs));
+        until("somebody listens for its end", async || {
+            let channel = format!("redisson_lock__channel:{{{reentrant}}}");
+            let on = |place| cluster.server(place).cli(&["PUBSUB", "CHANNELS", &channel]).map(|list| list.list().len());
+            (0..6).filter_map(|place| on(place).ok()).sum::<usize>() == 1
+        })
+        .await;
+        lease.release().await?;
+        soon("the lock", next).await??.release().await?;
+
+        let permits = format!("{name}:permits");
+        let lease = first.semaphore(&permits, 2).permits(2).acquire().await?;
+        assert!(second.semaphore(&permits, 2).try_acquire().await?.is_none());
+        let semaphore = second.semaphore(&permits, 2);
+        let next = tokio::spawn(async move { semaphore.acquire().await });
+        let server = cluster.server(cluster.owner(&permits)?);
+        until("it waits", async || waiters(server, &permits).is_ok_and(|count| count == 1)).await;
+        lease.release().await?;
+        soon("a permit", next).await??.release().await?;
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::Error;
+use leasehold::{Error, Owner};
 use leasehold_live::{Tested, begin, client, is_there, quick, soon, until, waiters};
 use leasehold_servers::{Server, follow};
 
@@ -15,10 +15,15 @@ async fn a_lease_that_is_given_out_is_on_the_replica() -> Tested {
     let locks = client(&primary).await?;
     for round in 0..20 {
         let name = format!("door-{round}");
-        let lock = locks.read_write(&name);
-        let lock = if round % 2 == 0 { lock.write() } else { lock.read() };
+        let lock = match round % 4 {
+            0 => locks.mutex(&name),
+            1 => locks.read_write(&name).read(),
+            2 => locks.reentrant(&name, &Owner::new()),
+            _ => locks.semaphore(&name, 5).permits(2),
+        };
         let lease = lock.wait_for_replicas(1, Duration::from_secs(5)).acquire().await?;
         assert!(is_there(&replica, &name)?, "round {round}");
+        assert!(lease.verify().await?);
         lease.release().await?;
     }
     Ok(())
