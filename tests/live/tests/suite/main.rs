@@ -15,4 +15,7 @@ mod memory;
 mod outages;
 mod pauses;
 mod readers;
+mod reentrant;
+mod semaphore;
 mod waiting;
+mod wrong_kind;
