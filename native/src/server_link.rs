@@ -152,7 +152,7 @@ impl ServerLink {
         let queue = mem::take(queue);
         match attempt {
             Ok(connection) => {
-                tracing::info!("connected to the server again");
+                tracing::info!("connected to the server");
                 self.generation += 1;
                 self.state = State::Up(connection);
                 self.switched = self.endpoint.as_ref().and_then(Endpoint::switched);

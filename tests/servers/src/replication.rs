@@ -14,7 +14,9 @@ pub fn follow(server: &Server, primary: &Server) -> Result<(), Error> {
     server.cli(&["CONFIG", "SET", "repl-timeout", "5"])?;
     primary.cli(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"])?;
     server.cli(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()])?;
-    until("the replica has the data", || says(server, &["INFO", "replication"], "master_link_status:up"))
+    until("the replica has the data", || says(server, &["INFO", "replication"], "master_link_status:up"))?;
+    let online = format!("port={},state=online", server.port());
+    until("the primary knows it", || says(primary, &["INFO", "replication"], &online))
 }
 
 /// Makes a replica a primary, by hand.

@@ -3,23 +3,27 @@
 use std::time::Duration;
 
 use leasehold::{Error, LockManager};
-use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold_live::{Tested, begin, is_there, quick, soon, until};
 use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow};
 
 const PASSWORD: &str = "secret";
 
-/// The rules of the user in SECURITY.md, and those that it adds where this word stands.
+const TEXT: &str = include_str!("../../../../SECURITY.md");
+
+/// The rules of the user in SECURITY.md, and those that it adds for `more`.
 fn documented(more: &str) -> String {
-    let text = include_str!("../../../../SECURITY.md");
     let block =
-        text.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
+        TEXT.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
     let words = block.flat_map(str::split_whitespace).skip(4).filter(|word| *word != "\\");
     let words = words.map(|word| word.trim_matches('\'')); // As the shell passes them on.
-    let mut rules: Vec<String> =
-        words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() }).collect();
-    let line = text.lines().find(|line| line.starts_with(&format!("- {more}: "))).expect("it is documented");
-    rules.extend(line.split('`').filter(|word| word.starts_with('+')).map(str::to_owned));
-    rules.join(" ")
+    let words = words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() });
+    words.chain(added(more)).collect::<Vec<_>>().join(" ")
+}
+
+/// The rules that SECURITY.md has in its line about `what`.
+fn added(what: &str) -> impl Iterator<Item = String> {
+    let line = TEXT.lines().find(|line| line.starts_with(&format!("- {what}: "))).expect("it is documented");
+    line.split('`').filter(|word| word.starts_with(['+', '&'])).map(str::to_owned)
 }
 
 async fn works(first: &LockManager, second: &LockManager, name: &str) -> Tested {
@@ -69,20 +73,28 @@ async fn sentinel_and_the_primary_have_logins_of_their_own() -> Tested {
     let (primary, replica) = (server().start()?, server().start()?);
     follow(&replica, &primary)?;
     let settings = format!("sentinel auth-pass {PRIMARY} for-the-primary");
-    let sentinel = Sentinel::start(Server::builder().password("for-the-sentinel"), &primary, 1, &settings)?;
-    let url = sentinel.server().url();
+    let rights: Vec<String> = added("the sentinels' own user, if they have users").collect();
+    let watcher = format!("on >{PASSWORD} resetkeys resetchannels -@all {}", rights.join(" "));
+    let builder = Server::builder().password("for-the-sentinel").acl("watcher", &watcher);
+    let sentinel = Sentinel::start(builder, &primary, 1, &settings)?;
+    let port = sentinel.server().port();
+    let url = format!("redis://watcher:{PASSWORD}@127.0.0.1:{port}/");
     let locks = async || {
         let builder = quick().prefix("lock:").database(0).username("app").password(PASSWORD);
         builder.sentinel(PRIMARY, [url.as_str()]).await
     };
-    works(&locks().await?, &locks().await?, "door").await?;
+    let (first, second) = (locks().await?, locks().await?);
+    works(&first, &second, "door").await?;
+    sentinel.fail_over()?;
+    until("a lock on the new primary", async || {
+        let lease = first.mutex("window").acquire().await;
+        let there = is_there(&replica, "lock:window").is_ok_and(|there| there);
+        lease.is_ok() && there
+    })
+    .await;
     assert_eq!(code(quick().password("wrong").sentinel(PRIMARY, [url.as_str()]).await), "auth");
-    assert_eq!(
-        code(quick().sentinel(PRIMARY, [url.as_str()]).await),
-        "auth",
-        "the sentinel's own is not the primary's"
-    );
-    let without = format!("redis://127.0.0.1:{}/", sentinel.server().port());
+    assert_eq!(code(quick().sentinel(PRIMARY, [url]).await), "auth", "the sentinel's own is not the primary's");
+    let without = format!("redis://127.0.0.1:{port}/");
     assert_eq!(code(quick().password("for-the-primary").sentinel(PRIMARY, [without]).await), "auth");
     Ok(())
 }
