@@ -14,7 +14,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts six servers that are made alike, and waits until they agree.
+    /// Starts six servers that are made alike, and waits until they agree. With TLS they use it among themselves too.
     ///
     /// # Errors
     /// If it does not come to that.
@@ -51,7 +51,7 @@ impl Cluster {
     fn meet(&self) -> Result<(), Error> {
         for server in &self.servers {
             for other in &self.servers {
-                server.cli(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()])?;
+                server.cli(&["CLUSTER", "MEET", "127.0.0.1", &other.cluster_port().to_string()])?;
             }
         }
         let all = format!("cluster_known_nodes:{}", self.servers.len());

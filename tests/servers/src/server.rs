@@ -78,6 +78,8 @@ impl Builder {
             .arg("--tls-key-file", certificate.key())
             .arg("--tls-ca-cert-file", certificate.path())
             .arg("--tls-auth-clients", "no")
+            .arg("--tls-cluster", "yes")
+            .arg("--tls-replication", "yes")
     }
 
     /// Reads these lines as its configuration file, in which it may keep what it learns.
@@ -172,6 +174,11 @@ impl Server {
     pub fn tls_url(&self) -> Option<String> {
         let login = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
         self.tls_port.map(|port| format!("rediss://{login}127.0.0.1:{port}/"))
+    }
+
+    /// The port by which the servers of a cluster know it: that for TLS, if it has one.
+    pub(crate) fn cluster_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
     }
 
     /// The process id, while it runs.

@@ -100,6 +100,24 @@ async fn sentinel_and_the_primary_have_logins_of_their_own() -> Tested {
 }
 
 #[tokio::test]
+async fn replicas_are_waited_for_with_the_documented_rights_and_without_them_the_lease_is_given_back() -> Tested {
+    let (with, without) = (documented("`wait_for_replicas`"), documented("Sentinel"));
+    let server = Server::builder().acl("with", &with).acl("without", &without).start()?;
+    let replica = Server::start()?;
+    follow(&replica, &server)?;
+    let lock = async |user: &str| {
+        let locks = quick().prefix("lock:").username(user).password(PASSWORD).connect(&server.url()).await?;
+        Ok::<_, Error>(locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5)))
+    };
+    lock("with").await?.acquire().await?.release().await?;
+    let error = lock("without").await?.acquire().await.unwrap_err();
+    assert_eq!(error.code(), "auth", "{error:?}");
+    assert!(error.to_string().contains("wait"), "{error}");
+    assert!(!is_there(&server, "lock:door")?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_the_builder_says_goes_before_the_url() -> Tested {
     let server = Server::builder().password(PASSWORD).start()?;
     let url = format!("redis://:wrong@127.0.0.1:{}/1", server.port());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::LockManager;
 use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
 use leasehold_live::{Tested, begin, quick, soon, until};
-use leasehold_servers::{Certificate, Error, Server};
+use leasehold_servers::{Certificate, Cluster, Error, Server};
 
 /// A server with TLS; none if it was built without.
 fn start() -> Result<Option<(Certificate, Server)>, Error> {
@@ -49,6 +49,24 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     soon("the lock", waiting).await??.release().await?;
     let error = first.mutex("door").wait_for_replicas(1, Duration::from_millis(50)).acquire().await.unwrap_err();
     assert_eq!(error.code(), "not-replicated", "over TLS as well: {error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_and_what_it_names_are_reached_over_tls() -> Tested {
+    let Some((certificate, server)) = start()? else { return Ok(()) };
+    drop(server);
+    let cluster =
+        Cluster::start(|| Server::builder().password("secret").arg("--masterauth", "secret").tls(&certificate))?;
+    let locks = quick().cluster([trusting(&certificate, cluster.server(0))?]).await?;
+    for name in ["a", "b", "c"] {
+        let lock = locks.mutex(name).wait_for_replicas(1, Duration::from_secs(5));
+        let lease = lock.acquire().await?;
+        let waiting = begin(quick().cluster([trusting(&certificate, cluster.server(4))?]).await?.mutex(name));
+        until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+        lease.release().await?;
+        soon("the lock", waiting).await??.release().await?;
+    }
     Ok(())
 }
 
