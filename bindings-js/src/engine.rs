@@ -1,7 +1,8 @@
 //! The exported engine: each method is one input.
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Wait,
+    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply,
+    Scalar, Wait,
 };
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -72,14 +73,36 @@ impl Engine {
         permits: f64,
         limit: f64,
     ) -> Address {
-        let (Some(op), Some(ttl), Some(wait)) = (op_of(op), duration(ttl), wait_of(wait)) else { return REFUSED };
+        let options = options_of(shared, ttl, renew, max_hold, wait);
+        let (Some(op), Some(options)) = (op_of(op), options) else { return REFUSED };
         let Some(kind) = kind_of(owner, permits, limit) else { return REFUSED };
-        let max_hold = match max_hold.map(duration) {
-            Some(None) => return REFUSED,
-            fits => fits.flatten(),
-        };
-        let options = AcquireOptions { kind, mode: mode_of(shared), ttl, renew, max_hold, wait };
+        let options = AcquireOptions { kind, ..options };
         self.handle(now, Input::Acquire { op, name, options })
+    }
+
+    /// Of several names, which come as the texts of a list do, see [`reply::read`].
+    #[wasm_bindgen(js_name = acquireAll)]
+    #[expect(clippy::too_many_arguments, reason = "one crossing")]
+    pub fn acquire_all(
+        &mut self,
+        now: f64,
+        op: f64,
+        parts: &[f64],
+        names: &str,
+        shared: bool,
+        ttl: f64,
+        renew: bool,
+        max_hold: Option<f64>,
+        wait: Option<f64>,
+        one_script: bool,
+    ) -> Address {
+        let options = options_of(shared, ttl, renew, max_hold, wait);
+        let (Some(op), Some(options), Some(Reply::List(names))) = (op_of(op), options, reply::read(true, parts, names))
+        else {
+            return REFUSED;
+        };
+        let names: Vec<&str> = names.iter().filter_map(text_of).collect();
+        self.handle(now, Input::AcquireAll { op, names: &names, options, one_script })
     }
 
     /// Gives up an acquire.
@@ -190,6 +213,22 @@ const REFUSED: Address = std::ptr::null();
 
 fn op_of(op: f64) -> Option<OpId> {
     whole(op).map(OpId)
+}
+
+fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: Option<f64>, wait: Option<f64>) -> Option<AcquireOptions> {
+    let max_hold = match max_hold {
+        Some(limit) => Some(duration(limit)?),
+        None => None,
+    };
+    let kind = Kind::default();
+    Some(AcquireOptions { kind, mode: mode_of(shared), ttl: duration(ttl)?, renew, max_hold, wait: wait_of(wait)? })
+}
+
+fn text_of(scalar: &Scalar) -> Option<&str> {
+    match scalar {
+        Scalar::Text(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
 }
 
 fn mode_of(shared: bool) -> Mode {

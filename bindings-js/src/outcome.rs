@@ -22,6 +22,7 @@ const INSPECTED: f64 = 10.0;
 const CLOSED: f64 = 11.0;
 const FAILED: f64 = 12.0;
 const LOST: f64 = 13.0;
+const ACQUIRED_ALL: f64 = 14.0;
 
 const NONE: f64 = -1.0;
 const HEAD: usize = 4;
@@ -80,6 +81,10 @@ impl Row {
     fn outcome(&mut self, op: f64, outcome: &Outcome) {
         match outcome {
             Outcome::Acquired(grant) => self.grant(ACQUIRED, op, grant),
+            Outcome::AcquiredAll { lease, fences, valid_until } => {
+                self.push(&[ACQUIRED_ALL, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
+                self.numbers.extend(fences.iter().map(|fence| number(*fence)));
+            }
             Outcome::Released(outcome) => {
                 let outcome = match outcome {
                     ReleaseOutcome::Released => 0.0,

@@ -89,6 +89,7 @@ export interface EngineError {
 /** How a call ended. */
 export type Outcome =
   | { readonly kind: 'acquired' | 'converted'; readonly grant: Grant }
+  | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
   | { readonly kind: 'released'; readonly outcome: ReleaseOutcome }
   | { readonly kind: 'extended'; readonly validUntil: number }
   | { readonly kind: 'held'; readonly holds: number }
@@ -142,6 +143,13 @@ export class Engine {
     const { mode, owner, permits, limit } = kind;
     const { ttl, renew, maxHold, wait } = wish;
     this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, owner, permits, limit));
+  }
+
+  /** Of several names. `oneScript` refuses those that one script can't take. */
+  acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
+    const { ttl, renew, maxHold, wait } = wish;
+    const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
+    this.#read(this.#core.acquireAll(now, op, parts, names.join(''), mode === 'shared', ttl, renew, maxHold, wait, oneScript));
   }
 
   cancel(now: number, op: number): void {

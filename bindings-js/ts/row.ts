@@ -74,6 +74,8 @@ class Row {
         return { kind: 'inspected', inspection: this.#inspection() };
       case 11:
         return CLOSED;
+      case 14:
+        return this.#grants();
       default:
         return { kind: 'failed', error: this.#error() };
     }
@@ -87,6 +89,13 @@ class Row {
       validUntil: this.#next(),
       local: this.#flag(),
     };
+  }
+
+  #grants(): Outcome {
+    const lease = this.#next();
+    const validUntil = this.#next();
+    const fences = Array.from({ length: this.#next() }, () => this.#next());
+    return { kind: 'acquired-all', lease, validUntil, fences };
   }
 
   #inspection(): Inspection {

@@ -76,6 +76,13 @@ function handle(engine: Engine, at: number, event: Event): void {
       const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
       return engine.acquire(at, op, name, { mode, owner, permits, limit }, wanted);
     }
+    case 'acquire-all': {
+      const { names, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, one_script = false } = fields as {
+        names: string[]; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; one_script?: boolean;
+      };
+      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
+      return engine.acquireAll(at, op, names, mode, wanted, one_script);
+    }
     case 'cancel':
       return engine.cancel(at, op);
     case 'release':
@@ -167,6 +174,7 @@ function learnScripts(): Map<string, string> {
     'semaphore-acquire': () => engine.acquire(0, 9, 'a', { ...LOCK.exclusive, permits: 1, limit: 2 }, wish),
     'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
     'semaphore-release': () => engine.release(0, 11, 3),
+    several: () => engine.acquireAll(0, 12, ['{a}1', '{a}2'], 'exclusive', wish, false),
   };
   for (const [name, input] of Object.entries(inputs)) {
     input();
@@ -188,6 +196,10 @@ function resultOf(outcome: Outcome): unknown {
     case 'acquired':
     case 'converted':
       return { [outcome.kind]: grantOf(outcome.grant) };
+    case 'acquired-all': {
+      const { lease, fences, validUntil } = outcome;
+      return { 'acquired-all': { lease, fences, valid_until: validUntil } };
+    }
     case 'released':
       return { released: outcome.outcome };
     case 'extended':

@@ -57,7 +57,7 @@ impl Answer {
         })
     }
 
-    fn status(scalar: &Scalar) -> Option<Status> {
+    pub(crate) fn status(scalar: &Scalar) -> Option<Status> {
         let Scalar::Text(text) = scalar else { return None };
         Some(match text.as_slice() {
             b"entered" => Status::Entered,

@@ -6,7 +6,7 @@ use core::time::Duration;
 use hashbrown::HashMap;
 
 use crate::context::ResourceId;
-use crate::event::{CallId, OpId};
+use crate::event::{CallId, LeaseId, OpId};
 use crate::numbering::ByNumber;
 use crate::time::Instant;
 use crate::token::Token;
@@ -24,6 +24,8 @@ pub(crate) enum Purpose {
     Convert { resource: ResourceId, new: Token },
     /// A token is given up.
     Release { token: Token },
+    /// Several names are wanted at once; what for is written down under this number.
+    Several { script: LeaseId },
     /// A user asks who holds a lock.
     Inspect { op: OpId },
 }

@@ -19,6 +19,7 @@ use crate::op::{Op, OpKind};
 use crate::options::{Config, Family};
 use crate::random::Random;
 use crate::releases::Release;
+use crate::several::INNER;
 use crate::subscription::Subscription;
 use crate::time::Instant;
 use crate::timers::{Timer, Timers};
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) client: String,
     pub(crate) config: Config,
     pub(crate) outputs: VecDeque<Output>,
+    /// What is told to the engine's own callers, see [`INNER`](crate::several::INNER).
+    pub(crate) inner: VecDeque<Output>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
@@ -57,6 +60,7 @@ impl Context {
             now: Instant::default(),
             client: format!("{client}"),
             outputs: VecDeque::new(),
+            inner: VecDeque::new(),
             timers: Timers::default(),
             calls: Calls::new(config.response_timeout),
             config,
@@ -121,7 +125,12 @@ impl Context {
 
     /// Answers a user's call that was never opened.
     pub(crate) fn answer(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        self.outputs.push_back(Output::Completed { op, result });
+        self.told(op.0).push_back(Output::Completed { op, result });
+    }
+
+    /// Where whoever has this number is told.
+    fn told(&mut self, number: u64) -> &mut VecDeque<Output> {
+        if number & INNER == 0 { &mut self.outputs } else { &mut self.inner }
     }
 
     /// How long a call that is no wait goes on trying.
@@ -175,7 +184,7 @@ impl Context {
     /// Tells the holder that its lease ended.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
         if self.end_lease(id, &Error::Lost(reason)).is_some() && !self.has(Mutant::LossUntold) {
-            self.outputs.push_back(Output::Lost { lease: id, reason });
+            self.told(id.0).push_back(Output::Lost { lease: id, reason });
         }
     }
 }

@@ -23,6 +23,8 @@ pub enum Error {
     Conflict(&'static str),
     /// The caller's: this host or this lock can't do it.
     Unsupported(String),
+    /// The caller's: one script was asked for, and the names are in different slots of a cluster.
+    CrossSlot,
     /// The caller's: the client was closed.
     Closed,
     /// The world's: somebody else held the lock during the whole wait.
@@ -61,6 +63,7 @@ impl Error {
             Self::NotHeld => "not-held",
             Self::Conflict(_) => "conflict",
             Self::Unsupported(_) => "unsupported",
+            Self::CrossSlot => "cross-slot",
             Self::Closed => "closed",
             Self::Busy { .. } => "busy",
             Self::Cancelled => "cancelled",
@@ -86,6 +89,9 @@ impl fmt::Display for Error {
             Self::NotHeld => f.write_str("the lease is not held any more: acquire again"),
             Self::Conflict(what) => f.write_str(what),
             Self::Unsupported(what) => write!(f, "not supported here: {what}"),
+            Self::CrossSlot => {
+                f.write_str("the names are in different cluster slots: give all of them one hash tag like `{tag}`")
+            }
             Self::Closed => f.write_str("the lock manager was closed"),
             Self::Busy { waited, holder_remaining } => {
                 write!(f, "still held by somebody else after {} ms", waited.as_millis())?;

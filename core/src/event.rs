@@ -10,7 +10,7 @@ use crate::options::{AcquireOptions, Mode};
 use crate::reply::{Failure, Reply};
 use crate::time::Instant;
 
-/// One call by a user, named by the driver: use each number once.
+/// One call by a user, named by the driver: use each number once. The highest bit is the engine's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
@@ -37,6 +37,19 @@ pub enum Input<'a> {
         name: &'a str,
         /// How it is wanted.
         options: AcquireOptions,
+    },
+    /// A user wants one lease of several names: all of them or none, exclusively. Ends with [`Outcome::AcquiredAll`]. Names of
+    /// one cluster slot are taken by one script if all are free; else they are taken one by one in their sorted order, each
+    /// through its queue, so that nobody waits in a circle.
+    AcquireAll {
+        /// The call.
+        op: OpId,
+        /// The locks' names, without the prefix: 1 to 256, no two alike, in any order.
+        names: &'a [&'a str],
+        /// How they are wanted. Shared is [`Error::Unsupported`].
+        options: AcquireOptions,
+        /// Refuse names that no single script can take, with [`Error::CrossSlot`]: a try is then decided at one moment.
+        one_script: bool,
     },
     /// A user gives up an acquire that is still under way; it ends with [`Error::Cancelled`]. Ignored after its end.
     Cancel {
@@ -187,6 +200,15 @@ pub enum Outcome {
     /// The lease is the caller's. The owner of a reentrant lock that it holds gets its lease once more: one hold more, to be
     /// released like the first.
     Acquired(Grant),
+    /// The lease of several names is the caller's.
+    AcquiredAll {
+        /// One lease for all of them: lost, released, extended, verified as one.
+        lease: LeaseId,
+        /// A fencing token for each name, in the caller's order.
+        fences: Vec<u64>,
+        /// When the first of them ends by the driver's clock, unless it is renewed.
+        valid_until: Instant,
+    },
     /// What became of the hold.
     Released(ReleaseOutcome),
     /// The lease is now valid until then.
@@ -222,7 +244,7 @@ pub struct Grant {
 }
 
 /// What became of a hold that was given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReleaseOutcome {
     /// It was valid to the end and is free now.
     Released,

@@ -8,7 +8,10 @@ use crate::timers::Timer;
 impl Node {
     /// Moves a renewed lease's end.
     pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
-        let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.keep_all(id, until) };
+        if !lease.renew {
+            return;
+        }
         let resource = lease.resource;
         self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
         self.with(resource, |resource, cx| {

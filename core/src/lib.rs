@@ -45,6 +45,8 @@ mod request;
 mod resource;
 mod script;
 mod server;
+mod several;
+mod several_script;
 mod subscription;
 mod tenure;
 mod time;

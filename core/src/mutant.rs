@@ -69,4 +69,10 @@ pub enum Mutant {
     PermitsNotCounted,
     /// Local callers are served last come, first served.
     LastComeFirstServed,
+    /// Several names are taken in the caller's order.
+    SeveralUnsorted,
+    /// Who does not get all of several names keeps what it got.
+    SeveralKeepsParts,
+    /// A lease of several names goes on when one of them is lost.
+    SeveralLossUntold,
 }

@@ -25,13 +25,14 @@ pub(crate) struct Name {
 impl Name {
     /// A name by its whole key, which [`Name::check`] has passed.
     pub(crate) fn new(key: String, family: Family) -> Self {
-        let side = if has_hash_tag(&key) { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
+        let side =
+            if hash_tag(&key).is_some() { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
         Self { key: key.into(), side: side.into(), family }
     }
 
     /// As a faulty engine would have it: `a` and `{a}` share their side keys.
     pub(crate) fn with_shared_sides(key: String) -> Self {
-        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key.as_str(), |(tag, _)| tag);
+        let tag = hash_tag(&key).unwrap_or(&key);
         let side = format!("leasehold:{{{tag}}}:");
         Self { key: key.into(), side: side.into(), family: Family::Lock }
     }
@@ -54,7 +55,7 @@ impl Name {
         if key.starts_with("leasehold:") {
             return refuse("begins with `leasehold:`, which is kept for side keys: choose another beginning");
         }
-        if key.contains(['{', '}']) && !has_hash_tag(&key) {
+        if key.contains(['{', '}']) && hash_tag(&key).is_none() {
             return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
         }
         Ok(key.into_owned())
@@ -72,8 +73,17 @@ impl Name {
 }
 
 /// Redis's rule: what stands between the first `{` and the next `}`, if that is not empty.
-fn has_hash_tag(key: &str) -> bool {
-    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty())
+fn hash_tag(key: &str) -> Option<&str> {
+    let (tag, _) = key.split_once('{')?.1.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+/// A cluster's slot of a key: CRC16 (XMODEM) of its hash tag, or of all of it.
+pub(crate) fn slot(key: &str) -> u16 {
+    let byte_in = |crc: u16, byte: u8| {
+        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
+    };
+    hash_tag(key).unwrap_or(key).bytes().fold(0, byte_in) & 0x3fff
 }
 
 #[cfg(test)]
@@ -85,6 +95,16 @@ mod tests {
         assert_eq!(Name::new("a".into(), Family::Lock).side(), "leasehold:{a}:");
         assert_eq!(Name::new("{a}".into(), Family::Lock).side(), "leasehold::{a}:");
         assert_eq!(Name::new("x{a}y".into(), Family::Lock).side(), "leasehold::x{a}y:");
+    }
+
+    #[test]
+    fn a_key_is_in_the_slot_that_a_cluster_tells() {
+        // As CLUSTER KEYSLOT answers.
+        assert_eq!(slot("123456789"), 12739);
+        assert_eq!(slot("foo"), 12182);
+        assert_eq!(slot("x{foo}y"), slot("foo"));
+        assert_eq!(slot("leasehold:{foo}:fence"), slot("foo"));
+        assert_ne!(slot("foo{}"), slot("foo"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::reply::{Failure, Reply};
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::script::Form;
+use crate::several::Several;
 use crate::subscription::{Channel, Subscription};
 use crate::time::Instant;
 use crate::timers::Timer;
@@ -31,6 +32,7 @@ pub(crate) struct Node {
     pub(crate) cx: Context,
     pub(crate) resources: Resources,
     pub(crate) pools: Pools,
+    pub(crate) several: Several,
 }
 
 /// The names in use, by number and by key.
@@ -51,7 +53,8 @@ impl Node {
         let table = || foldhash::fast::FixedState::with_seed(client.seed());
         let (locks, reentrant) = (Table::with_hasher(table()), Table::with_hasher(table()));
         let resources = Resources { list: Vec::new(), free: Vec::new(), locks, reentrant };
-        Ok(Self { cx: Context::new(client, config), resources, pools: Pools::with_hasher(table()) })
+        let cx = Context::new(client, config);
+        Ok(Self { cx, resources, pools: Pools::with_hasher(table()), several: Several::default() })
     }
 
     /// Switches a deliberate fault on, for the tests of the tests.
@@ -86,7 +89,7 @@ impl Node {
 
     /// When a lease ends by the driver's clock unless it is renewed. None once it was released or lost.
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        let held = self.cx.leases.get(&lease)?;
+        let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
         let until = self.resources.get(held.resource)?.tenure.as_ref()?.validity.until;
         Some(held.ends.map_or(until, |ends| ends.min(until)))
     }
@@ -103,12 +106,14 @@ impl Node {
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.pools.len();
-        open == 0 && self.resources.ids().is_empty() && self.poll_timeout().is_none()
+        let none = self.resources.ids().is_empty() && self.several.is_empty();
+        open == 0 && none && self.poll_timeout().is_none()
     }
 
     fn take_in(&mut self, input: Input<'_>) {
         match input {
             Input::Acquire { op, name, options } => self.acquire(op, name, options),
+            Input::AcquireAll { op, names, options, one_script } => self.acquire_all(op, names, options, one_script),
             Input::Cancel { op } => self.cancel(op, Error::Cancelled),
             Input::Release { op, lease } => self.release(op, lease),
             Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
@@ -137,6 +142,7 @@ impl Node {
         while let Some(call) = self.cx.calls.pop_overdue(self.cx.now) {
             self.reply(call, Err(Failure::TimedOut));
         }
+        self.gather();
     }
 
     fn timer_due(&mut self, timer: Timer) {
@@ -175,6 +181,9 @@ impl Node {
         if let Purpose::Inspect { op } = call.purpose {
             return self.inspect_replied(op, result, call.by_source);
         }
+        if let Purpose::Several { script } = call.purpose {
+            return self.several_replied(&call, script, result);
+        }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
             Err(failure) => Err(Failed::by(failure, call.by_source)),
@@ -204,7 +213,7 @@ impl Node {
                     self.lose_one(lease, LossReason::Gone);
                 }
             }
-            Purpose::Inspect { .. } => {}
+            Purpose::Several { .. } | Purpose::Inspect { .. } => {}
         }
     }
 
@@ -223,7 +232,7 @@ impl Node {
                 self.with(resource, |resource, cx| resource.convert_failed(cx, new, failed));
             }
             Purpose::Release { token } => self.cx.release_failed(token, failed),
-            Purpose::Inspect { .. } => {}
+            Purpose::Several { .. } | Purpose::Inspect { .. } => {}
         }
     }
 

@@ -29,6 +29,10 @@ pub(crate) enum OpKind {
     Pooled {
         key: Arc<str>,
     },
+    /// Of several names, all or nothing.
+    AcquireAll {
+        group: LeaseId,
+    },
     Extend {
         lease: LeaseId,
         ttl: Duration,

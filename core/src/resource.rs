@@ -24,6 +24,7 @@ use crate::options::{AcquireOptions, Mode, Wait};
 use crate::queue::LocalQueue;
 use crate::releases::Parting;
 use crate::request::Request;
+use crate::several::INNER;
 use crate::subscription::Subscription;
 use crate::tenure::{Admission, Tenure};
 use crate::timers::Timer;
@@ -108,7 +109,8 @@ impl Resource {
         if local && let Some(budget) = &mut tenure.budget {
             budget.left = budget.left.saturating_sub(1);
         }
-        let id = cx.new_lease();
+        // A part of a lease of several names is found by the call that asked for it.
+        let id = if op.0 & INNER == 0 { cx.new_lease() } else { LeaseId(op.0) };
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
         let mut lease = Lease {
             resource: self.id,

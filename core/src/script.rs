@@ -26,6 +26,7 @@ const REENTRANT_RENEW: Script = Script::of(leasehold_lua::reentrant::RENEW);
 const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
+const SEVERAL: Script = Script::of(leasehold_lua::SEVERAL);
 
 /// By digest, or with the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,17 @@ impl Context {
         all_keys(&INSPECT, form, name)
     }
 
+    /// All names at once, each by its own token.
+    pub(crate) fn several_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
+        let keys = parts.len().saturating_mul(6);
+        let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));
+        parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
+        command.push_display(millis(ttl));
+        command.push_display(millis(self.config.fence_retention));
+        parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
+        command
+    }
+
     fn push_token(&self, command: &mut Command, token: Token) {
         command.push_display(format_args!("{}:{}", self.client, token.0));
     }
@@ -196,9 +208,13 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
 fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
     let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(5)).saturating_add(192);
     let mut command = begin(script, form, 6, bytes);
+    push_keys(&mut command, name);
+    command
+}
+
+fn push_keys(command: &mut Command, name: &Name) {
     command.push(name.key.as_bytes());
     for side in name.sides() {
         command.push_display(format_args!("{}{side}", name.side()));
     }
-    command
 }

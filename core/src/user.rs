@@ -20,11 +20,7 @@ impl Node {
             Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        let patience = match options.wait {
-            Wait::No => Some(self.cx.patience()),
-            Wait::For(wait) => Some(wait),
-            Wait::Forever => None,
-        };
+        let patience = self.cx.patience_of(options.wait);
         let place = match &kind {
             OpKind::Acquire { resource, tries } => Ok((*resource, *tries)),
             OpKind::Pooled { key } => Err(key.clone()),
@@ -67,6 +63,7 @@ impl Node {
                 let key = key.clone();
                 return self.cancel_pooled(&key, op, error);
             }
+            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
             _ => return,
         };
         if let Some(resource) = self.resources.get_mut(resource) {
@@ -77,9 +74,7 @@ impl Node {
     }
 
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
-        };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.release_all(op, id) };
         if lease.holds > 1 {
             lease.holds = lease.holds.saturating_sub(1);
             return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
@@ -105,7 +100,7 @@ impl Node {
     }
 
     fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.call_all(op, id, &kind) };
         lease.pending.push(op);
         let resource = lease.resource;
         self.cx.open(op, kind, Some(self.cx.patience()));
@@ -113,14 +108,14 @@ impl Node {
     }
 
     pub(crate) fn convert(&mut self, op: OpId, id: LeaseId, mode: Mode) {
-        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lease) = self.cx.leases.get(&id) else { return self.convert_all(op, id) };
         let resource = lease.resource;
         self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(resource, |resource, cx| resource.convert(cx, op, id, mode));
     }
 
     pub(crate) fn hold(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.hold_all(op, id) };
         lease.holds = lease.holds.saturating_add(1);
         let held = Outcome::Held(lease.holds);
         self.cx.answer(op, Ok(held));
@@ -143,6 +138,7 @@ impl Node {
                 resource.settle(cx, None);
             });
         }
+        self.close_all();
         self.cx.with_own(|own, cx, channel| own.unsubscribe(cx, Channel::Own, channel));
         self.cx.end_close();
     }
@@ -183,6 +179,7 @@ impl Node {
                 let error = self.pooled_empty_handed(&key, op);
                 self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
             }
+            OpKind::AcquireAll { group } => self.all_ends(op, group),
             OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed)),
             OpKind::Extend { lease, .. } | OpKind::Verify { lease } | OpKind::Convert { lease } => {
                 self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
@@ -207,6 +204,7 @@ impl Node {
                 self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
             }
             OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
+            OpKind::AcquireAll { group } => self.send_several(group, Form::Digest),
             OpKind::Acquire { .. }
             | OpKind::Pooled { .. }
             | OpKind::Convert { .. }
@@ -217,6 +215,15 @@ impl Node {
 }
 
 impl crate::context::Context {
+    /// How long an acquire goes on.
+    pub(crate) fn patience_of(&self, wait: Wait) -> Option<Duration> {
+        match wait {
+            Wait::No => Some(self.patience()),
+            Wait::For(wait) => Some(wait),
+            Wait::Forever => None,
+        }
+    }
+
     /// Sends a user's call again after a while.
     pub(crate) fn send_op_again(&mut self, op: OpId) {
         let most = self.config.response_timeout / 2;

@@ -37,6 +37,8 @@ pub const RENEW: Script = embed::script!("renew");
 pub const CONVERT: Script = embed::script!("convert");
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = embed::script!("inspect");
+/// Takes several locks at once, or none.
+pub const SEVERAL: Script = embed::script!("several");
 
 /// The same of a reentrant lock, in the wire format of Redisson's RLock.
 pub mod reentrant {
@@ -63,12 +65,13 @@ pub mod semaphore {
 }
 
 /// Every script.
-pub const ALL: [Script; 11] = [
+pub const ALL: [Script; 12] = [
     ACQUIRE,
     RELEASE,
     RENEW,
     CONVERT,
     INSPECT,
+    SEVERAL,
     reentrant::ACQUIRE,
     reentrant::RELEASE,
     reentrant::RENEW,

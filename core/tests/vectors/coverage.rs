@@ -9,6 +9,7 @@ const EVERYTHING: [(&str, &[&str]); 8] = [
         "input",
         &[
             "acquire",
+            "acquire-all",
             "cancel",
             "release",
             "extend",
@@ -26,7 +27,21 @@ const EVERYTHING: [(&str, &[&str]); 8] = [
     ),
     ("reply", &["one", "list", "refused", "unavailable", "interrupted", "timed-out", "unsupported"]),
     ("output", &["send", "subscribe", "unsubscribe", "completed", "lost"]),
-    ("result", &["acquired", "released", "extended", "converted", "held", "verified", "inspected", "closed", "error"]),
+    (
+        "result",
+        &[
+            "acquired",
+            "acquired-all",
+            "released",
+            "extended",
+            "converted",
+            "held",
+            "verified",
+            "inspected",
+            "closed",
+            "error",
+        ],
+    ),
     ("released", &["released", "still-held", "already-expired", "not-owner"]),
     (
         "error",
@@ -35,6 +50,7 @@ const EVERYTHING: [(&str, &[&str]); 8] = [
             "not-held",
             "conflict",
             "unsupported",
+            "cross-slot",
             "closed",
             "busy",
             "cancelled",
@@ -49,7 +65,17 @@ const EVERYTHING: [(&str, &[&str]); 8] = [
     ("reason", &["expired", "gone", "taken", "max-hold"]),
     (
         "field",
-        &["name", "ttl", "wait", "max_hold", "local_handoffs", "claim_window", "response_timeout", "fence_retention"],
+        &[
+            "name",
+            "names",
+            "ttl",
+            "wait",
+            "max_hold",
+            "local_handoffs",
+            "claim_window",
+            "response_timeout",
+            "fence_retention",
+        ],
     ),
 ];
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Event {
     Acquire(Acquire),
+    AcquireAll(AcquireAll),
     Cancel {
         op: u64,
     },
@@ -84,6 +85,21 @@ pub(crate) struct Acquire {
     wait: Option<WaitText>,
 }
 
+/// The options of an acquire, for several names.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AcquireAll {
+    op: u64,
+    names: Vec<String>,
+    mode: Option<ModeText>,
+    ttl: Option<u64>,
+    renew: Option<bool>,
+    max_hold: Option<u64>,
+    wait: Option<WaitText>,
+    #[serde(default)]
+    one_script: bool,
+}
+
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ModeText {
@@ -91,14 +107,14 @@ pub(crate) enum ModeText {
     Shared,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone, Copy)]
 #[serde(untagged)]
 enum WaitText {
     For(u64),
     Word(WaitWord),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
 enum WaitWord {
     No,
@@ -150,8 +166,19 @@ enum BytesText {
 }
 
 impl Event {
-    pub(crate) fn input(&self) -> Input<'_> {
+    /// Hands the input over: the names of several locks are borrowed for so long.
+    pub(crate) fn handle(&self, take: impl FnOnce(Input<'_>)) {
+        if let Self::AcquireAll(all) = self {
+            let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
+            let (op, options) = (OpId(all.op), all.options());
+            return take(Input::AcquireAll { op, names: &names, options, one_script: all.one_script });
+        }
+        take(self.input());
+    }
+
+    fn input(&self) -> Input<'_> {
         match self {
+            Self::AcquireAll(_) => unreachable!("handled above"),
             Self::Acquire(acquire) => {
                 Input::Acquire { op: OpId(acquire.op), name: &acquire.name, options: acquire.options() }
             }
@@ -209,6 +236,13 @@ impl Acquire {
                 Some(WaitText::Word(WaitWord::Forever)) => Wait::Forever,
             },
         }
+    }
+}
+
+impl AcquireAll {
+    fn options(&self) -> AcquireOptions {
+        let Self { op, mode, ttl, renew, max_hold, wait, .. } = *self;
+        Acquire { op, name: String::new(), mode, ttl, renew, max_hold, wait, owner: None, permits: None }.options()
     }
 }
 

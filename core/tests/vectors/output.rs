@@ -45,6 +45,9 @@ pub(crate) fn error(error: &Error) -> Value {
 fn outcome(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Acquired(grant) => json!({ "acquired": self::grant(grant) }),
+        Outcome::AcquiredAll { lease, fences, valid_until } => {
+            json!({ "acquired-all": { "lease": lease.0, "fences": fences, "valid_until": valid_until.as_micros() } })
+        }
         Outcome::Released(outcome) => json!({ "released": match outcome {
             ReleaseOutcome::Released => "released",
             ReleaseOutcome::StillHeld => "still-held",

@@ -69,7 +69,7 @@ pub(crate) fn replay(value: &mut Value) -> Vec<String> {
     }
     for (index, step) in file.steps.iter().enumerate() {
         let at = format!("step {} at {} µs", index + 1, step.at);
-        engine.handle(Instant::from_micros(step.at), step.input.input());
+        step.input.handle(|input| engine.handle(Instant::from_micros(step.at), input));
         let outputs: Vec<Value> = std::iter::from_fn(|| engine.poll_output()).map(|out| output::output(&out)).collect();
         let wake = json!(engine.poll_timeout().map(|(at, _)| at.as_micros()));
         let outputs = Value::Array(outputs);

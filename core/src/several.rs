@@ -1,0 +1,417 @@
+//! Several names at once: one lease over the leases of its parts, all or nothing.
+//!
+//! ```text
+//!             one slot and all free: one script
+//! (wanted) ---------------------------------------> held ---> released, or lost with the first part that is lost
+//!    \  busy, or several slots                       ^
+//!     '--> in sorted order, one after the other -----'
+//! ```
+//!
+//! A part is acquired like any other lease, by a call of the engine's own whose number tells the group and the part; its lease
+//! has the same number. What becomes of both is put aside for [`Node::gather`]. Everybody takes names in the same order and
+//! waits for the next one only, so nobody waits in a circle (Havender 1968).
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use crate::context::ResourceId;
+use crate::error::{Error, LossReason};
+use crate::event::{LeaseId, OpId, Outcome, Output, ReleaseOutcome};
+use crate::mutant::Mutant;
+use crate::name::{Name, slot};
+use crate::node::Node;
+use crate::numbering::ByNumber;
+use crate::op::OpKind;
+use crate::options::{AcquireOptions, Family, Mode, Wait};
+use crate::time::Instant;
+use crate::token::Token;
+
+/// The bit of calls and leases that no driver knows of.
+pub(crate) const INNER: u64 = 1 << 63;
+/// Where a part's index stands in such a number, above its group's.
+const INDEX: u32 = 48;
+const MOST_NAMES: usize = 256;
+
+/// What is under way for leases of several names, by numbers that are drawn as those of leases are.
+#[derive(Default)]
+pub(crate) struct Several {
+    open: HashMap<LeaseId, Entry, ByNumber>,
+}
+
+pub(crate) enum Entry {
+    /// Wanted, or held; its number is its lease then.
+    Group(Group),
+    /// One user's call, made to every part.
+    Fan(Fan),
+    /// One script that was sent for all names of a group. It may outlive the group.
+    Script { group: LeaseId, parts: Vec<(ResourceId, Token)> },
+}
+
+pub(crate) struct Group {
+    pub(crate) op: OpId,
+    /// Sorted: by their names is by their keys, whatever the prefix.
+    pub(crate) names: Vec<String>,
+    /// Where the caller's names stand among the sorted.
+    order: Vec<usize>,
+    pub(crate) options: AcquireOptions,
+    /// Whether all are taken at once.
+    pub(crate) by_script: bool,
+    /// Of the parts that are held. 0 for the others: no fence is.
+    fences: Vec<u64>,
+    /// None as long as it is wanted.
+    holds: u32,
+}
+
+pub(crate) struct Fan {
+    op: OpId,
+    left: usize,
+    result: Result<Outcome, Error>,
+}
+
+/// The number of a part's call and lease.
+pub(crate) fn part(group: LeaseId, index: usize) -> u64 {
+    INNER | ((index as u64) << INDEX) | group.0
+}
+
+/// The group and the index that a part's number was made of.
+fn whose(number: u64) -> (LeaseId, usize) {
+    (LeaseId(number & ((1 << INDEX) - 1)), ((number & !INNER) >> INDEX) as usize)
+}
+
+impl Several {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, number: LeaseId, entry: Entry) {
+        self.open.insert(number, entry);
+    }
+
+    pub(crate) fn remove(&mut self, number: LeaseId) -> Option<Entry> {
+        self.open.remove(&number)
+    }
+
+    /// A group that is still wanted.
+    pub(crate) fn wanted(&mut self, group: LeaseId) -> Option<&mut Group> {
+        match self.open.get_mut(&group) {
+            Some(Entry::Group(group)) if group.holds == 0 => Some(group),
+            _ => None,
+        }
+    }
+
+    fn held(&mut self, lease: LeaseId) -> Option<&mut Group> {
+        match self.open.get_mut(&lease) {
+            Some(Entry::Group(group)) if group.holds > 0 => Some(group),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn acquire_all(&mut self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) {
+        let group = match self.group(op, names, options, one_script) {
+            Ok(group) => group,
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        let patience = self.cx.patience_of(options.wait);
+        self.cx.open(op, OpKind::AcquireAll { group: LeaseId(0) }, patience);
+        self.begin(group);
+    }
+
+    /// Checks what is wanted.
+    fn group(&self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) -> Result<Group, Error> {
+        let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
+        if self.cx.closed {
+            return Err(Error::Closed);
+        }
+        options.check()?;
+        if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
+            return Err(Error::Unsupported("several names are held as exclusive locks".into()));
+        }
+        if names.is_empty() || names.len() > MOST_NAMES {
+            return refuse("has none, or too many: give 1 to 256 names");
+        }
+        let mut sorted: Vec<String> = Vec::new();
+        let mut slots = None;
+        let mut by_script = names.len() > 1 || one_script;
+        for name in names {
+            let slot = slot(&Name::check(&self.cx.config.prefix, name)?);
+            by_script &= *slots.get_or_insert(slot) == slot;
+            match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
+                Ok(_) => return refuse("has one twice: give each name once"),
+                Err(at) => sorted.insert(at, name.to_string()),
+            }
+        }
+        if one_script && !by_script {
+            return Err(Error::CrossSlot);
+        }
+        if self.cx.has(Mutant::SeveralUnsorted) {
+            sorted = names.iter().map(ToString::to_string).collect();
+        }
+        let place = |name: &&str| sorted.iter().position(|other| other == name);
+        let order = names.iter().filter_map(place).collect();
+        let fences = names.iter().map(|_| 0).collect();
+        Ok(Group { op, names: sorted, order, options, by_script, fences, holds: 0 })
+    }
+
+    fn begin(&mut self, group: Group) {
+        let number = self.cx.new_lease();
+        if let Some(open) = self.cx.ops.get_mut(&group.op) {
+            open.kind = OpKind::AcquireAll { group: number };
+        }
+        let by_script = group.by_script;
+        self.several.insert(number, Entry::Group(group));
+        if by_script { self.at_once(number) } else { self.next(number) }
+    }
+
+    /// Takes the next name in their order, or tells that all are held.
+    pub(crate) fn next(&mut self, number: LeaseId) {
+        let Some(group) = self.several.wanted(number) else { return };
+        let Some(index) = group.fences.iter().position(|fence| *fence == 0) else { return self.all_held(number) };
+        let Some(name) = group.names.get(index).cloned() else { return };
+        // It is renewed until all are held, however long that takes; its own time begins then.
+        let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
+        let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
+        self.acquire(OpId(part(number, index)), &name, options);
+    }
+
+    fn all_held(&mut self, number: LeaseId) {
+        let Some(group) = self.several.wanted(number) else { return };
+        group.holds = 1;
+        let op = group.op;
+        let fences = group.order.iter().filter_map(|at| group.fences.get(*at).copied()).collect();
+        let end = if group.options.renew { group.options.max_hold } else { Some(group.options.ttl) };
+        if let Some(end) = end.filter(|_| !group.by_script) {
+            let until = self.cx.now + end;
+            self.parts(number).for_each(|part| self.keep(LeaseId(part), until));
+        }
+        let valid_until = self.all_valid_until(number).unwrap_or(self.cx.now);
+        self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: number, fences, valid_until }));
+    }
+
+    /// The numbers of a group's parts.
+    fn parts(&self, number: LeaseId) -> impl Iterator<Item = u64> + use<> {
+        let parts = match self.several.open.get(&number) {
+            Some(Entry::Group(group)) => group.names.len(),
+            _ => 0,
+        };
+        (0..parts).map(move |index| part(number, index))
+    }
+
+    /// Takes in what has become of parts.
+    pub(crate) fn gather(&mut self) {
+        while let Some(event) = self.cx.inner.pop_front() {
+            match event {
+                Output::Completed { op, result } => self.part_ended(op, result),
+                Output::Lost { lease, reason } => self.part_lost(lease, reason),
+                _ => {}
+            }
+        }
+    }
+
+    fn part_ended(&mut self, op: OpId, result: Result<Outcome, Error>) {
+        let (number, index) = whose(op.0);
+        match (self.several.open.get_mut(&number), result) {
+            (Some(Entry::Group(group)), Ok(Outcome::Acquired(grant))) => {
+                if let Some(fence) = group.fences.get_mut(index) {
+                    *fence = grant.fence;
+                }
+                if !group.by_script || !group.fences.contains(&0) {
+                    self.next(number);
+                }
+            }
+            (Some(Entry::Group(group)), Err(error)) if group.holds == 0 => self.fail_all(number, error),
+            (Some(Entry::Fan(fan)), result) => {
+                fan.left = fan.left.saturating_sub(1);
+                fan.take_in(result);
+                if fan.left == 0
+                    && let Some(Entry::Fan(fan)) = self.several.remove(number)
+                {
+                    self.cx.answer(fan.op, fan.result);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn part_lost(&mut self, lease: LeaseId, reason: LossReason) {
+        let (number, index) = whose(lease.0);
+        if let Some(group) = self.several.wanted(number) {
+            if let Some(fence) = group.fences.get_mut(index) {
+                *fence = 0;
+            }
+            // A script that is out tells by its answer how to go on.
+            if !group.by_script {
+                self.start_over(number, Error::Lost(reason));
+            }
+            return;
+        }
+        let Some(group) = self.several.held(number) else { return };
+        if self.cx.has(Mutant::SeveralLossUntold) {
+            return;
+        }
+        let reason = match reason {
+            LossReason::MaxHold if !group.options.renew => LossReason::Expired,
+            reason => reason,
+        };
+        self.cx.outputs.push_back(Output::Lost { lease: number, reason });
+        self.give_back_all(number, &Error::Lost(reason));
+    }
+
+    /// Gives back what a group has got and takes all of it anew, in sorted order. Who does not wait ends with `error`.
+    pub(crate) fn start_over(&mut self, number: LeaseId, error: Error) {
+        let Some(group) = self.several.wanted(number) else { return };
+        if group.options.wait == Wait::No {
+            return self.fail_all(number, error);
+        }
+        if let Some(mut group) = self.give_back_all(number, &Error::NotHeld) {
+            group.by_script = false;
+            group.fences.fill(0);
+            self.begin(group);
+        }
+    }
+
+    /// A group ends empty-handed.
+    pub(crate) fn fail_all(&mut self, number: LeaseId, error: Error) {
+        let Some(op) = self.several.wanted(number).map(|group| group.op) else { return };
+        let all = self.cx.ops.get(&op).map(|op| self.cx.now.since(op.since)).unwrap_or_default();
+        // Not what the one part has waited.
+        let error = match error {
+            Error::Busy { holder_remaining, .. } => Error::Busy { waited: all, holder_remaining },
+            Error::Unreachable { cause, .. } => Error::Unreachable { waited: all, cause },
+            error => error,
+        };
+        self.cx.complete(op, Err(error));
+        self.give_back_all(number, &Error::NotHeld);
+    }
+
+    /// Ends a group and every part of it. `error` is for the calls that wait for a lease.
+    fn give_back_all(&mut self, number: LeaseId, error: &Error) -> Option<Group> {
+        let parts = self.parts(number);
+        let Some(Entry::Group(group)) = self.several.remove(number) else { return None };
+        for part in parts {
+            self.stop_wanting(OpId(part));
+            if self.cx.has(Mutant::SeveralKeepsParts) && group.holds == 0 {
+                continue;
+            }
+            let lease = LeaseId(part);
+            let Some(resource) = self.cx.leases.get(&lease).map(|lease| lease.resource) else { continue };
+            self.cx.end_lease(lease, error);
+            self.with(resource, |resource, cx| {
+                resource.leave(lease);
+                resource.settle(cx, None);
+            });
+        }
+        Some(group)
+    }
+
+    /// The wait is over, for whatever part it is.
+    pub(crate) fn all_ends(&mut self, op: OpId, number: LeaseId) {
+        let Some(group) = self.several.wanted(number) else { return };
+        let next = group.fences.iter().position(|fence| *fence == 0).and_then(|index| group.names.get(index));
+        let key = next.map(|name| Name::key(&self.cx.config.prefix, name));
+        let resource = key.and_then(|key| self.resources.get(self.resources.find(Family::Lock, &key)?));
+        let nobody = Error::Unreachable { waited: core::time::Duration::ZERO, cause: None };
+        let error = resource.map_or(nobody, |resource| resource.empty_handed(&self.cx, op));
+        self.fail_all(number, error);
+    }
+
+    pub(crate) fn release_all(&mut self, op: OpId, lease: LeaseId) {
+        let Some(group) = self.several.held(lease) else {
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
+        };
+        if group.holds > 1 {
+            group.holds = group.holds.saturating_sub(1);
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
+        }
+        let parts = self.parts(lease);
+        self.several.remove(lease);
+        self.fan_out(op, Outcome::Released(ReleaseOutcome::Released), parts, Self::release);
+    }
+
+    /// An extend or a verify.
+    pub(crate) fn call_all(&mut self, op: OpId, lease: LeaseId, kind: &OpKind) {
+        let Some(group) = self.several.held(lease) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let fixed = !group.options.renew;
+        let parts = self.parts(lease);
+        let OpKind::Extend { ttl, .. } = *kind else {
+            return self.fan_out(op, Outcome::Verified(true), parts, Self::verify);
+        };
+        let until = self.cx.now + ttl;
+        let end = Outcome::Extended { valid_until: Instant::from_micros(u64::MAX) };
+        self.fan_out(op, end, parts, |node, op, part| {
+            // A fixed lease's end moves; its parts may be renewed up to it.
+            let ends = node.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| fixed);
+            if let Some(ends) = ends {
+                node.keep(part, ends.max(until));
+            }
+            node.extend(op, part, ttl);
+        });
+    }
+
+    fn fan_out(
+        &mut self,
+        op: OpId,
+        best: Outcome,
+        parts: impl Iterator<Item = u64>,
+        call: impl Fn(&mut Self, OpId, LeaseId),
+    ) {
+        let number = self.cx.new_lease();
+        let mut left = 0;
+        for lease in parts {
+            call(self, OpId(part(number, left)), LeaseId(lease));
+            left = left.saturating_add(1);
+        }
+        // What they come to is gathered later.
+        self.several.insert(number, Entry::Fan(Fan { op, left, result: Ok(best) }));
+    }
+
+    pub(crate) fn hold_all(&mut self, op: OpId, lease: LeaseId) {
+        let held = self.several.held(lease).map(|group| {
+            group.holds = group.holds.saturating_add(1);
+            Outcome::Held(group.holds)
+        });
+        self.cx.answer(op, held.ok_or(Error::NotHeld));
+    }
+
+    pub(crate) fn convert_all(&mut self, op: OpId, lease: LeaseId) {
+        let error = match self.several.held(lease) {
+            Some(_) => Error::Unsupported("several names are held as exclusive locks".into()),
+            None => Error::NotHeld,
+        };
+        self.cx.answer(op, Err(error));
+    }
+
+    pub(crate) fn keep_all(&mut self, lease: LeaseId, until: Instant) {
+        if self.several.held(lease).is_some_and(|group| group.options.renew) {
+            self.parts(lease).for_each(|part| self.keep(LeaseId(part), until));
+        }
+    }
+
+    pub(crate) fn all_valid_until(&self, lease: LeaseId) -> Option<Instant> {
+        self.parts(lease).filter_map(|part| self.valid_until(LeaseId(part))).min()
+    }
+
+    /// The client ends: waits have ended, leases were given back.
+    pub(crate) fn close_all(&mut self) {
+        self.gather();
+        self.several.open.retain(|_, entry| !matches!(entry, Entry::Group(_)));
+    }
+}
+
+impl Fan {
+    /// Keeps the worst; that the server has another token there is the worst word of a verify.
+    fn take_in(&mut self, result: Result<Outcome, Error>) {
+        match (&mut self.result, result) {
+            (worst, Ok(Outcome::Verified(false))) => *worst = Ok(Outcome::Verified(false)),
+            (Ok(Outcome::Released(worst)), Ok(Outcome::Released(outcome))) => *worst = outcome.max(*worst),
+            (Ok(Outcome::Extended { valid_until: first }), Ok(Outcome::Extended { valid_until })) => {
+                *first = valid_until.min(*first);
+            }
+            (Ok(Outcome::Verified(false)) | Err(_), _) | (_, Ok(_)) => {}
+            (worst, error) => *worst = error,
+        }
+    }
+}

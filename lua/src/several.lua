@@ -1,0 +1,56 @@
+-- Takes several names at once if each of them is free, or the caller's already; else nothing changes. Idempotent per token.
+-- KEYS    for each name: at + 1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- ARGV    1 ttl  2 retention  3.. a token for each name
+-- Answer  server µs, ttl, then entered or again and the fence for each name;
+--         or server µs, what is left of the holder's TTL, busy and which name it is
+local clock = redis.call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+local now = math.floor(us / 1000)
+local ttl = tonumber(ARGV[1])
+local mine, last = {}, {}
+
+-- Whether the token may not enter: somebody else holds, a waiter that lives is ahead, or it was given up.
+local function busy(at, token)
+  if redis.call('EXISTS', KEYS[at + 3], KEYS[at + 6]) == 0 then
+    return false
+  end
+  local till = redis.call('ZSCORE', KEYS[at + 6], token)
+  if till and tonumber(till) > now then
+    return true
+  end
+  for _, waiter in ipairs(redis.call('ZRANGE', KEYS[at + 3], '0', '-1')) do
+    local expiry = string.match(redis.call('HGET', KEYS[at + 4], waiter) or '', '(%d+)$')
+    if expiry and tonumber(expiry) > now then
+      return true
+    end
+  end
+end
+
+-- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+for name = 1, #KEYS / 6 do
+  local at, token = 6 * name - 6, ARGV[name + 2]
+  local holder = redis.call('GET', KEYS[at + 1])
+  last[name] = tonumber(redis.call('GET', KEYS[at + 2]) or 0) or 0
+  mine[name] = holder == token
+  if not mine[name] and (holder or busy(at, token)) then
+    return { us, redis.call('PTTL', KEYS[at + 1]), 'busy', name }
+  end
+end
+
+local reply = { us, ttl }
+for name = 1, #KEYS / 6 do
+  local at, token = 6 * name - 6, ARGV[name + 2]
+  local fence = math.max(last[name] + 1, us)
+  local keep = math.max(tonumber(ARGV[2]), 10 * ttl, redis.call('PTTL', KEYS[at + 2]))
+  if not mine[name] then
+    redis.call('SET', KEYS[at + 1], token, 'PX', ARGV[1])
+  elseif redis.call('PTTL', KEYS[at + 1]) < ttl then
+    redis.call('PEXPIRE', KEYS[at + 1], ARGV[1])
+  end
+  redis.call('SET', KEYS[at + 2], string.format('%.0f', fence), 'PX', string.format('%.0f', keep))
+  -- Readers count only while N is `shared`.
+  redis.call('DEL', KEYS[at + 5])
+  reply[#reply + 1] = mine[name] and 'again' or 'entered'
+  reply[#reply + 1] = fence
+end
+return reply
