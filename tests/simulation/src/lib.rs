@@ -22,6 +22,7 @@ mod observing;
 pub mod rng;
 pub mod run;
 pub mod servers;
+mod several;
 pub mod slices;
 mod strikes;
 pub mod tampering;

@@ -5,14 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use leasehold_model::ModelServer;
 
 use crate::coverage::Coverage;
-use crate::invariants::Broken;
+use crate::invariants::{Broken, Verdict};
 use crate::mix::Theme;
+use crate::several::SeveralWorld;
 use crate::tampering::Tampering;
 use crate::transcript::Transcript;
 use crate::world::{Counts, World};
 
 /// No mix has more servers.
 const SERVERS: usize = 2;
+/// One seed in so many is also run with leases of several names.
+const SEVERAL_EVERY: u64 = 4;
 
 /// Where seeds are run: model servers are costly to make and cheap to empty.
 pub struct Bench {
@@ -69,13 +72,36 @@ impl Bench {
     }
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
+        if theme == Some(Theme::Several) {
+            return self.run_several(seed, written);
+        }
+        let mut report = self.run_one(seed, theme, written);
+        if theme.is_none() && seed.is_multiple_of(SEVERAL_EVERY) && report.broken.is_none() {
+            let several = self.run_several(seed, written);
+            report.counts.add(&several.counts);
+            report.transcript.extend(several.transcript);
+            report.broken = several.broken;
+        }
+        report
+    }
+
+    fn run_several(&mut self, seed: u64, written: bool) -> Report {
+        let Some(model) = self.models.first_mut() else { return Report::default() };
+        let mut world = SeveralWorld::new(seed, self.tampering, model, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
+        let (counts, transcript) = (world.counts, world.transcript.into_lines());
+        if panicked {
+            let _ = self.make_models();
+        }
+        Report { seed, counts, coverage: Coverage::default(), broken, transcript }
+    }
+
+    fn run_one(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         let mut world = World::new(seed, theme, self.tampering, &mut self.models, Transcript::new(written));
         let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
         let panicked = verdict.is_err();
-        let broken = match verdict {
-            Ok(verdict) => verdict.err(),
-            Err(panic) => Some(Broken { invariant: "panic", detail: text_of(panic.as_ref()) }),
-        };
+        let broken = broken_of(verdict);
         let (counts, coverage) = (world.counts(), world.coverage().clone());
         let report = Report { seed, counts, coverage, broken, transcript: world.into_transcript() };
         if panicked {
@@ -83,6 +109,13 @@ impl Bench {
             let _ = self.make_models();
         }
         report
+    }
+}
+
+fn broken_of(verdict: std::thread::Result<Verdict>) -> Option<Broken> {
+    match verdict {
+        Ok(verdict) => verdict.err(),
+        Err(panic) => Some(Broken { invariant: "panic", detail: text_of(panic.as_ref()) }),
     }
 }
 

@@ -45,10 +45,12 @@ pub enum Theme {
     Unhurried,
     /// All faults, often.
     Everything,
+    /// Leases of several names, in a world of their own: never drawn, every fourth seed runs it as well.
+    Several,
 }
 
 impl Theme {
-    /// Every theme.
+    /// Every theme that a seed may draw.
     pub const ALL: [Self; 21] = [
         Self::Calm,
         Self::Network,
@@ -75,6 +77,6 @@ impl Theme {
 
     /// The theme of that name, case aside.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
+        Self::ALL.into_iter().chain([Self::Several]).find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

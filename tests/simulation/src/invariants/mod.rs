@@ -33,7 +33,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with what it promises, for people.
-pub const ALL: [(&str, &str); 45] = [
+pub const ALL: [(&str, &str); 47] = [
     ("outlived", "the server keeps a lease at least as long as its holder believes"),
     ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -82,6 +82,8 @@ pub const ALL: [(&str, &str); 45] = [
     ("starved", "the head of the queue is served while others come and go"),
     ("unfinished", "once faults stop, everybody finishes"),
     ("idle-traffic", "who has nothing to do sends nothing"),
+    ("several-all", "a lease of several names has all of them, with a fence for each"),
+    ("several-kept", "nothing is kept of several names by who did not get all of them, or has given them back"),
     ("script-error", "no script fails but for the server's state"),
     ("words", "every command is a known script with well-formed arguments"),
     ("panic", "nothing panics"),

@@ -87,3 +87,8 @@ pub(super) const QUEUE_WITHOUT_TTL: &[ScriptChange] = &[(
     "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n",
     "",
 )];
+
+pub(super) const SEVERAL_TAKES_HELD: &[ScriptChange] =
+    &[("several", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
+
+pub(super) const SEVERAL_DIGS_UP: &[ScriptChange] = &[("several", "if till and", "if false and")];

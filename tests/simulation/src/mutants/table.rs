@@ -178,6 +178,12 @@ pub const TABLE: &[Mutant] = &[
     script("buried-ignored", scripts::BURIED_IGNORED, Theme::GivingUp, "a buried token neither waits nor enters (!)"),
     script("buried-grows", scripts::BURIED_GROWS, Theme::Unhurried, "each bury removes what is over (!)"),
     script("queue-without-ttl", scripts::QUEUE_WITHOUT_TTL, Theme::Network, "no key is without TTL"),
+    // Several names at once.
+    engine("several-unsorted", Engine::SeveralUnsorted, Theme::Several, "names are taken in one order by everybody"),
+    engine("several-keeps-parts", Engine::SeveralKeepsParts, Theme::Several, "a failure gives everything back"),
+    engine("several-loss-untold", Engine::SeveralLossUntold, Theme::Several, "one name that is lost ends the whole"),
+    script("several-takes-held", scripts::SEVERAL_TAKES_HELD, Theme::Several, "all are free, or nothing is taken"),
+    script("several-digs-up", scripts::SEVERAL_DIGS_UP, Theme::Several, "a buried token does not enter (!)"),
     Mutant {
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares N alone, and goes on while a slot moves (!)",

@@ -1,0 +1,147 @@
+//! The users of that world: they take some names, hold them for a while, and give them back.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Error, Input, LeaseId, OpId, Outcome, Wait};
+
+use super::{BUSY, Event, NAMES, SeveralWorld};
+use crate::clock::Micros;
+use crate::invariants::Verdict;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct User {
+    number: u32,
+    pub(crate) doing: Doing,
+    /// What it wants or holds.
+    names: Vec<usize>,
+    lease: Option<LeaseId>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    #[default]
+    Thinking,
+    Asking(OpId),
+    Holding,
+    Acting(OpId),
+    Leaving(OpId),
+}
+
+impl SeveralWorld<'_> {
+    pub(super) fn schedule(&mut self, client: usize, user: usize, after: Micros) {
+        let it = &mut self.clients[client];
+        it.users[user].number += 1;
+        let event = Event::Step { client, life: it.life, user, number: it.users[user].number };
+        self.agenda.push(self.now + after, event);
+    }
+
+    pub(super) fn step(&mut self, client: usize, user: usize, number: u32) -> Verdict {
+        let it = &self.clients[client].users[user];
+        if it.number != number {
+            return Ok(());
+        }
+        match (it.doing, it.lease) {
+            (Doing::Thinking, _) if self.now < BUSY => self.acquire(client, user),
+            (Doing::Asking(op), _) => self.feed(client, Input::Cancel { op }),
+            (Doing::Holding, Some(lease)) if self.rng.chance(300_000) => self.act(client, user, lease),
+            (Doing::Holding, Some(lease)) => {
+                let op = self.next_op(client);
+                self.clients[client].users[user].doing = Doing::Leaving(op);
+                self.promises.released(self.clients[client].life, lease);
+                self.feed(client, Input::Release { op, lease })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn next_op(&mut self, client: usize) -> OpId {
+        self.clients[client].next_op += 1;
+        OpId(self.clients[client].next_op)
+    }
+
+    fn acquire(&mut self, client: usize, user: usize) -> Verdict {
+        let mut names: Vec<usize> = Vec::new();
+        let pool = if self.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
+        for _ in 0..self.rng.range((1, 4)) {
+            let name = self.rng.below(pool) as usize;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let wait = match self.rng.below(10) {
+            0 | 1 => Wait::No,
+            2..=5 => Wait::Forever,
+            _ => Wait::For(Duration::from_micros(self.rng.spread((5_000, 20_000_000)))),
+        };
+        let renew = !self.rng.chance(150_000);
+        let max_hold = (renew && self.rng.chance(100_000)).then(|| Duration::from_millis(self.rng.range((20, 3_000))));
+        let ttl = Duration::from_millis(self.rng.range((100, 3_000)));
+        let options = AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() };
+        let op = self.next_op(client);
+        let cancels = self.rng.chance(150_000).then(|| self.rng.spread((100, 3_000_000)));
+        let it = &mut self.clients[client];
+        it.users[user] =
+            User { doing: Doing::Asking(op), names: names.clone(), lease: None, number: it.users[user].number };
+        let until = match wait {
+            Wait::No => Some(Duration::from_secs(1)),
+            Wait::For(wait) => Some(wait),
+            Wait::Forever => None,
+        };
+        let life = it.life;
+        // By a clock that may run a little slower than the true one.
+        let until = until.map(|wait| self.now + wait.as_micros() as u64 * 101 / 100 + 10_000);
+        self.promises.asked(life, op, self.now, until);
+        let texts: Vec<&str> = names.iter().map(|name| NAMES[*name]).collect();
+        if let ([name], true) = (texts.as_slice(), self.rng.chance(500_000)) {
+            self.feed(client, Input::Acquire { op, name, options })?;
+        } else {
+            self.feed(client, Input::AcquireAll { op, names: &texts, options, one_script: false })?;
+        }
+        if let Some(after) = cancels.filter(|_| self.clients[client].users[user].doing == Doing::Asking(op)) {
+            self.schedule(client, user, after);
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, client: usize, user: usize, lease: LeaseId) -> Verdict {
+        let op = self.next_op(client);
+        self.clients[client].users[user].doing = Doing::Acting(op);
+        if self.rng.chance(500_000) {
+            return self.feed(client, Input::Verify { op, lease });
+        }
+        let ttl = Duration::from_millis(self.rng.range((100, 3_000)));
+        self.feed(client, Input::Extend { op, lease, ttl })
+    }
+
+    /// The names that a call wants.
+    pub(super) fn wanted(&self, client: usize, op: OpId) -> Vec<usize> {
+        let asks = self.clients[client].users.iter().find(|user| user.doing == Doing::Asking(op));
+        asks.map(|user| user.names.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn user_answered(&mut self, client: usize, op: OpId, result: &Result<Outcome, Error>) {
+        let doing = |doing: Doing| [Doing::Asking(op), Doing::Acting(op), Doing::Leaving(op)].contains(&doing);
+        let Some(user) = self.clients[client].users.iter().position(|user| doing(user.doing)) else { return };
+        let it = &mut self.clients[client].users[user];
+        it.lease = match (it.doing, result) {
+            (Doing::Asking(_), Ok(Outcome::Acquired(grant))) => Some(grant.lease),
+            (Doing::Asking(_), Ok(Outcome::AcquiredAll { lease, .. })) => Some(*lease),
+            (Doing::Acting(_), _) => it.lease,
+            _ => None,
+        };
+        it.doing = if it.lease.is_some() { Doing::Holding } else { Doing::Thinking };
+        let after = self.rng.spread((200, 500_000));
+        self.schedule(client, user, after);
+    }
+
+    pub(super) fn user_lost(&mut self, client: usize, lease: LeaseId) {
+        let Some(user) = self.clients[client].users.iter().position(|user| user.lease == Some(lease)) else { return };
+        let it = &mut self.clients[client].users[user];
+        it.lease = None;
+        if it.doing == Doing::Holding {
+            it.doing = Doing::Thinking;
+            let after = self.rng.spread((200, 500_000));
+            self.schedule(client, user, after);
+        }
+    }
+}
