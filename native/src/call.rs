@@ -14,6 +14,7 @@ use crate::state::CallResult;
 /// What a user asks of the engine.
 pub(crate) enum Request<'a> {
     Acquire { name: &'a Arc<str>, options: AcquireOptions },
+    AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: AcquireOptions, one_script: bool },
     Release { lease: LeaseId },
     Extend { lease: LeaseId, ttl: Duration },
     Convert { lease: LeaseId, mode: Mode },
@@ -27,7 +28,7 @@ impl Request<'_> {
     /// The name of the lock that is to be acquired.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         match self {
-            Self::Acquire { name, .. } => Some(Arc::clone(name)),
+            Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
             _ => None,
         }
     }
@@ -44,6 +45,7 @@ impl Request<'_> {
     pub(crate) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
             Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },

@@ -56,6 +56,13 @@ pub enum Error {
         /// What can't be done and what it takes.
         problem: String,
     },
+    /// The caller's: one script was asked for, and the names are in different slots of a cluster.
+    #[error("`{name}` are in different cluster slots: give all of them one hash tag like `{{tag}}`")]
+    #[non_exhaustive]
+    CrossSlot {
+        /// The locks.
+        name: String,
+    },
     /// The caller's: the manager was closed, or the runtime that drove it has ended.
     #[error("the lock manager is closed")]
     Closed,
@@ -174,6 +181,7 @@ impl Error {
             Self::NotHeld { .. } => "not-held",
             Self::Conflict { .. } => "conflict",
             Self::Unsupported { .. } => "unsupported",
+            Self::CrossSlot { .. } => "cross-slot",
             Self::Closed => "closed",
             Self::Busy { .. } => "busy",
             Self::Cancelled { .. } => "cancelled",
@@ -198,6 +206,7 @@ impl Error {
             Self::NotHeld { name }
             | Self::Conflict { name, .. }
             | Self::Busy { name, .. }
+            | Self::CrossSlot { name }
             | Self::Cancelled { name }
             | Self::Lost { name, .. }
             | Self::NotReplicated { name, .. }
@@ -238,6 +247,7 @@ impl Error {
             Engine::NotHeld => Self::NotHeld { name: about() },
             Engine::Conflict(problem) => Self::Conflict { name: about(), problem },
             Engine::Unsupported(problem) => Self::Unsupported { problem },
+            Engine::CrossSlot => Self::CrossSlot { name: about() },
             Engine::Closed => Self::Closed,
             Engine::Busy { waited, holder_remaining } => Self::Busy { name: about(), waited, holder_remaining },
             Engine::Cancelled => Self::Cancelled { name: about() },

@@ -216,6 +216,10 @@ impl fmt::Debug for Lease {
 pub struct Fence(u64);
 
 impl Fence {
+    pub(crate) const fn new(fence: u64) -> Self {
+        Self(fence)
+    }
+
     /// The number, to be stored and compared.
     pub const fn get(self) -> u64 {
         self.0

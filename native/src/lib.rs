@@ -46,6 +46,7 @@ mod link;
 mod lock;
 mod login;
 mod manager;
+mod multi;
 mod owner;
 mod replicas;
 mod router;
@@ -67,6 +68,7 @@ pub use lease::{Fence, Lease};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Wait, Waiter};
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::LockManager;
+pub use multi::{Multi, MultiLease};
 pub use owner::Owner;
 pub use redis;
 

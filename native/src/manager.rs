@@ -12,6 +12,7 @@ use crate::call::Request;
 use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::lock::{Lock, ReadWrite, Semaphore};
+use crate::multi::Multi;
 use crate::owner::Owner;
 
 /// One client of a server. Cheap to clone; a process needs one for each server.
@@ -154,6 +155,11 @@ impl LockManager {
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self.clone(), name.as_ref(), limit)
+    }
+
+    /// Several names as one lock: all or nothing, and nobody deadlocks.
+    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Multi {
+        Multi::new(self.clone(), names.into_iter().map(|name| name.as_ref().into()))
     }
 
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::call::Request;
 use crate::clock;
-use crate::state::{After, CallResult, State, Waiting, Work};
+use crate::state::{After, CallResult, State, Waiting, Work, granted};
 
 /// What a client's calls, leases and driver have in common.
 pub(crate) struct Shared {
@@ -92,8 +92,10 @@ impl Shared {
         let abandoned = self.turn(|state, now, after| {
             let abandoned = state.calls.remove(&op);
             match &abandoned {
-                Some(Waiting { result: Some(Ok(Outcome::Acquired(grant))), .. }) => {
-                    state.give_back(now, grant.lease, after);
+                Some(Waiting { result: Some(result), .. }) => {
+                    if let Some(grant) = granted(result) {
+                        state.give_back(now, grant.lease, after);
+                    }
                 }
                 Some(Waiting { result: None, name: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
                 _ => {}

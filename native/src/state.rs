@@ -119,17 +119,17 @@ impl State {
         }
         match self.calls.get_mut(&op) {
             Some(waiting) => {
-                if let Ok(Outcome::Acquired(grant)) = &result {
+                if let Some(grant) = granted(&result) {
                     let name = waiting.name.take();
                     // The owner of a reentrant lock gets a lease that it has.
-                    let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, grant));
+                    let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, &grant));
                     held.handles = held.handles.saturating_add(1);
                 }
                 waiting.result = Some(result);
                 after.wakers.extend(waiting.waker.take());
             }
             None => {
-                if let Ok(Outcome::Acquired(grant)) = result {
+                if let Some(grant) = granted(&result) {
                     let op = self.next_op();
                     self.engine.handle(now, Input::Release { op, lease: grant.lease });
                 }
@@ -195,6 +195,18 @@ impl State {
             self.rung = true;
             after.ring = true;
         }
+    }
+}
+
+/// What a call has granted. Of several names the greatest fence stands for the lease.
+pub(crate) fn granted(result: &CallResult) -> Option<Grant> {
+    match result {
+        Ok(Outcome::Acquired(grant)) => Some(*grant),
+        Ok(Outcome::AcquiredAll { lease, fences, valid_until }) => {
+            let fence = fences.iter().copied().max().unwrap_or_default();
+            Some(Grant { lease: *lease, mode: Mode::Exclusive, fence, valid_until: *valid_until, local: false })
+        }
+        _ => None,
     }
 }
 

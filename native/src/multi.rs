@@ -1,0 +1,236 @@
+//! Several locks as one: all or nothing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, LossReason, Outcome, ReleaseOutcome, Wait};
+use tracing::Instrument;
+
+use crate::call::Request;
+use crate::client::unexpected;
+use crate::error::Error;
+use crate::lease::{Fence, Lease};
+use crate::manager::LockManager;
+use crate::state::granted;
+
+/// Several names that are wanted together, exclusively: one lease for all of them, or none. Nobody deadlocks, whatever the
+/// order in which others name them.
+///
+/// Where all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them at one moment.
+/// Otherwise they are taken in sorted order, each through its queue; a failure, a cancel or the end of the wait gives
+/// everything back.
+///
+/// ```no_run
+/// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+/// let lease = locks.multi(["account:1", "account:2"]).acquire().await?;
+/// for (name, fence) in lease.fences() {
+///     println!("{name} with fence {fence}");
+/// }
+/// lease.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct Multi {
+    manager: LockManager,
+    names: Arc<[Arc<str>]>,
+    /// The names in one, for spans and errors.
+    label: Arc<str>,
+    options: AcquireOptions,
+    one_script: bool,
+}
+
+impl Multi {
+    pub(crate) fn new(manager: LockManager, names: impl Iterator<Item = Arc<str>>) -> Self {
+        let names: Arc<[Arc<str>]> = names.collect();
+        let label = names.join(", ").into();
+        let options = manager.defaults;
+        Self { manager, names, label, options, one_script: false }
+    }
+
+    /// What the server keeps if nobody renews, and so how long a crashed holder blocks the others: 10 ms to 24 h.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = ttl;
+        self
+    }
+
+    /// Whether the lease is renewed at a third of its TTL while it is held. Default true; false makes a fixed lease.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.options.renew = renew;
+        self
+    }
+
+    /// A renewed lease is lost after this, with [`LossReason::MaxHold`]. Default none.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.options.max_hold = Some(limit);
+        self
+    }
+
+    /// How long to wait, for all of them together: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.options.wait = wait.into();
+        self
+    }
+
+    /// Refuses names that no single script can take, as they are in different slots of a cluster, with `cross-slot`. Names in
+    /// one slot are always tried by one script.
+    pub fn one_script(mut self) -> Self {
+        self.one_script = true;
+        self
+    }
+
+    /// The names in the order in which they were given, without the manager's prefix.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Waits until all of them are free and takes them. Dropping the future cancels the wait and gives back what it has got.
+    ///
+    /// # Errors
+    /// `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for no
+    /// name, one that is given twice or can't be used, or an option, `cross-slot`, `wrong-kind`, `auth`, `server`, `closed`.
+    pub async fn acquire(&self) -> Result<MultiLease, Error> {
+        self.acquire_waiting(self.options.wait).await
+    }
+
+    /// Takes all of them if they are free; `None` if one is held or waited for.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), but never `busy`.
+    pub async fn try_acquire(&self) -> Result<Option<MultiLease>, Error> {
+        match self.acquire_waiting(Wait::No).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(Error::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does `work` under all of them, as [`Lock::run`](crate::Lock::run) does under one: the work is dropped where it stands when one
+    /// of them is lost.
+    ///
+    /// # Errors
+    /// The work's own, those of [`acquire`](Self::acquire), and `lost`.
+    pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFnOnce(&MultiLease) -> Result<T, E>,
+        E: From<Error>,
+    {
+        let lease = self.acquire().await?;
+        let done = tokio::select! {
+            biased;
+            error = lease.lease.interrupted() => return Err(error.into()),
+            done = work(&lease) => done?,
+        };
+        match lease.lease.release_or_loss().await {
+            Ok(()) => Ok(done),
+            Err(lost) => Err(lost.into()),
+        }
+    }
+
+    fn acquire_waiting(&self, wait: Wait) -> impl Future<Output = Result<MultiLease, Error>> + Send {
+        let span = tracing::info_span!("leasehold.acquire", name = &*self.label);
+        self.granted(wait).instrument(span)
+    }
+
+    async fn granted(&self, wait: Wait) -> Result<MultiLease, Error> {
+        tokio::task::coop::consume_budget().await;
+        let names: Vec<&str> = self.names().collect();
+        let options = AcquireOptions { wait, ..self.options };
+        let request = Request::AcquireAll { label: &self.label, names: &names, options, one_script: self.one_script };
+        let outcome = self.manager.client.ask(request, Some(&self.label)).await?;
+        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, granted(&Ok(outcome.clone()))) else {
+            return Err(unexpected(&outcome, &self.label));
+        };
+        tracing::debug!(?fences, "lease granted");
+        let fences = self.names.iter().cloned().zip(fences.iter().copied().map(Fence::new)).collect();
+        let lease = Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.label), &grant);
+        Ok(MultiLease { lease, fences })
+    }
+}
+
+impl fmt::Debug for Multi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Multi").field("names", &self.names).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Several locks that are held as one: renewed, lost, extended and released together. Dropping it releases in the background,
+/// as with a [`Lease`].
+#[must_use = "a lease that is dropped is released at once"]
+pub struct MultiLease {
+    lease: Lease,
+    fences: Arc<[(Arc<str>, Fence)]>,
+}
+
+impl MultiLease {
+    /// The fencing token of each name, in the order in which the names were given. A resource that one of the names stands for
+    /// gets that name's.
+    pub fn fences(&self) -> impl ExactSizeIterator<Item = (&str, Fence)> {
+        self.fences.iter().map(|(name, fence)| (&**name, *fence))
+    }
+
+    /// The fencing token of one of the names.
+    pub fn fence(&self, name: &str) -> Option<Fence> {
+        self.fences().find(|(other, _)| *other == name).map(|(_, fence)| fence)
+    }
+
+    /// How long all of them are still valid by the local clock, if no renewal comes any more. Zero once one is over.
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// Whether all of them are still valid by the local clock. No I/O.
+    pub fn is_held(&self) -> bool {
+        self.lease.is_held()
+    }
+
+    /// Asks the server whether all of them are still there. If not, the lease is lost from now on.
+    ///
+    /// # Errors
+    /// `unreachable`, `auth`, `closed`.
+    pub async fn verify(&self) -> Result<bool, Error> {
+        self.lease.verify().await
+    }
+
+    /// Ends when the first of them is lost, with the reason; the others are given back then. As [`Lease::lost`].
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + Sync + 'static + use<> {
+        self.lease.lost()
+    }
+
+    /// Makes all of them valid for at least `ttl` from now.
+    ///
+    /// # Errors
+    /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        self.lease.extend(ttl).await
+    }
+
+    /// One more hold on all of them, counted here and without I/O.
+    ///
+    /// # Errors
+    /// `not-held` if the lease was lost, `closed`.
+    pub fn nested(&self) -> Result<Self, Error> {
+        Ok(Self { lease: self.lease.nested()?, fences: Arc::clone(&self.fences) })
+    }
+
+    /// How many holds there are on this lease.
+    pub fn hold_count(&self) -> u32 {
+        self.lease.hold_count()
+    }
+
+    /// Gives this hold back, with the last one all names, and tells the worst of what became of them.
+    ///
+    /// # Errors
+    /// `unreachable` if the server could not be told in time: what it was not told of ends by its TTL. `auth`, `server`, `closed`.
+    pub async fn release(self) -> Result<ReleaseOutcome, Error> {
+        self.lease.release().await
+    }
+}
+
+impl fmt::Debug for MultiLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLease").field("fences", &self.fences).finish_non_exhaustive()
+    }
+}
