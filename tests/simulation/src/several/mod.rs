@@ -166,10 +166,12 @@ impl<'a> SeveralWorld<'a> {
             }
             Event::Subscribed { client, life } if self.lives_on(client, life) => {
                 self.clients[client].subscribed = true;
-                self.feed(client, Input::Subscribed { node: Default::default() })
+                let channel = self.clients[client].channel.clone();
+                self.feed(client, Input::Subscribed { node: Default::default(), channel: &channel })
             }
             Event::Message { client, life, payload } if self.lives_on(client, life) => {
-                self.feed(client, Input::Message { node: Default::default(), payload: &payload })
+                let channel = self.clients[client].channel.clone();
+                self.feed(client, Input::Message { node: Default::default(), channel: &channel, payload: &payload })
             }
             Event::Wake { client, life } if self.lives_on(client, life) => self.feed(client, Input::Wake),
             Event::Step { client, life, user, number } if self.lives_on(client, life) => {
