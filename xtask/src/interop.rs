@@ -15,11 +15,12 @@ pub(crate) struct Options {
     libraries: Vec<String>,
 }
 
-const LIBRARIES: [(&str, Language); 4] = [
+const LIBRARIES: [(&str, Language); 5] = [
     ("redsync", Language::Go),
     ("redis-py", Language::Python),
     ("redlock", Language::Node),
     ("redis-semaphore", Language::Node),
+    ("redisson", Language::Java),
 ];
 
 pub(crate) fn run_all(options: &Options) -> Result {

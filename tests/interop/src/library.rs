@@ -11,6 +11,8 @@ pub enum Library {
     Leasehold,
     /// Our mutex with `mixed_fleet`.
     LeaseholdMixed,
+    /// Our reentrant lock, which asks only every 20 s without being woken.
+    LeaseholdReentrant,
     /// Go: `SET NX PX`, asks again after 50 to 250 ms.
     Redsync,
     /// Go: `SET NX PXAT`, woken by the server's invalidations.
@@ -35,6 +37,7 @@ impl Library {
         match self {
             Self::Leasehold => "leasehold",
             Self::LeaseholdMixed => "leasehold-mixed",
+            Self::LeaseholdReentrant => "leasehold-reentrant",
             Self::Redsync => "redsync",
             Self::Rueidislock => "rueidislock",
             Self::RueidislockNoloop => "rueidislock-noloop",
@@ -59,7 +62,9 @@ impl Library {
         let peers = built("LEASEHOLD_PEERS")?;
         let mut command;
         match self {
-            Self::Leasehold | Self::LeaseholdMixed => command = Command::new(built("LEASEHOLD_PEER")?),
+            Self::Leasehold | Self::LeaseholdMixed | Self::LeaseholdReentrant => {
+                command = Command::new(built("LEASEHOLD_PEER")?)
+            }
             Self::Redsync | Self::Rueidislock | Self::RueidislockNoloop => {
                 command = Command::new(peers.join("go/peer"))
             }

@@ -2,5 +2,6 @@
 
 mod mixed_fleet;
 mod pair;
+mod redisson;
 
 type Tested = Result<(), Box<dyn std::error::Error>>;

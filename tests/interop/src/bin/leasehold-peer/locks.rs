@@ -1,43 +1,68 @@
 use std::time::Duration;
 
-use leasehold::{Lock, LockManager, Wait};
+use leasehold::{Lock, LockManager, Owner, Wait};
 
 use crate::Done;
 
 /// Which lock, and how it is taken.
 #[derive(Clone)]
 pub(crate) struct Locks {
-    library: String,
+    kind: Kind,
     pub(crate) url: String,
     pub(crate) name: String,
     ttl: Duration,
 }
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Mutex,
+    MixedMutex,
+    Reentrant,
+}
+
 /// One client of the server.
 pub(crate) struct Connected {
     manager: LockManager,
+    kind: Kind,
     ttl: Duration,
 }
 
 impl Locks {
-    pub(crate) fn new(library: &str, url: &str, name: &str, ttl: Duration) -> Self {
-        Self { library: library.to_owned(), url: url.to_owned(), name: name.to_owned(), ttl }
+    pub(crate) fn new(library: &str, url: &str, name: &str, ttl: Duration) -> Done<Self> {
+        let kind = match library {
+            "leasehold" => Kind::Mutex,
+            "leasehold-mixed" => Kind::MixedMutex,
+            "leasehold-reentrant" => Kind::Reentrant,
+            other => return Err(format!("no library {other} here").into()),
+        };
+        Ok(Self { kind, url: url.to_owned(), name: name.to_owned(), ttl })
+    }
+
+    /// Whether several workers are several owners of one client, as threads are with Redisson.
+    pub(crate) fn share_client(&self) -> bool {
+        matches!(self.kind, Kind::Reentrant)
     }
 
     /// Another client, as another process would have.
     pub(crate) async fn connect(&self) -> Done<Connected> {
-        let mixed = match self.library.as_str() {
-            "leasehold" => false,
-            "leasehold-mixed" => true,
-            other => return Err(format!("no library {other} here").into()),
+        let builder = LockManager::builder().wait(Wait::Forever);
+        let builder = match self.kind {
+            Kind::Mutex => builder,
+            Kind::MixedMutex => builder.mixed_fleet(true),
+            // A third of it is how often a waiter asks without being woken: too seldom to be taken for a message.
+            Kind::Reentrant => builder.claim_window(Duration::from_secs(60)),
         };
-        let manager = LockManager::builder().mixed_fleet(mixed).wait(Wait::Forever).connect(&self.url).await?;
-        Ok(Connected { manager, ttl: self.ttl })
+        Ok(Connected { manager: builder.connect(&self.url).await?, kind: self.kind, ttl: self.ttl })
     }
 }
 
 impl Connected {
+    /// A lock for one worker: where it matters, it is an owner of its own.
     pub(crate) fn lock(&self, name: &str) -> Lock {
-        self.manager.mutex(name).ttl(self.ttl)
+        let lock = match self.kind {
+            Kind::Mutex | Kind::MixedMutex => self.manager.mutex(name),
+            Kind::Reentrant => self.manager.reentrant(name, &Owner::new()),
+        };
+        lock.ttl(self.ttl)
     }
 }

@@ -27,7 +27,7 @@ async fn run() -> Done {
     let [library, url, name, ttl] = arguments.as_slice() else {
         return Err("usage: leasehold-peer LIBRARY REDIS_URL NAME TTL_MS".into());
     };
-    let locks = Locks::new(library, url, name, Duration::from_millis(ttl.parse()?));
+    let locks = Locks::new(library, url, name, Duration::from_millis(ttl.parse()?))?;
     let lock = locks.connect().await?.lock(name);
     let mut leases = Vec::new();
     println!("ready");

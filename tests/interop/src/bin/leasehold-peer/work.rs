@@ -13,8 +13,12 @@ use crate::locks::Locks;
 pub(crate) async fn count(locks: &Locks, key: &str, goal: u64, workers: u32, pause: Duration) -> Done<u64> {
     let client = redis::Client::open(locks.url.as_str())?;
     let mut tasks = JoinSet::new();
-    for _ in 0..workers {
-        let (lock, key) = (locks.connect().await?.lock(&locks.name), key.to_owned());
+    let mut connected = locks.connect().await?;
+    for worker in 0..workers {
+        if worker > 0 && !locks.share_client() {
+            connected = locks.connect().await?;
+        }
+        let (lock, key) = (connected.lock(&locks.name), key.to_owned());
         let mut connection = client.get_multiplexed_async_connection().await?;
         tasks.spawn(async move {
             let mut counted = 0;
