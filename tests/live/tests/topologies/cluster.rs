@@ -43,6 +43,7 @@ async fn locks_are_on_all_servers_and_waiters_are_granted_by_message() -> Tested
 }
 
 #[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
 async fn reentrant_locks_and_semaphores_are_on_all_servers_too() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
@@ -74,6 +75,7 @@ async fn reentrant_locks_and_semaphores_are_on_all_servers_too() -> Tested {
 }
 
 #[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
 async fn one_server_is_enough_to_find_the_others_and_one_that_is_gone_does_no_harm() -> Tested {
     let mut cluster = Cluster::start(Server::builder)?;
     let gone = cluster.server(5).url();
@@ -88,6 +90,7 @@ async fn one_server_is_enough_to_find_the_others_and_one_that_is_gone_does_no_ha
 }
 
 #[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
 async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested {
     let alone = Server::start()?;
     let error = quick().cluster([alone.url()]).await.unwrap_err();

@@ -6,7 +6,6 @@ use leasehold_live::{SOON, Tested, quick, soon, until, write_guarded};
 use leasehold_servers::{PRIMARY, Sentinel, Server, follow};
 
 #[tokio::test]
-#[ignore = "a failover takes seconds"]
 async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuses_the_first_ones_late_write() -> Tested
 {
     let (mut primary, replica, resource) = (Server::start()?, Server::start()?, Server::start()?);

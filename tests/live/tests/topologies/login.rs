@@ -42,6 +42,7 @@ fn code(outcome: Result<LockManager, Error>) -> &'static str {
 }
 
 #[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
 async fn a_cluster_takes_a_user_with_the_documented_rights_and_no_wrong_password() -> Tested {
     let rules = documented("a cluster");
     let cluster = Cluster::start(|| Server::builder().acl("app", &rules))?;

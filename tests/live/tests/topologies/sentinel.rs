@@ -49,7 +49,6 @@ async fn the_primary_is_found_and_waiters_are_granted_by_message() -> Tested {
 }
 
 #[tokio::test]
-#[ignore = "a failover takes seconds"]
 async fn after_a_failover_the_old_primary_is_left_at_once_though_it_still_takes_writes() -> Tested {
     let watched = start()?;
     let (first, second) = (watched.client(quick()).await?, watched.client(quick()).await?);
