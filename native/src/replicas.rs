@@ -2,7 +2,8 @@
 //!
 //! `WAIT` covers the writes of its own connection only and stalls whatever else goes over it. So this has a connection of its own: a
 //! write to the lease stands behind the grant in the stream that replicas follow, and who has confirmed that write has the grant. That the
-//! write finds the lease shows that this server is the one which granted it, and no other that was promoted since.
+//! write finds the lease shows that this server is the one which granted it, and no other that was promoted since. The connection is
+//! made anew each time: one that was kept could still lead to an old primary.
 //!
 //! <https://redis.io/docs/latest/commands/wait/>
 

@@ -7,16 +7,16 @@
 mod clients;
 mod foreign;
 mod guarded;
-mod old_server;
 mod raw;
+mod toy_server;
 mod waiting;
 mod worker;
 
 pub use clients::{client, quick, shared_server, unique};
 pub use foreign::Foreign;
 pub use guarded::write_guarded;
-pub use old_server::OldServer;
 pub use raw::{connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
+pub use toy_server::{OldServer, ToyServer};
 pub use waiting::{SOON, begin, soon, until};
 pub use worker::Worker;
 

@@ -1,9 +1,10 @@
 //! A cluster of three primaries with a replica each.
 
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::{Error, LockManager, Owner, ReleaseOutcome};
-use leasehold_live::{Tested, begin, quick, soon, until, waiters};
+use leasehold_live::{Tested, ToyServer, begin, quick, soon, until, waiters};
 use leasehold_servers::{Cluster, Server};
 
 /// Nobody finds a grant by a heartbeat in time.
@@ -105,6 +106,33 @@ async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested 
     let error = quick().database(1).cluster(cluster.urls()).await;
     // Valkey 9 lets a cluster have several.
     assert!(error.as_ref().err().is_none_or(|error| !error.is_retryable()), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn servers_that_send_a_command_round_and_round_are_not_flooded() -> Tested {
+    static PORTS: [AtomicU16; 2] = [AtomicU16::new(0), AtomicU16::new(0)];
+    static SCRIPTS: AtomicUsize = AtomicUsize::new(0);
+    let port = |place: usize| PORTS[place].load(Ordering::SeqCst);
+    let start = |place: usize| {
+        ToyServer::start(move |words| match words[0].as_str() {
+            "CLUSTER" => format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{}\r\n", port(place)),
+            "EVALSHA" => {
+                SCRIPTS.fetch_add(1, Ordering::SeqCst);
+                format!("-MOVED 5 127.0.0.1:{}\r\n", port(1 - place))
+            }
+            _ => "+OK\r\n".to_owned(),
+        })
+    };
+    let servers = [start(0)?, start(1)?];
+    for (place, server) in servers.iter().enumerate() {
+        PORTS[place].store(server.port(), Ordering::SeqCst);
+    }
+    let locks = quick().cluster([servers[0].url()]).await?;
+    let error = soon("an end", locks.mutex("a").wait(Duration::from_secs(1)).acquire()).await.unwrap_err();
+    assert_eq!(error.code(), "unreachable", "{error:?}");
+    let sent = SCRIPTS.load(Ordering::SeqCst);
+    assert!((6..200).contains(&sent), "{sent} commands in a second");
     Ok(())
 }
 

@@ -1,12 +1,11 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 
 /// Stands for a Redis 5.0.14, which no machine of today has: it answers INFO, and OK to all else.
 #[derive(Debug)]
-pub struct OldServer {
-    address: SocketAddr,
-}
+pub struct OldServer(ToyServer);
 
 impl OldServer {
     /// Listens on a free loopback port until the process ends.
@@ -14,11 +13,39 @@ impl OldServer {
     /// # Errors
     /// If it can't listen.
     pub fn start() -> io::Result<Self> {
+        let info = "# Server\r\nredis_version:5.0.14\r\n";
+        ToyServer::start(move |words| match words.first() {
+            Some(word) if word.eq_ignore_ascii_case("INFO") => format!("${}\r\n{info}\r\n", info.len()),
+            _ => "+OK\r\n".to_owned(),
+        })
+        .map(Self)
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        self.0.url()
+    }
+}
+
+/// Answers as a test wants it.
+#[derive(Debug)]
+pub struct ToyServer {
+    address: SocketAddr,
+}
+
+impl ToyServer {
+    /// Listens on a free loopback port until the process ends; `answer` makes RESP2 of a command's words.
+    ///
+    /// # Errors
+    /// If it can't listen.
+    pub fn start(answer: impl Fn(&[String]) -> String + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
+        let answer = Arc::new(answer);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                thread::spawn(move || serve(stream));
+                let answer = Arc::clone(&answer);
+                thread::spawn(move || serve(stream, &*answer));
             }
         });
         Ok(Self { address })
@@ -28,18 +55,19 @@ impl OldServer {
     pub fn url(&self) -> String {
         format!("redis://{}/", self.address)
     }
+
+    /// The port alone.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
 }
 
-fn serve(stream: TcpStream) -> io::Result<()> {
+fn serve(stream: TcpStream, answer: &dyn Fn(&[String]) -> String) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     let mut requests = BufReader::new(stream);
     loop {
         let words = receive(&mut requests)?;
-        let info = "# Server\r\nredis_version:5.0.14\r\n";
-        match words.first() {
-            Some(word) if word.eq_ignore_ascii_case("INFO") => write!(answers, "${}\r\n{info}\r\n", info.len())?,
-            _ => answers.write_all(b"+OK\r\n")?,
-        }
+        answers.write_all(answer(&words).as_bytes())?;
     }
 }
 
