@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// Measure the component in wasmtime, which is built for it, optimised: many minutes, once
     #[arg(long, conflicts_with_all = ["node", "sections"])]
     component: bool,
-    /// Measure beside libraries of other languages, in processes of their own: Go, and Java with Maven are needed
+    /// Measure beside libraries of other languages, in processes of their own: Go, Node, and Java with Maven are needed
     #[arg(long, conflicts_with_all = ["node", "component", "sections"])]
     peers: bool,
     /// Also write the numbers to this file

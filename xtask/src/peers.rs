@@ -19,7 +19,7 @@ pub(crate) enum Language {
 }
 
 /// The languages of those that a benchmark is interesting for.
-pub(crate) const MEASURED: [Language; 2] = [Language::Go, Language::Java];
+pub(crate) const MEASURED: [Language; 3] = [Language::Go, Language::Node, Language::Java];
 
 /// Builds the peers in these languages; they go to one directory, with a folder for each language.
 pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {

@@ -11,7 +11,7 @@ use crate::server::Bench;
 const ROUNDS: usize = 3;
 /// A JVM gets fast only after a while.
 const WARM_UP: Duration = Duration::from_millis(1500);
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_secs(2);
 const TTL: Duration = Duration::from_secs(30);
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -31,10 +31,10 @@ struct Load {
 
 /// Other languages' libraries, each in processes of its own, by turns with ours, which is in one as well.
 pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
-    for contenders in [mutexes] {
+    for contenders in [mutexes, reentrant, semaphores] {
         for load in &LOADS {
             let contenders = contenders(load);
-            let [ours, ..] = contenders;
+            let Some(ours) = contenders.first() else { continue };
             report.title(&format!("{}: {}", ours.name(), load.title));
             let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
             for _ in 0..ROUNDS {
@@ -49,9 +49,17 @@ pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
 }
 
 /// Ours, and what it is set beside.
-fn mutexes(load: &Load) -> [Library; 4] {
+fn mutexes(load: &Load) -> Vec<Library> {
     let rueidislock = if load.place == "apart" { Library::RueidislockNoloop } else { Library::Rueidislock };
-    [Library::Leasehold, Library::Redsync, rueidislock, Library::Redisson]
+    vec![Library::Leasehold, Library::Redsync, rueidislock]
+}
+
+fn reentrant(_: &Load) -> Vec<Library> {
+    vec![Library::LeaseholdReentrant, Library::Redisson]
+}
+
+fn semaphores(_: &Load) -> Vec<Library> {
+    vec![Library::LeaseholdSemaphore, Library::RedisSemaphorePermits]
 }
 
 fn tell(report: &mut Report, load: &Load, contenders: &[Library], samples: &[Vec<Sample>]) {
@@ -105,7 +113,7 @@ struct Sample {
 
 fn sample(bench: &Bench, contender: Library, load: &Load) -> Result<Sample> {
     let name = format!("{}-{}", contender.name(), load.tasks);
-    let start = |_| Peer::start(contender, bench.server(), &contender.key(&name), TTL);
+    let start = |_| Peer::start(contender, &bench.url(), &contender.key(&name), TTL);
     let mut peers = (0..load.processes).map(start).collect::<std::result::Result<Vec<_>, _>>()?;
     let order = format!("work {} {} {} {}", load.tasks, load.place, WARM_UP.as_millis(), TIME.as_millis());
     for peer in &mut peers {

@@ -37,10 +37,6 @@ impl Bench {
         Ok(bench)
     }
 
-    pub(crate) fn server(&self) -> &Server {
-        &self.server
-    }
-
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }

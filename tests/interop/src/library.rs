@@ -13,6 +13,8 @@ pub enum Library {
     LeaseholdMixed,
     /// Our reentrant lock, which asks only every 20 s without being woken.
     LeaseholdReentrant,
+    /// Our semaphore of five permits.
+    LeaseholdSemaphore,
     /// Go: `SET NX PX`, asks again after 50 to 250 ms.
     Redsync,
     /// Go: `SET NX PXAT`, woken by the server's invalidations.
@@ -25,6 +27,8 @@ pub enum Library {
     Redlock,
     /// Node: `SET NX PX` on `mutex:` and the name.
     RedisSemaphore,
+    /// Node: a semaphore of five permits, which asks again after 10 ms.
+    RedisSemaphorePermits,
     /// Java: `RLock`, renewed by its watchdog, whose timeout is the TTL.
     Redisson,
     /// Java: `RLock` with the TTL for its lease time.
@@ -38,12 +42,14 @@ impl Library {
             Self::Leasehold => "leasehold",
             Self::LeaseholdMixed => "leasehold-mixed",
             Self::LeaseholdReentrant => "leasehold-reentrant",
+            Self::LeaseholdSemaphore => "leasehold-semaphore",
             Self::Redsync => "redsync",
             Self::Rueidislock => "rueidislock",
             Self::RueidislockNoloop => "rueidislock-noloop",
             Self::RedisPy => "redis-py",
             Self::Redlock => "redlock",
             Self::RedisSemaphore => "redis-semaphore",
+            Self::RedisSemaphorePermits => "redis-semaphore-permits",
             Self::Redisson => "redisson",
             Self::RedissonFixed => "redisson-fixed",
         }
@@ -62,7 +68,7 @@ impl Library {
         let peers = built("LEASEHOLD_PEERS")?;
         let mut command;
         match self {
-            Self::Leasehold | Self::LeaseholdMixed | Self::LeaseholdReentrant => {
+            Self::Leasehold | Self::LeaseholdMixed | Self::LeaseholdReentrant | Self::LeaseholdSemaphore => {
                 command = Command::new(built("LEASEHOLD_PEER")?)
             }
             Self::Redsync | Self::Rueidislock | Self::RueidislockNoloop => {
@@ -72,7 +78,7 @@ impl Library {
                 command = Command::new(peers.join("python/environment/bin/python"));
                 command.arg(peers.join("python/peer.py"));
             }
-            Self::Redlock | Self::RedisSemaphore => {
+            Self::Redlock | Self::RedisSemaphore | Self::RedisSemaphorePermits => {
                 command = Command::new("node");
                 command.arg(peers.join("node/main.mjs"));
             }

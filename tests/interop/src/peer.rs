@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_servers::{Process, Server};
+use leasehold_servers::Process;
 
 use crate::Library;
 
@@ -55,13 +55,14 @@ pub struct Peer {
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 impl Peer {
-    /// Starts a peer for the lock that this library knows by this name, and waits until it is connected.
+    /// Starts a peer for the lock that this library knows by this name, and waits until it is connected. For a quorum the URL is
+    /// several, with commas between them.
     ///
     /// # Errors
     /// If it was not built, or does not come up.
-    pub fn start(library: Library, server: &Server, name: &str, ttl: Duration) -> Result<Self, Error> {
+    pub fn start(library: Library, url: &str, name: &str, ttl: Duration) -> Result<Self, Error> {
         let mut command = library.program()?;
-        command.args([&server.url(), name, &ttl.as_millis().to_string()]);
+        command.args([url, name, &ttl.as_millis().to_string()]);
         let mut process = Process::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let (Some(orders), Some(output)) = (process.take_stdin(), process.take_stdout()) else {
             return Err(Error::new("no pipes to the peer"));

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	syncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -25,17 +26,21 @@ type Lock interface {
 // Locks gives the way to a lock.
 type Locks func(name string) Lock
 
-func open(library string, options *redis.Options, ttl time.Duration) (Locks, error) {
+func open(library string, servers []*redis.Options, ttl time.Duration) (Locks, error) {
 	switch library {
 	case "redsync":
-		sync := redsync.New(goredis.NewPool(redis.NewClient(options)))
+		var pools []syncredis.Pool
+		for _, options := range servers {
+			pools = append(pools, goredis.NewPool(redis.NewClient(options)))
+		}
+		sync := redsync.New(pools...)
 		return func(name string) Lock {
 			return &syncLock{sync.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt))}
 		}, nil
 	case "rueidislock", "rueidislock-noloop":
 		// One key a lock, as there is one server.
 		option := rueidislock.LockerOption{
-			ClientOption: rueidis.ClientOption{InitAddress: []string{options.Addr}, Password: options.Password},
+			ClientOption: rueidis.ClientOption{InitAddress: []string{servers[0].Addr}, Password: servers[0].Password},
 			KeyMajority:  1,
 			KeyValidity:  ttl,
 		}

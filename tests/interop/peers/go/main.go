@@ -24,19 +24,23 @@ func run(args []string) error {
 	if len(args) != 4 {
 		return fmt.Errorf("usage: peer LIBRARY REDIS_URL NAME TTL_MS")
 	}
-	options, err := redis.ParseURL(args[1])
-	if err != nil {
-		return err
+	var servers []*redis.Options
+	for _, url := range strings.Split(args[1], ",") {
+		options, err := redis.ParseURL(url)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, options)
 	}
 	ttl, err := strconv.Atoi(args[3])
 	if err != nil {
 		return err
 	}
-	locks, err := open(args[0], options, time.Duration(ttl)*time.Millisecond)
+	locks, err := open(args[0], servers, time.Duration(ttl)*time.Millisecond)
 	if err != nil {
 		return err
 	}
-	client := redis.NewClient(options)
+	client := redis.NewClient(servers[0])
 	if err := client.Ping(context.Background()).Err(); err != nil {
 		return err
 	}

@@ -1,14 +1,15 @@
-import { Mutex, TimeoutError } from 'redis-semaphore';
+import { Mutex, Semaphore } from 'redis-semaphore';
 import RedlockModule from 'redlock';
 
 const Redlock = RedlockModule.default ?? RedlockModule;
+const PERMITS = 5;
 /** Nobody gives up. */
 const FOREVER = 2 ** 31 - 1;
 
 /** Each gives the way to one lock as one task uses it: `try()`, `acquire()`, and `release()`, which tells whether it was still held. */
 export const libraries = {
-  redlock(redis, name, ttl) {
-    const redlock = new Redlock([redis], { retryCount: -1 });
+  redlock(servers, name, ttl) {
+    const redlock = new Redlock(servers, { retryCount: -1 });
     let lock;
     return {
       async acquire() {
@@ -36,29 +37,39 @@ export const libraries = {
   },
 
   /** Its key is `mutex:` and the name; it renews itself. */
-  'redis-semaphore'(redis, name, ttl, poll) {
-    const options = { lockTimeout: ttl, acquireTimeout: FOREVER, ...(poll && { retryInterval: poll }) };
-    const mutex = new Mutex(redis, name, { ...options, onLockLost() {} });
-    let once;
-    return {
-      acquire: () => mutex.acquire(),
-      async try() {
-        once = new Mutex(redis, name, { ...options, acquireAttemptsLimit: 1, identifier: mutex.identifier });
-        return once.tryAcquire();
-      },
-      async release() {
-        const held = mutex.isAcquired || Boolean(once?.isAcquired);
-        await mutex.release();
-        await once?.release();
-        return held;
-      },
-    };
-  },
+  'redis-semaphore': ([redis], name, ttl, poll) =>
+    retaken((more) => new Mutex(redis, name, { lockTimeout: ttl, acquireTimeout: FOREVER, ...(poll && { retryInterval: poll }), ...more })),
+
+  'redis-semaphore-permits': ([redis], name, ttl) =>
+    retaken((more) => new Semaphore(redis, name, PERMITS, { lockTimeout: ttl, acquireTimeout: FOREVER, ...more })),
 };
+
+/** One lock of redis-semaphore; a try is a lock of its own, as the options are fixed when it is made. */
+function retaken(make) {
+  const waiting = make({ onLockLost() {} });
+  let held = waiting;
+  return {
+    async acquire() {
+      held = waiting;
+      await held.acquire();
+    },
+    try() {
+      const attempt = make({ acquireAttemptsLimit: 1, onLockLost() {} });
+      return attempt.tryAcquire().then((got) => {
+        if (got) held = attempt;
+        return got;
+      });
+    },
+    async release() {
+      const had = held.isAcquired;
+      await held.release();
+      return had;
+    },
+  };
+}
 
 /** Whether each server only said that another one holds the lock. */
 async function isBusy(error) {
-  if (error instanceof TimeoutError) return true;
   for (const attempt of error.attempts ?? []) {
     const { votesAgainst } = await attempt;
     if ([...votesAgainst.values()].some((reason) => reason.name !== 'ResourceLockedError')) return false;

@@ -7,19 +7,20 @@ import { count, work } from './work.mjs';
 
 async function main(args) {
   if (args.length !== 4) throw new Error('usage: peer LIBRARY REDIS_URL NAME TTL_MS');
-  const [library, url, name, ttl] = args;
+  const [library, urls, name, ttl] = args;
   const lockOf = libraries[library];
   if (!lockOf) throw new Error(`no library ${library} here`);
-  const redis = new Redis(url);
-  const locks = (name, poll) => lockOf(redis, name, Number(ttl), poll);
-  await redis.ping();
+  const servers = urls.split(',').map((url) => new Redis(url));
+  const [redis] = servers;
+  const locks = (name, poll) => lockOf(servers, name, Number(ttl), poll);
+  await Promise.all(servers.map((server) => server.ping()));
 
   const lock = locks(name);
   console.log('ready');
   for await (const line of createInterface({ input: process.stdin })) {
     await obey(line);
   }
-  redis.disconnect();
+  for (const server of servers) server.disconnect();
 
   async function obey(line) {
     const [order, first, ...rest] = line.split(' ');

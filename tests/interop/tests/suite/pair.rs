@@ -26,8 +26,8 @@ impl Pair {
     pub(crate) fn start([ours, theirs]: [Library; 2], test: &str, ttl: Duration) -> Result<Self, Error> {
         let name = format!("{}-{test}", theirs.name());
         Ok(Self {
-            ours: Peer::start(ours, server(), &theirs.key(&name), ttl)?,
-            theirs: Peer::start(theirs, server(), &name, ttl)?,
+            ours: Peer::start(ours, &server().url(), &theirs.key(&name), ttl)?,
+            theirs: Peer::start(theirs, &server().url(), &name, ttl)?,
             name,
         })
     }

@@ -18,7 +18,11 @@ enum Kind {
     Mutex,
     MixedMutex,
     Reentrant,
+    Semaphore,
 }
+
+/// As many as redis-semaphore has in its peer.
+const PERMITS: u32 = 5;
 
 /// One client of the server.
 pub(crate) struct Connected {
@@ -33,6 +37,7 @@ impl Locks {
             "leasehold" => Kind::Mutex,
             "leasehold-mixed" => Kind::MixedMutex,
             "leasehold-reentrant" => Kind::Reentrant,
+            "leasehold-semaphore" => Kind::Semaphore,
             other => return Err(format!("no library {other} here").into()),
         };
         Ok(Self { kind, url: url.to_owned(), name: name.to_owned(), ttl })
@@ -47,7 +52,7 @@ impl Locks {
     pub(crate) async fn connect(&self) -> Done<Connected> {
         let builder = LockManager::builder().wait(Wait::Forever);
         let builder = match self.kind {
-            Kind::Mutex => builder,
+            Kind::Mutex | Kind::Semaphore => builder,
             Kind::MixedMutex => builder.mixed_fleet(true),
             // A third of it is how often a waiter asks without being woken: too seldom to be taken for a message.
             Kind::Reentrant => builder.claim_window(Duration::from_secs(60)),
@@ -62,6 +67,7 @@ impl Connected {
         let lock = match self.kind {
             Kind::Mutex | Kind::MixedMutex => self.manager.mutex(name),
             Kind::Reentrant => self.manager.reentrant(name, &Owner::new()),
+            Kind::Semaphore => self.manager.semaphore(name, PERMITS).permits(1),
         };
         lock.ttl(self.ttl)
     }
