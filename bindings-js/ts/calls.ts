@@ -16,6 +16,8 @@ export interface Call {
 
 export interface Acquire {
   readonly mode: Mode;
+  /** Of several names. */
+  readonly names: readonly string[] | undefined;
   readonly ttl: number;
   granted(lease: Lease): void;
   readonly stopListening: (() => void) | undefined;

@@ -3,7 +3,7 @@
 import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
 import type { CallResult, Link } from './connections/link.js';
-import type { Config, Engine, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
+import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
 import { CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
@@ -19,6 +19,14 @@ export interface LockInfo {
   readonly mode: Mode;
   /** The manager's id, as it stands in the tokens that `inspect` shows. */
   readonly clientId: string;
+}
+
+/** What a call has granted. Of several names the greatest fence stands for the lease. */
+function grantOf(outcome: Outcome): Grant | undefined {
+  if (outcome.kind === 'acquired') return outcome.grant;
+  if (outcome.kind !== 'acquired-all') return undefined;
+  const { lease, fences, validUntil } = outcome;
+  return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
 type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
@@ -63,7 +71,7 @@ export class Driver {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
-        acquire: { mode: kind.mode, ttl: wish.ttl, granted, stopListening },
+        acquire: { mode: kind.mode, names: kind.names, ttl: wish.ttl, granted, stopListening },
         done: () => granted(rejection(() => unexpected(name))),
         failed: (make) => granted(rejection(make, (error) => ownReason(signal, name, error))),
       });
@@ -211,20 +219,22 @@ export class Driver {
     }
     if (outcome.kind === 'closed') this.#closed(this.#loop.result);
     if (outcome.kind === 'converted') this.#held.get(outcome.grant.lease)?.convert(outcome.grant);
-    if (outcome.kind !== 'acquired' || call.acquire === undefined) return call.done(outcome);
+    const grant = grantOf(outcome);
+    if (grant === undefined || call.acquire === undefined) return call.done(outcome);
 
-    const { granted, ttl, stopListening } = call.acquire;
+    const { granted, names, ttl, stopListening } = call.acquire;
     stopListening?.();
-    let held = this.#held.get(outcome.grant.lease);
+    let held = this.#held.get(grant.lease);
     if (held === undefined) {
-      held = new Held(outcome.grant, call.name ?? '', ttl);
+      held = new Held(grant, call.name ?? '', ttl);
+      if (outcome.kind === 'acquired-all') held.share(names ?? [], outcome.fences);
       this.#held.set(held.id, held);
     } else {
       // The owner of a reentrant lock gets the lease that it has.
       held.holds += 1;
     }
     const lease = new Lease(this, held);
-    if (outcome.grant.local) this.#turns.run(this.#loop.now, () => granted(lease));
+    if (grant.local) this.#turns.run(this.#loop.now, () => granted(lease));
     else granted(lease);
   }
 

@@ -18,6 +18,9 @@ export interface Kind {
   /** How many permits of a semaphore, and of how many. */
   readonly permits: number;
   readonly limit: number;
+  /** Several names that are taken as one; `oneScript` refuses those that one script can't take. */
+  readonly names?: readonly string[];
+  readonly oneScript?: boolean;
 }
 
 /** A lock that is held by one, or shared with readers. */
@@ -140,7 +143,8 @@ export class Engine {
   }
 
   acquire(now: number, op: number, name: string, kind: Kind, wish: Wish): void {
-    const { mode, owner, permits, limit } = kind;
+    const { mode, owner, permits, limit, names, oneScript = false } = kind;
+    if (names !== undefined) return this.acquireAll(now, op, names, mode, wish, oneScript);
     const { ttl, renew, maxHold, wait } = wish;
     this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, owner, permits, limit));
   }

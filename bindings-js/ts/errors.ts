@@ -2,7 +2,7 @@
 
 /** The stable codes, the same in every language that leasehold speaks. */
 export type ErrorCode =
-  | 'invalid-option' | 'not-held' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
+  | 'invalid-option' | 'not-held' | 'cross-slot' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
   | 'busy' | 'cancelled' | 'lost' | 'unreachable'
   | 'auth' | 'server' | 'protocol';
 
@@ -92,6 +92,16 @@ export class NotHeldError extends LeaseholdError {
   /** @internal */
   constructor(lockName: string) {
     super('not-held', `the lease of \`${lockName}\` is not held any more: acquire it again`, { lockName });
+  }
+}
+
+/** The caller's: one script was asked for, and the names are in different slots of a cluster. */
+export class CrossSlotError extends LeaseholdError {
+  static readonly code = 'cross-slot';
+  declare readonly code: 'cross-slot';
+  /** @internal */
+  constructor(lockName: string) {
+    super('cross-slot', `\`${lockName}\` are in different cluster slots: give all of them one hash tag like \`{tag}\``, { lockName });
   }
 }
 
@@ -223,6 +233,7 @@ export class ProtocolError extends LeaseholdError {
 export interface ErrorsByCode {
   'invalid-option': InvalidOptionError;
   'not-held': NotHeldError;
+  'cross-slot': CrossSlotError;
   'wrong-kind': WrongKindError;
   'conflict': ConflictError;
   'unsupported': UnsupportedError;

@@ -10,6 +10,8 @@ export class Held {
   readonly ttl: number;
   mode: Mode;
   fence: number;
+  /** The fence of each name, if it is held under several. */
+  #shared: ReadonlyMap<string, number> | undefined;
   /** How many holds there are: each handle is one. */
   holds = 1;
   /** Why the lease ended before its holder gave it back. */
@@ -25,6 +27,15 @@ export class Held {
     this.ttl = ttl;
     this.mode = grant.mode;
     this.fence = grant.fence;
+  }
+
+  get fences(): ReadonlyMap<string, number> {
+    return this.#shared ?? new Map([[this.name, this.fence]]);
+  }
+
+  /** It is held under several names. */
+  share(names: readonly string[], fences: readonly number[]): void {
+    this.#shared = new Map(names.map((name, index) => [name, fences[index] as number]));
   }
 
   get loss(): LossReason | undefined {

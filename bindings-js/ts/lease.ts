@@ -45,6 +45,14 @@ export class Lease implements AsyncDisposable {
     return this.#held.fence;
   }
 
+  /**
+   * The fencing token of each name: of several names that are held as one, each has its own, and a resource that one of
+   * them stands for gets that one. `fence` is the greatest of them.
+   */
+  get fences(): ReadonlyMap<string, number> {
+    return this.#held.fences;
+  }
+
   /** Whether it is held exclusively or shared. */
   get mode(): Mode {
     return this.#held.mode;

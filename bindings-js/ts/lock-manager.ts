@@ -8,6 +8,7 @@ import { type Inspection, LOCK, type Wish } from './engine.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
 import { type Lock, lockOf, ReadWriteLock } from './lock.js';
+import { type MultiOptions, multiOf } from './multi.js';
 import { readName } from './name.js';
 import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions } from './options.js';
 import { idOf, type Owner } from './owner.js';
@@ -91,6 +92,23 @@ export class LockManager implements AsyncDisposable {
   semaphore(name: string, options: SemaphoreOptions): Lock {
     const { permits, limit, ...rest } = readSemaphoreOptions(options);
     return lockOf(this.#driver, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
+  }
+
+  /**
+   * Several names as one lock: one lease for all of them or none, and nobody deadlocks, in whatever order others name them. Names with one
+   * hash tag are taken by one script if all are free; otherwise one after the other, in sorted order.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.multi(['account:1', 'account:2']).run(async (lease) => {
+   *   await transfer(lease.fences.get('account:1'), lease.fences.get('account:2'));
+   * });
+   * ```
+   */
+  multi(names: readonly string[], options?: MultiOptions): Lock {
+    return multiOf(this.#driver, names, options, this.#defaults);
   }
 
   /**

@@ -4,7 +4,7 @@ import { textOf } from './connections/answer.js';
 import type { Failure } from './connections/link.js';
 import type { EngineError } from './engine.js';
 import {
-  AuthError, BusyError, CancelledError, ClosedError, ConflictError, InvalidOptionError, type LeaseholdError, LostError,
+  AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError, LostError,
   type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, WrongKindError,
 } from './errors.js';
 
@@ -26,6 +26,8 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
       return new InvalidOptionError(camelCase(about), text);
     case 'not-held':
       return new NotHeldError(lockName ?? '');
+    case 'cross-slot':
+      return new CrossSlotError(lockName ?? '');
     case 'conflict':
       return new ConflictError(lockName ?? '', text);
     case 'unsupported':

@@ -1,0 +1,33 @@
+/** Several names as one lock. */
+
+import type { Driver } from './driver.js';
+import { LOCK, type Wish } from './engine.js';
+import { InvalidOptionError } from './errors.js';
+import { Lock } from './lock.js';
+import { readName } from './name.js';
+import { type LockOptions, read, readLockOptions } from './options.js';
+import { isList, shown } from './shown.js';
+
+/** The options of {@link LockManager.multi}. */
+export interface MultiOptions extends LockOptions {
+  /**
+   * Refuses names that no single script can take, as they are in different slots of a cluster, with `cross-slot`. Names in
+   * one slot are always tried by one script. Default false.
+   */
+  readonly oneScript?: boolean | undefined;
+}
+
+const FIELDS = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait'] as const;
+
+/** A lock of these names, whose own name is all of them. */
+export function multiOf(driver: Driver, given: unknown, options: unknown, defaults: Wish): Lock {
+  const list = isList(given) ? (given as readonly unknown[]) : [];
+  if (list.length === 0 || list.length > 256) {
+    throw new InvalidOptionError('names', `is ${shown(given)}: give a list of 1 to 256 names`);
+  }
+  const names = Array.from(list, (name) => readName(name, driver.prefix));
+  if (new Set(names).size < names.length) throw new InvalidOptionError('names', 'has one twice: give each name once');
+  const { oneScript = false, ...rest } = read(options, FIELDS);
+  if (typeof oneScript !== 'boolean') throw new InvalidOptionError('oneScript', `is ${shown(oneScript)}: give true or false`);
+  return new Lock(driver, names.join(', '), { ...LOCK.exclusive, names, oneScript }, readLockOptions(rest, defaults));
+}
