@@ -1,5 +1,5 @@
 //! A holder in a process of its own, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`, where
-//! the mode is `write` or `read`.
+//! the mode is `write`, `read`, or `several` for `NAME:a` and `NAME:b` at once.
 //!
 //! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`.
 
@@ -24,6 +24,13 @@ async fn main() -> Done<()> {
     let (ttl, window) = (Duration::from_millis(next()?.parse()?), Duration::from_millis(next()?.parse()?));
 
     let locks = LockManager::builder().claim_window(window).connect(&format!("redis://{server}/")).await?;
+    if mode == "several" {
+        let both = locks.multi([format!("{name}:a"), format!("{name}:b")]).ttl(ttl).acquire().await?;
+        println!("held both");
+        while orders().recv().await.is_some() {}
+        both.release().await?;
+        return Ok(());
+    }
     let lock = locks.read_write(name);
     let lock = if mode == "read" { lock.read() } else { lock.write() };
     let lease = lock.ttl(ttl).acquire().await?;

@@ -17,5 +17,6 @@ mod pauses;
 mod readers;
 mod reentrant;
 mod semaphore;
+mod several;
 mod waiting;
 mod wrong_kind;

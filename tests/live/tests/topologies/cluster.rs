@@ -153,3 +153,27 @@ async fn bad_addresses_are_refused_at_once_by_field() {
     let error = quick().cluster(["redis://127.0.0.1:1/"]).await.unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error:?}");
 }
+
+#[tokio::test]
+async fn several_names_are_one_lease_wherever_they_are() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
+    // On three servers, and by one script on one.
+    let scattered = ["a", "b", "c", "d", "f"];
+    let lease = first.multi(scattered).acquire().await?;
+    assert!(lease.verify().await?);
+    assert!(second.multi(["z", "d"]).try_acquire().await?.is_none());
+    let waits = second.multi(["f", "a"]);
+    let next = tokio::spawn(async move { waits.acquire().await });
+    waiting(&first, "a", 1).await;
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    assert_eq!(soon("both", next).await??.release().await?, ReleaseOutcome::Released);
+    let together = first.multi(["{e}:1", "{e}:2"]).one_script().acquire().await?;
+    assert!(together.verify().await?);
+    together.release().await?;
+    let refused = first.multi(scattered).one_script().acquire().await;
+    assert_eq!(refused.err().map(|error| error.code()), Some("cross-slot"));
+    first.close().await?;
+    second.close().await?;
+    Ok(())
+}

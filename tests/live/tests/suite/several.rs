@@ -1,0 +1,125 @@
+//! Several names as one lease.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, LossReason, ReleaseOutcome, Wait};
+use leasehold_live::{Tested, Worker, client, is_there, shared_server, soon, text, unique, until, waiters};
+use tokio::task::JoinSet;
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_pairs_in_opposite_orders_never_deadlock() -> Tested {
+    let (server, base) = (shared_server(), unique("account"));
+    let clients = [client(server).await?, client(server).await?];
+    let mut tasks = JoinSet::new();
+    for pair in 0..1_000 {
+        // Three names of two slots and more: some pairs go by one script, others one after the other.
+        let names = [format!("{{{base}}}:1"), format!("{{{base}}}:2"), format!("{base}:3")];
+        let (one, other) = (names[pair % 3].clone(), names[(pair + 1 + pair / 3 % 2) % 3].clone());
+        for (locks, names) in clients.iter().zip([[one.clone(), other.clone()], [other, one]]) {
+            let lock = locks.multi(names).wait(Wait::Forever);
+            tasks.spawn(async move { lock.acquire().await?.release().await });
+        }
+    }
+    let done = async {
+        while let Some(ended) = tasks.join_next().await {
+            assert_eq!(ended??, ReleaseOutcome::Released);
+        }
+        Tested::Ok(())
+    };
+    tokio::time::timeout(LONG, done).await.expect("nobody waits in a circle")?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_of_one_slot_are_taken_at_once_and_given_back_as_one() -> Tested {
+    let (server, tag) = (shared_server(), unique("order"));
+    let (locks, other) = (client(server).await?, client(server).await?);
+    let names = [format!("{{{tag}}}:stock"), format!("{{{tag}}}:invoice")];
+    let lease = locks.multi(&names).one_script().acquire().await?;
+    assert!(lease.fences().map(|(name, _)| name.to_owned()).eq(names.clone()));
+    assert!(is_there(server, &names[0])? && is_there(server, &names[1])?);
+    assert!(other.mutex(&names[1]).try_acquire().await?.is_none());
+    assert!(other.multi([&names[1], "elsewhere"]).try_acquire().await?.is_none());
+    until("who does not get all keeps none", async || is_there(server, "elsewhere").is_ok_and(|there| !there)).await;
+    let nested = lease.nested()?;
+    lease.extend(LONG).await?;
+    assert!(lease.verify().await? && lease.remaining() > LONG / 2);
+    assert_eq!(lease.release().await?, ReleaseOutcome::StillHeld);
+    let before = nested.fence(&names[1]).expect("it is one of the names");
+    assert_eq!(nested.release().await?, ReleaseOutcome::Released);
+    assert!(!is_there(server, &names[0])? && !is_there(server, &names[1])?);
+    assert!(other.mutex(&names[1]).acquire().await?.fence() > before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_waits_for_one_name_is_granted_by_its_queue_and_a_cancel_gives_the_others_back() -> Tested {
+    let (server, base) = (shared_server(), unique("shelf"));
+    let (locks, other) = (client(server).await?, client(server).await?);
+    let [a, b] = [format!("{base}:a"), format!("{base}:b")];
+    let holder = other.mutex(&b).acquire().await?;
+    let lock = locks.multi([&b, &a]);
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    until("it waits", async || waiters(server, &b).is_ok_and(|count| count == 1)).await;
+    assert!(is_there(server, &a)?, "the first name in their order is held meanwhile");
+    waiting.abort();
+    until("it has given back", async || is_there(server, &a).is_ok_and(|there| !there)).await;
+    assert_eq!(waiters(server, &b)?, 0);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits again", async || waiters(server, &b).is_ok_and(|count| count == 1)).await;
+    holder.release().await?;
+    let lease = soon("both", waiting).await??;
+    assert!(lease.is_held());
+    lease.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_lost_name_ends_the_whole() -> Tested {
+    let (server, base) = (shared_server(), unique("pair"));
+    let locks = client(server).await?;
+    let [a, b] = [format!("{base}:a"), format!("{base}:b")];
+    let lease = locks.multi([&a, &b]).acquire().await?;
+    let lost = lease.lost();
+    text(server, &["SET", &b, "somebody-else", "PX", "60000"])?;
+    assert!(!lease.verify().await?);
+    assert_eq!(soon("the loss", lost).await, LossReason::Taken);
+    until("the other name is free", async || is_there(server, &a).is_ok_and(|there| !there)).await;
+    assert!(!lease.is_held());
+    assert_eq!(lease.release().await?, ReleaseOutcome::NotOwner);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_crash_gives_all_back_after_the_ttl() -> Tested {
+    let (server, base) = (shared_server(), unique("crash"));
+    let locks = client(server).await?;
+    let ttl = Duration::from_millis(500);
+    let mut holder = Worker::start(env!("CARGO_BIN_EXE_live-worker"), server, ["several", &base], [ttl, ttl])?;
+    assert_eq!(holder.report().await, "held both");
+    holder.process().kill();
+    let killed = Instant::now();
+    let both = locks.multi([format!("{base}:b"), format!("{base}:a")]).acquire().await?;
+    assert!(killed.elapsed() < ttl * 4, "{:?}", killed.elapsed());
+    both.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_can_not_be_is_refused_at_once() -> Tested {
+    let locks = client(shared_server()).await?;
+    let code = async |names: &[&str]| match locks.multi(names).one_script().acquire().await {
+        Err(error @ (Error::InvalidOption { .. } | Error::CrossSlot { .. })) => error.to_string(),
+        other => panic!("{names:?}: {other:?}"),
+    };
+    assert!(code(&[]).await.contains("`names`"));
+    assert!(code(&["a", "b", "a"]).await.contains("`names`"));
+    assert!(code(&["a", "x{y"]).await.contains("`name`"));
+    assert!(code(&["a", "b"]).await.contains("hash tag"));
+    Ok(())
+}
