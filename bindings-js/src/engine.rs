@@ -142,6 +142,13 @@ impl Engine {
         self.handle(now, Input::Inspect { op, name })
     }
 
+    /// Takes a lock from whoever holds it.
+    #[wasm_bindgen(js_name = forceRelease)]
+    pub fn force_release(&mut self, now: f64, op: f64, name: &str) -> Address {
+        let Some(op) = op_of(op) else { return REFUSED };
+        self.handle(now, Input::ForceRelease { op, name })
+    }
+
     /// Ends the client.
     pub fn close(&mut self, now: f64, op: f64) -> Address {
         let Some(op) = op_of(op) else { return REFUSED };

@@ -23,6 +23,7 @@ const CLOSED: f64 = 11.0;
 const FAILED: f64 = 12.0;
 const LOST: f64 = 13.0;
 const ACQUIRED_ALL: f64 = 14.0;
+const REVOKED: f64 = 15.0;
 
 const NONE: f64 = -1.0;
 const HEAD: usize = 4;
@@ -99,6 +100,7 @@ impl Row {
             Outcome::Held(holds) => self.push(&[HELD, op, (*holds).into()]),
             Outcome::Verified(held) => self.push(&[VERIFIED, op, flag(*held)]),
             Outcome::Inspected(inspection) => self.inspection(op, inspection),
+            Outcome::Revoked(holders) => self.push(&[REVOKED, op, (*holders).into()]),
             Outcome::Closed => self.push(&[CLOSED, op]),
         }
     }

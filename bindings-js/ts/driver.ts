@@ -125,6 +125,11 @@ export class Driver {
     return inspection;
   }
 
+  async forceRelease(name: string): Promise<number> {
+    const { holders } = await this.#ask('revoked', name, (engine, now, op) => engine.forceRelease(now, op, name));
+    return holders;
+  }
+
   /** How long a lease is still valid, in microseconds; not positive once it is over. */
   remaining(held: Held): number {
     return held.ended === undefined ? this.#loop.remaining(held.id) : 0;

@@ -98,6 +98,7 @@ export type Outcome =
   | { readonly kind: 'held'; readonly holds: number }
   | { readonly kind: 'verified'; readonly held: boolean }
   | { readonly kind: 'inspected'; readonly inspection: Inspection }
+  | { readonly kind: 'revoked'; readonly holders: number }
   | { readonly kind: 'closed' }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
@@ -182,6 +183,10 @@ export class Engine {
 
   inspect(now: number, op: number, name: string): void {
     this.#read(this.#core.inspect(now, op, name));
+  }
+
+  forceRelease(now: number, op: number, name: string): void {
+    this.#read(this.#core.forceRelease(now, op, name));
   }
 
   close(now: number, op: number): void {

@@ -10,7 +10,7 @@ export type ErrorCode =
  * How a lease was lost: `expired` (no renewal succeeded in time, or a fixed lease ended), `gone` (the key vanished from the
  * server), `taken` (somebody else holds the lock), `max-hold` (the limit you set).
  */
-export type LossReason = 'expired' | 'gone' | 'taken' | 'max-hold';
+export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold';
 
 /** What an error knows beside its message. */
 interface Details {
@@ -269,6 +269,7 @@ const LOSSES: Record<LossReason, string> = {
   'expired': 'its time ran out, and no renewal had come through',
   'gone': 'its key vanished from the server',
   'taken': 'somebody else holds the lock',
+  'revoked': 'an operator took it by force',
   'max-hold': 'it reached its maxHold',
 };
 

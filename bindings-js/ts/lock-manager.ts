@@ -163,6 +163,19 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
+   * Takes the lock `name`, of whatever kind, from whoever holds it, and grants the next in line: an operator's way out. Resolves to how
+   * many held it.
+   *
+   * Its holders are told `revoked`, or at their next renewal that the lease is gone. What they do until then they do beside
+   * the next holder: only the fence keeps the resource safe.
+   *
+   * @throws As {@link LockManager.inspect}.
+   */
+  async forceRelease(name: string): Promise<number> {
+    return this.#driver.forceRelease(readName(name, this.#driver.prefix));
+  }
+
+  /**
    * Ends the client: waits reject with `closed`, leases are released and their signals abort. The connection that you
    * brought stays open.
    *

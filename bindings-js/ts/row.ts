@@ -76,6 +76,8 @@ class Row {
         return CLOSED;
       case 14:
         return this.#grants();
+      case 15:
+        return { kind: 'revoked', holders: this.#next() };
       default:
         return { kind: 'failed', error: this.#error() };
     }

@@ -97,6 +97,8 @@ function handle(engine: Engine, at: number, event: Event): void {
       return engine.verify(at, op, lease);
     case 'inspect':
       return engine.inspect(at, op, fields['name'] as string);
+    case 'force-release':
+      return engine.forceRelease(at, op, fields['name'] as string);
     case 'close':
       return engine.close(at, op);
     case 'reply': {
@@ -162,6 +164,10 @@ function learnScripts(): Map<string, string> {
   };
   const engine = new Engine(new Uint8Array(16), config(), outputs);
   const wish = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
+  const forceAnother = (op: number, misses: number): void => {
+    engine.forceRelease(0, op, 'a');
+    for (let miss = 0; miss < misses; miss += 1) engine.failed(0, sent.pop()?.call ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
+  };
   const inputs: Record<string, () => void> = {
     inspect: () => engine.inspect(0, 1, 'a'),
     acquire: () => engine.acquire(0, 2, 'a', LOCK.exclusive, wish),
@@ -175,6 +181,9 @@ function learnScripts(): Map<string, string> {
     'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
     'semaphore-release': () => engine.release(0, 11, 3),
     several: () => engine.acquireAll(0, 12, ['{a}1', '{a}2'], 'exclusive', wish, false),
+    force: () => engine.forceRelease(0, 15, 'a'),
+    'reentrant-force': () => forceAnother(13, 1),
+    'semaphore-force': () => forceAnother(14, 2),
   };
   for (const [name, input] of Object.entries(inputs)) {
     input();
@@ -210,6 +219,8 @@ function resultOf(outcome: Outcome): unknown {
       return { verified: outcome.held };
     case 'inspected':
       return { inspected: inspectionOf(outcome.inspection) };
+    case 'revoked':
+      return { revoked: outcome.holders };
     case 'closed':
       return 'closed';
     case 'failed':

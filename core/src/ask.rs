@@ -13,7 +13,6 @@ use crate::options::Family;
 use crate::request::{Base, Request};
 use crate::resource::Resource;
 use crate::script::{Acquire, Form, How};
-use crate::subscription::Channel;
 use crate::tenure::Validity;
 use crate::time::Instant;
 use crate::token::Token;
@@ -172,7 +171,7 @@ impl Resource {
         }
         if request.waits && !request.joined {
             // It was a try, because nobody waited yet or the subscription was not there.
-            cx.with_own(|own, cx, channel| own.want(cx, Channel::Own, channel));
+            cx.listen();
             if cx.subscription.is_settled() {
                 self.send_acquire(cx, Form::Digest);
             }

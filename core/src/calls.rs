@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Several { script: LeaseId },
     /// A user asks who holds a lock.
     Inspect { op: OpId },
+    /// An operator takes a lock from its holders.
+    Force { op: OpId },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -141,6 +141,8 @@ pub enum LossReason {
     Gone,
     /// The key holds somebody else's token.
     Taken,
+    /// An operator took it by force.
+    Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
 }
@@ -152,6 +154,7 @@ impl LossReason {
             Self::Expired => "expired",
             Self::Gone => "gone",
             Self::Taken => "taken",
+            Self::Revoked => "revoked",
             Self::MaxHold => "max-hold",
         }
     }
@@ -163,6 +166,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "its time ran out, and no renewal had come through",
             Self::Gone => "its key vanished from the server",
             Self::Taken => "somebody else holds the lock",
+            Self::Revoked => "an operator took it by force",
             Self::MaxHold => "it reached its max_hold",
         })
     }

@@ -110,6 +110,14 @@ pub enum Input<'a> {
         /// The lock's name, without the prefix.
         name: &'a str,
     },
+    /// An operator takes a lock from whoever holds it: they are told [`LossReason::Revoked`], and the next in line is granted.
+    /// Ends with [`Outcome::Revoked`].
+    ForceRelease {
+        /// The call.
+        op: OpId,
+        /// The lock's name, without the prefix.
+        name: &'a str,
+    },
     /// A user ends the client: waits end with [`Error::Closed`], leases are released. Ends with [`Outcome::Closed`].
     Close {
         /// The call.
@@ -224,6 +232,8 @@ pub enum Outcome {
     Verified(bool),
     /// Who holds and who waits.
     Inspected(Inspection),
+    /// From how many holders a lock was taken.
+    Revoked(u32),
     /// The client is closed.
     Closed,
 }
@@ -259,7 +269,7 @@ pub enum ReleaseOutcome {
 /// Who holds a lock and who waits for it, as one server saw it at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Inspection {
-    /// The holders: none, one exclusive, or any number of readers.
+    /// The holders: none, one exclusive, or any number of readers. Holders of a semaphore's permits count as readers.
     pub holders: Vec<Holder>,
     /// The waiters in their order.
     pub waiters: Vec<Waiter>,

@@ -23,6 +23,7 @@ mod engine;
 mod error;
 mod event;
 mod fences;
+mod force;
 mod grant;
 mod inspect;
 mod keep;

@@ -10,6 +10,8 @@ pub(crate) enum Message<'a> {
     Grant(Granted<'a>),
     /// Somebody waits for what we hold.
     Wanted { key: &'a str },
+    /// What we hold was taken by force.
+    Revoked { client: &'a str, token: Token, key: &'a str },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +34,11 @@ impl<'a> Message<'a> {
         let text = core::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
             return Some(Self::Wanted { key });
+        }
+        if let Some(rest) = text.strip_prefix("revoked ") {
+            let (token, key) = rest.split_once(' ')?;
+            let (client, counter) = token.rsplit_once(':')?;
+            return Some(Self::Revoked { client, token: Token(counter.parse().ok()?), key });
         }
         // The key comes last and may hold spaces.
         let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');

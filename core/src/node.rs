@@ -122,6 +122,7 @@ impl Node {
             Input::Keep { lease, until } => self.keep(lease, until),
             Input::Verify { op, lease } => self.verify(op, lease),
             Input::Inspect { op, name } => self.inspect(op, name),
+            Input::ForceRelease { op, name } => self.force(op, name),
             Input::Close { op } => self.close(op),
             Input::Reply { call, result } => self.reply(call, result),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
@@ -178,8 +179,10 @@ impl Node {
 
     fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
         let Some(call) = self.cx.calls.close(id) else { return };
-        if let Purpose::Inspect { op } = call.purpose {
-            return self.inspect_replied(op, result, call.by_source);
+        match call.purpose {
+            Purpose::Inspect { op } => return self.inspect_replied(op, result, call.by_source),
+            Purpose::Force { op } => return self.force_replied(op, result, call.by_source),
+            _ => {}
         }
         if let Purpose::Several { script } = call.purpose {
             return self.several_replied(&call, script, result);
@@ -213,7 +216,7 @@ impl Node {
                     self.lose_one(lease, LossReason::Gone);
                 }
             }
-            Purpose::Several { .. } | Purpose::Inspect { .. } => {}
+            Purpose::Several { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } => {}
         }
     }
 
@@ -232,7 +235,7 @@ impl Node {
                 self.with(resource, |resource, cx| resource.convert_failed(cx, new, failed));
             }
             Purpose::Release { token } => self.cx.release_failed(token, failed),
-            Purpose::Several { .. } | Purpose::Inspect { .. } => {}
+            Purpose::Several { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } => {}
         }
     }
 
@@ -251,6 +254,16 @@ impl Node {
                     self.with(id, |resource, cx| resource.grant_received(cx, &grant));
                 }
             }
+            Some(Message::Revoked { client, token, key }) if self.cx.client == client => {
+                let lock = [Family::Lock, Family::Reentrant].map(|family| self.resources.find(family, key));
+                for id in lock.into_iter().flatten().chain(self.lanes(key)) {
+                    self.with(id, |resource, cx| {
+                        if resource.tenure.as_ref().is_some_and(|tenure| tenure.token == token) {
+                            resource.lose_tenure(cx, LossReason::Revoked, false);
+                        }
+                    });
+                }
+            }
             Some(Message::Wanted { key }) => {
                 let lock = self.resources.find(Family::Lock, key);
                 for id in lock.into_iter().chain(self.lanes(key)) {
@@ -262,7 +275,7 @@ impl Node {
                     });
                 }
             }
-            None => {}
+            Some(Message::Revoked { .. }) | None => {}
         }
     }
 

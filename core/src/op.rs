@@ -47,5 +47,9 @@ pub(crate) enum OpKind {
     Inspect {
         name: Name,
     },
+    /// It tries one family of kinds after the other.
+    Force {
+        name: Name,
+    },
     Close,
 }

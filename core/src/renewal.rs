@@ -27,6 +27,8 @@ impl Resource {
     pub(crate) fn renewal_due(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         tenure.timers.renewal = None;
+        // What is held for long may be taken by force, which is told at once.
+        cx.listen();
         if let Some(ttl) = tenure.wants(cx).max(tenure.passing) {
             self.send_renewal(cx, ttl);
         }

@@ -139,6 +139,10 @@ impl Resource {
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
         self.reenter(cx, options.kind, id);
+        if local && !cx.is_mixed(self.name.family) {
+            // Others who wait for what goes round here may say so.
+            cx.listen();
+        }
         self.ask_whether_wanted(cx, local);
     }
 

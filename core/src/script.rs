@@ -23,6 +23,9 @@ const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
 const REENTRANT_ACQUIRE: Script = Script::of(leasehold_lua::reentrant::ACQUIRE);
 const REENTRANT_RELEASE: Script = Script::of(leasehold_lua::reentrant::RELEASE);
 const REENTRANT_RENEW: Script = Script::of(leasehold_lua::reentrant::RENEW);
+const FORCE: Script = Script::of(leasehold_lua::FORCE);
+const REENTRANT_FORCE: Script = Script::of(leasehold_lua::reentrant::FORCE);
+const SEMAPHORE_FORCE: Script = Script::of(leasehold_lua::semaphore::FORCE);
 const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
@@ -166,6 +169,17 @@ impl Context {
         command.push_display(millis(ttl));
         command.push_display(millis(self.config.fence_retention));
         parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
+        command
+    }
+
+    pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
+        let script = match name.family {
+            Family::Lock => &FORCE,
+            Family::Reentrant => &REENTRANT_FORCE,
+            Family::Semaphore => &SEMAPHORE_FORCE,
+        };
+        let mut command = all_keys(script, form, name);
+        self.push_fleet(&mut command, name);
         command
     }
 

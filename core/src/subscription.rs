@@ -66,9 +66,14 @@ impl Subscription {
         !matches!(self.state, State::On)
     }
 
+    /// Whether nobody has asked for it yet.
+    pub(crate) fn is_off(&self) -> bool {
+        self.state == State::Off && self.timer.is_none()
+    }
+
     /// Somebody has to wait.
     pub(crate) fn want(&mut self, cx: &mut Context, of: Channel, channel: &str) {
-        if self.state == State::Off && self.timer.is_none() {
+        if self.is_off() {
             self.subscribe(cx, of, channel, State::Asked);
         }
     }
@@ -142,6 +147,13 @@ impl Subscription {
 }
 
 impl Context {
+    /// There is something that others may want to tell this client.
+    pub(crate) fn listen(&mut self) {
+        if self.subscription.is_off() {
+            self.with_own(|own, cx, channel| own.want(cx, Channel::Own, channel));
+        }
+    }
+
     /// Does something with the subscription to the client's own channel.
     pub(crate) fn with_own<R>(&mut self, act: impl FnOnce(&mut Subscription, &mut Self, &str) -> R) -> R {
         let mut own = self.subscription;

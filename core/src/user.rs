@@ -188,7 +188,7 @@ impl Node {
                 let resource = lease.resource;
                 self.with(resource, |resource, cx| resource.settle(cx, None));
             }
-            OpKind::Release | OpKind::Inspect { .. } => {
+            OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
                 self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
             }
         }
@@ -205,6 +205,7 @@ impl Node {
             }
             OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
             OpKind::AcquireAll { group } => self.send_several(group, Form::Digest),
+            OpKind::Force { .. } => self.send_force(op, Form::Digest),
             OpKind::Acquire { .. }
             | OpKind::Pooled { .. }
             | OpKind::Convert { .. }

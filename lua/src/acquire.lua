@@ -99,7 +99,7 @@ end
 local position = redis.call('ZRANK', KEYS[3], token) + 1
 local reply = answer('waiting', position, 0, left())
 if position == 1 and reply[7] == 0 then
-  for _, holder in ipairs(holders()) do
+  for _, holder in ipairs(holders(63)) do
     publish(holder, 'wanted ' .. KEYS[1])
   end
 end

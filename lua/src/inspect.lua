@@ -1,16 +1,31 @@
--- Who holds the lock and who waits for it, at one moment. Writes nothing.
+-- Who holds the lock, of whatever kind, and who waits for it, at one moment. Writes nothing.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
--- Answer  server us, N's value or '', its PTTL, last fence or 0,
+-- Answer  server us, the one holder, `shared`, or '', its PTTL, last fence or 0,
 --         readers r, (token, expiry ms) x r, waiters w, (token, record or '') x w in queue order
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
-local holder = redis.call('GET', KEYS[1]) or ''
+local kind, holder = redis.call('TYPE', KEYS[1]).ok, ''
+local readers = {}
 local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 local live = string.format('(%.0f', math.floor(us / 1000))
-local readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
-if holder ~= 'shared' then
-  readers = {}
+if kind == 'hash' then
+  local fields = redis.call('HGETALL', KEYS[1])
+  holder = fields[1]
+  if #fields > 2 or not string.match(holder, ':%d+$') then
+    return redis.error_reply('WRONGTYPE the hash is no reentrant lock')
+  end
+elseif kind == 'zset' then
+  local uuid = string.rep('%x', 8) .. string.rep('%-%x%x%x%x', 3) .. '%-' .. string.rep('%x', 12)
+  if not string.match(redis.call('ZRANGE', KEYS[1], '0', '0')[1], '^' .. uuid .. ':%d+$') then
+    return redis.error_reply('WRONGTYPE the sorted set is no semaphore')
+  end
+  readers = redis.call('ZRANGEBYSCORE', KEYS[1], live, '+inf', 'WITHSCORES')
+else
+  holder = redis.call('GET', KEYS[1]) or ''
+  if holder == 'shared' then
+    readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
+  end
 end
 
 local reply = { us, holder, redis.call('PTTL', KEYS[1]), last, #readers / 2 }

@@ -40,6 +40,9 @@ pub const INSPECT: Script = embed::script!("inspect");
 /// Takes several locks at once, or none.
 pub const SEVERAL: Script = embed::script!("several");
 
+/// Takes a lock from whoever holds it.
+pub const FORCE: Script = embed::script!("force");
+
 /// The same of a reentrant lock, in the wire format of Redisson's RLock.
 pub mod reentrant {
     use crate::{Script, embed};
@@ -50,6 +53,8 @@ pub mod reentrant {
     pub const RELEASE: Script = embed::script!("reentrant-release", "release", REENTRANT);
     /// As [`RENEW`](crate::RENEW).
     pub const RENEW: Script = embed::script!("reentrant-renew");
+    /// As [`FORCE`](crate::FORCE).
+    pub const FORCE: Script = embed::script!("reentrant-force", "force", REENTRANT);
 }
 
 /// The same of a semaphore.
@@ -62,10 +67,12 @@ pub mod semaphore {
     pub const RELEASE: Script = embed::script!("semaphore-release", "release", SEMAPHORE);
     /// As [`RENEW`](crate::RENEW).
     pub const RENEW: Script = embed::script!("semaphore-renew");
+    /// As [`FORCE`](crate::FORCE).
+    pub const FORCE: Script = embed::script!("semaphore-force", "force", SEMAPHORE);
 }
 
 /// Every script.
-pub const ALL: [Script; 12] = [
+pub const ALL: [Script; 15] = [
     ACQUIRE,
     RELEASE,
     RENEW,
@@ -78,4 +85,7 @@ pub const ALL: [Script; 12] = [
     semaphore::ACQUIRE,
     semaphore::RELEASE,
     semaphore::RENEW,
+    FORCE,
+    reentrant::FORCE,
+    semaphore::FORCE,
 ];

@@ -174,6 +174,22 @@ impl LockManager {
         }
     }
 
+    /// Takes the lock `name`, of whatever kind, from whoever holds it, and grants the next in line: an operator's way out. Answers
+    /// how many held it.
+    ///
+    /// The holders are told [`LossReason::Revoked`](crate::LossReason::Revoked), or at their next renewal that the lease is gone. What they do
+    /// until then they do beside the next holder: only the fence keeps the resource safe.
+    ///
+    /// # Errors
+    /// As [`inspect`](Self::inspect).
+    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
+        let name = name.as_ref();
+        match self.client.ask(Request::ForceRelease { name }, Some(name)).await? {
+            Outcome::Revoked(holders) => Ok(holders),
+            other => Err(unexpected(&other, name)),
+        }
+    }
+
     /// Ends the client for all its clones: waits end with [`Error::Closed`], and the leases are released.
     ///
     /// It ends when the server has confirmed the releases, and after twice the response timeout at the latest: leases that it

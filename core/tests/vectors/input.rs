@@ -41,6 +41,10 @@ pub(crate) enum Event {
         op: u64,
         name: String,
     },
+    ForceRelease {
+        op: u64,
+        name: String,
+    },
     Close {
         op: u64,
     },
@@ -193,6 +197,7 @@ impl Event {
             Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
+            Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },
             Self::Close { op } => Input::Close { op: OpId(*op) },
             Self::Reply { call, result } => Input::Reply { call: CallId(*call), result: result.result() },
             Self::Message { node, channel, payload } => {

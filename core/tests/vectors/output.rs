@@ -59,6 +59,7 @@ fn outcome(outcome: &Outcome) -> Value {
         Outcome::Held(holds) => json!({ "held": holds }),
         Outcome::Verified(holds) => json!({ "verified": holds }),
         Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),
+        Outcome::Revoked(holders) => json!({ "revoked": holders }),
         Outcome::Closed => json!("closed"),
     }
 }

@@ -97,9 +97,12 @@ local function give_up(token)
   return true
 end
 
--- Whose clients are told that others wait.
-local function holders()
-  return holder == 'shared' and redis.call('ZRANGE', KEYS[5], '0', '63') or { holder }
+-- The holders, up to this place.
+local function holders(till)
+  if holder == 'shared' then
+    return redis.call('ZRANGE', KEYS[5], '0', text(till))
+  end
+  return holder and { holder } or {}
 end
 
 -- When it is free at the latest, unless it is renewed.

@@ -53,6 +53,10 @@ local function give_up(token)
   return true
 end
 
+local function holders()
+  return holder and { holder } or {}
+end
+
 -- When it is free at the latest, unless it is renewed.
 local function left()
   return redis.call('PTTL', KEYS[1])

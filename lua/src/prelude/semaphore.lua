@@ -99,9 +99,9 @@ local function raise(token, mode, ms)
   return ms
 end
 
--- Whose clients are told that others wait.
-local function holders()
-  return redis.call('ZRANGE', KEYS[1], '0', '63')
+-- The holders, up to this place.
+local function holders(till)
+  return redis.call('ZRANGE', KEYS[1], '0', text(till))
 end
 
 -- When the first permits are free at the latest, unless they are renewed.

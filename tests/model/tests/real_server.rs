@@ -8,7 +8,7 @@ use leasehold_lua::ALL;
 use leasehold_servers::{Server, Version};
 
 /// The rights that the README tells an operator to give, and no more.
-const RIGHTS: &str = "on >secret ~invoice:* ~leasehold:* resetchannels &leasehold:* +eval +evalsha +time +get +set +del +exists \
+const RIGHTS: &str = "on >secret ~invoice:* ~leasehold:* resetchannels &leasehold:* +eval +evalsha +time +type +get +set +del +exists \
     +pttl +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscore \
     +hset +hget +hdel +hlen +hgetall +publish +subscribe +unsubscribe";
 

@@ -70,7 +70,7 @@ async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter
     soon("the loss", lease.lost()).await;
     assert_eq!(soon("the loss", alone.lost()).await, LossReason::Gone);
     assert!(next.fence() > lease.fence());
-    until("both are subscribed again", async || subscribed(&server).is_ok_and(|count| count == 2)).await;
+    until("who waited is subscribed again", async || subscribed(&server).is_ok_and(|count| count >= 1)).await;
     next.release().await?;
     Ok(())
 }

@@ -45,7 +45,10 @@ async fn abandoned_waits_leave_nothing_behind() -> Tested {
     lease.release().await?;
     second.mutex("door").acquire().await?.release().await?;
     assert_eq!(lasting_keys(&server)?, 1, "the fence");
-    until("two connections a client", async || connections(&server).is_ok_and(|count| count == 4)).await;
+    until("one for commands each, and one of the waiter's", async || {
+        connections(&server).is_ok_and(|count| count == 3)
+    })
+    .await;
     Ok(())
 }
 

@@ -64,6 +64,7 @@ fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
         "PUBSUB",
         "SET",
         "TIME",
+        "TYPE",
         "ZADD",
         "ZCARD",
         "ZCOUNT",

@@ -1,0 +1,60 @@
+//! An operator takes a lock from its holders.
+
+use std::time::Duration;
+
+use leasehold::{LossReason, Owner, ReleaseOutcome};
+use leasehold_live::{Tested, begin, client, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_servers::Server;
+
+#[tokio::test]
+async fn the_holders_are_told_and_the_next_in_line_is_granted() -> Tested {
+    let server = Server::start()?;
+    let (holder, waiter, operator) = (client(&server).await?, client(&server).await?, client(&server).await?);
+    let lease = holder.mutex("door").ttl(Duration::from_millis(900)).acquire().await?;
+    until("it has renewed, and listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
+    let waiting = begin(waiter.mutex("door"));
+    until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    assert_eq!(operator.force_release("door").await?, 1);
+    assert_eq!(soon("the loss", lease.lost()).await, LossReason::Revoked);
+    let next = soon("the lock", waiting).await??;
+    assert!(next.fence() > lease.fence());
+    assert_eq!(lease.release().await?, ReleaseOutcome::AlreadyExpired);
+    assert!(next.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_takes_every_kind_of_lock_and_counts_the_holders() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let (one, two, operator) = (client(server).await?, client(server).await?, client(server).await?);
+    assert_eq!(operator.force_release(&name).await?, 0);
+
+    let readers = [one.read_write(&name).read().acquire().await?, two.read_write(&name).read().acquire().await?];
+    assert_eq!(operator.force_release(&name).await?, 2);
+    let reentrant = one.reentrant(&name, &Owner::new()).acquire().await?;
+    assert_eq!(operator.inspect(&name).await?.holders.len(), 1);
+    assert_eq!(operator.force_release(&name).await?, 1);
+    let permits = [one.semaphore(&name, 2).acquire().await?, two.semaphore(&name, 2).acquire().await?];
+    assert_eq!(operator.inspect(&name).await?.holders.len(), 2);
+    assert_eq!(operator.force_release(&name).await?, 2);
+
+    server.cli(&["SET", &name, "another library's", "PX", "60000"])?;
+    assert_eq!(operator.force_release(&name).await?, 1);
+    for lease in readers.into_iter().chain([reentrant]).chain(permits) {
+        assert!(!lease.verify().await.unwrap_or(false));
+    }
+    assert!(one.mutex(&name).try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_lock_is_left_alone() -> Tested {
+    let (server, name) = (shared_server(), unique("data"));
+    server.cli(&["RPUSH", &name, "1"])?;
+    let operator = client(server).await?;
+    let refused = operator.force_release(&name).await;
+    assert!(matches!(refused, Err(leasehold::Error::WrongKind { .. })), "{refused:?}");
+    assert!(matches!(operator.inspect(&name).await, Err(leasehold::Error::WrongKind { .. })));
+    assert_eq!(server.cli(&["LLEN", &name])?.integer(), Some(1));
+    Ok(())
+}
