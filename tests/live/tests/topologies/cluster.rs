@@ -45,7 +45,7 @@ async fn locks_are_on_all_servers_and_waiters_are_granted_by_message() -> Tested
 
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
-async fn reentrant_locks_and_semaphores_are_on_all_servers_too() -> Tested {
+async fn reentrant_locks_semaphores_and_several_names_are_on_all_servers_too() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
     for name in ["a", "b", "c"] {
@@ -72,6 +72,18 @@ async fn reentrant_locks_and_semaphores_are_on_all_servers_too() -> Tested {
         lease.release().await?;
         soon("a permit", next).await??.release().await?;
     }
+    let lease = first.multi(["a", "b", "c"]).acquire().await?;
+    for name in ["a", "b", "c"] {
+        assert!(second.mutex(name).try_acquire().await?.is_none(), "{name}");
+    }
+    let several = second.multi(["c", "a"]);
+    let next = tokio::spawn(async move { several.acquire().await });
+    until("it waits for the first of them", async || {
+        first.inspect("a").await.is_ok_and(|seen| seen.waiters.len() == 1)
+    })
+    .await;
+    lease.release().await?;
+    soon("both", next).await??.release().await?;
     Ok(())
 }
 
