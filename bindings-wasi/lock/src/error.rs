@@ -65,6 +65,7 @@ fn kind(error: &EngineError) -> ErrorKind {
         EngineError::NotHeld => ErrorKind::NotHeld,
         EngineError::Conflict(_) => ErrorKind::Conflict,
         EngineError::Unsupported(_) => ErrorKind::Unsupported,
+        EngineError::CrossSlot => ErrorKind::CrossSlot,
         EngineError::Closed => ErrorKind::Closed,
         EngineError::Busy { .. } => ErrorKind::Busy,
         EngineError::Cancelled => ErrorKind::Cancelled,
