@@ -13,18 +13,19 @@ if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
   holder = fields[1]
   if #fields > 2 or not string.match(holder, ':%d+$') then
-    return redis.error_reply('WRONGTYPE the hash is no reentrant lock')
+    return { err = 'WRONGTYPE the hash is no reentrant lock' }
   end
 elseif kind == 'zset' then
   local uuid = string.rep('%x', 8) .. string.rep('%-%x%x%x%x', 3) .. '%-' .. string.rep('%x', 12)
   if not string.match(redis.call('ZRANGE', KEYS[1], '0', '0')[1], '^' .. uuid .. ':%d+$') then
-    return redis.error_reply('WRONGTYPE the sorted set is no semaphore')
+    return { err = 'WRONGTYPE the sorted set is no semaphore' }
   end
   readers = redis.call('ZRANGEBYSCORE', KEYS[1], live, '+inf', 'WITHSCORES')
 else
   holder = redis.call('GET', KEYS[1]) or ''
-  if holder == 'shared' then
-    readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
+  readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
+  if holder ~= 'shared' then
+    readers = {}
   end
 end
 

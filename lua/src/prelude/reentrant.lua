@@ -4,7 +4,7 @@
 -- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
 local fields = redis.call('HGETALL', KEYS[1])
 if #fields > 2 or fields[1] and not string.match(fields[1], ':%d+$') then
-  return redis.error_reply('WRONGTYPE the hash is no reentrant lock')
+  return { err = 'WRONGTYPE the hash is no reentrant lock' }
 end
 local holder = fields[1] or false
 local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0

@@ -4,7 +4,7 @@
 -- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
 local members = redis.call('ZCARD', KEYS[1])
 if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
-  return redis.error_reply('WRONGTYPE the sorted set is no semaphore')
+  return { err = 'WRONGTYPE the sorted set is no semaphore' }
 end
 local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 local known = redis.call('HLEN', KEYS[5])
