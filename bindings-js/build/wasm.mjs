@@ -5,8 +5,11 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** What everybody who imports the package has to load: more than this, gzipped, is a defect. */
-const LIMIT = 60 * 1024;
+/**
+ * What everybody who imports the package has to load: more than this, gzipped, is a defect. One lock's engine takes 60 KiB; reentrant locks, semaphores
+ * several names and `force_release` came on top, each with a machine or scripts of its own.
+ */
+const LIMIT = 90 * 1024;
 
 // What rustc emits for wasm32-unknown-unknown. It is said here, because wasm-bindgen strips the section that tells.
 const FEATURES = ['bulk-memory', 'bulk-memory-opt', 'mutable-globals', 'nontrapping-float-to-int', 'sign-ext', 'reference-types', 'multivalue'];
@@ -15,7 +18,7 @@ const generated = (name) => join(import.meta.dirname, '../generated', name);
 const wasmOpt = join(dirname(createRequire(import.meta.url).resolve('binaryen')), 'bin', 'wasm-opt');
 
 execFileSync(process.execPath, [
-  wasmOpt, generated('leasehold_js_bg.wasm'), '-Oz', '--converge', '--strip-debug', '--strip-producers',
+  wasmOpt, generated('leasehold_js_bg.wasm'), '-Oz', '--converge', '-ocimfs', '50', '--strip-debug', '--strip-producers',
   ...FEATURES.map((feature) => `--enable-${feature}`), '--output', generated('core.wasm'),
 ], { stdio: 'inherit' });
 

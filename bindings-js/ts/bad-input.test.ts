@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions } from './index.js';
+import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions, Owner, type SemaphoreOptions } from './index.js';
 import { caught } from './testing/caught.js';
 
 /** Nothing may be sent. */
@@ -121,6 +121,36 @@ test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () 
   // Names and prefixes that make a hash tag together.
   new LockManager(nobody, { prefix: '{billing}:' }).mutex('a{b');
   assertRefused('maxHold', () => new LockManager(nobody, { maxHold: '1h' }).mutex('a', { renew: false }));
+});
+
+test('an_owner_that_is_none_is_refused', () => {
+  const locks = new LockManager(nobody);
+  for (const owner of [undefined, null, 7, 'me', {}, [], () => {}, Symbol('x'), 10n, NaN, Owner, { id: 0 }, { id: 1 }, { ttl: '30s' }, Object.create(new Owner())]) {
+    assertRefused('owner', () => locks.reentrant('a', owner as Any));
+  }
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
+  for (const owner of [throwing('id'), revoked.proxy]) assertRefused('owner', () => locks.reentrant('a', owner as Any));
+  assertRefused('name', () => locks.reentrant(7 as Any, new Owner()));
+  assertRefused('ttl', () => locks.reentrant('a', new Owner(), { ttl: 9 }));
+});
+
+test('permits_that_can_not_be_are_refused_before_anything_is_sent', async () => {
+  const locks = new LockManager(nobody);
+  const noCounts: unknown[] = [NaN, Infinity, -Infinity, 0, -0, -1, 0.5, 1.5, 1_000_001, 2 ** 53, '3', '', null, true, 3n, Symbol('x'), {}, [], [3], () => 3];
+  for (const count of noCounts) {
+    assertRefused('limit', () => locks.semaphore('a', { limit: count } as SemaphoreOptions));
+    assertRefused('permits', () => locks.semaphore('a', { limit: 1_000_000, permits: count } as SemaphoreOptions));
+  }
+  assertRefused('permits', () => locks.semaphore('a', { limit: 3, permits: 4 }));
+  const bad: [string, unknown][] = [
+    ['limit', undefined], ['limit', {}], ['limit', { permits: 1 }], ['options', 3], ['options', null], ['options', []],
+    ['limits', { limits: 3 }], ['limit', throwing('limit')], ['ttl', { limit: 3, ttl: 0 }], ['renew', { limit: 3, renew: 1 }],
+  ];
+  for (const [field, options] of bad) assertRefused(field, () => locks.semaphore('a', options as SemaphoreOptions));
+  assertRefused('name', () => locks.semaphore('' , { limit: 3 }));
+  assertField(await caught(locks.semaphore('a', { limit: 3 }).acquire({ permits: 2 } as Any)), 'permits');
+  locks.semaphore('a', { limit: 1_000_000, permits: 1_000_000, ttl: '1m' });
 });
 
 test('times_at_their_bounds_are_taken', () => {

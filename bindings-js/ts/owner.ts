@@ -10,12 +10,16 @@ let last = 0;
  * process. Make one for each piece of work that may take its own lock again: a request, a job.
  */
 export class Owner {
+  readonly #id = ++last;
+
   /** @internal */
-  readonly id = ++last;
+  static idOf(owner: unknown): number | undefined {
+    return typeof owner === 'object' && owner !== null && #id in owner ? owner.#id : undefined;
+  }
 }
 
 export function idOf(owner: unknown): number {
-  const id = (owner as Owner | null | undefined)?.id;
-  if (typeof owner === 'object' && typeof id === 'number' && Number.isSafeInteger(id) && id > 0) return id;
-  throw new InvalidOptionError('owner', `is ${shown(owner)}: give a \`new Owner()\``);
+  const id = Owner.idOf(owner);
+  if (id === undefined) throw new InvalidOptionError('owner', `is ${shown(owner)}: give a \`new Owner()\``);
+  return id;
 }

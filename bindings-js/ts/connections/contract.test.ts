@@ -181,16 +181,46 @@ for (const library of libraries) {
         assert.match(failure.text, /^NOPERM /);
       }));
 
-    test('an_ended_subscription_is_silent_and_its_connection_closed', () =>
-      connected(async ({ link, admin }) => {
+    test('an_ended_subscription_is_silent_and_can_be_made_again', () =>
+      connected(async ({ link, run }) => {
         const heard = new Heard();
         link.subscribe?.('leasehold:channel', heard);
         link.unsubscribe?.('leasehold:channel');
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         link.unsubscribe?.('leasehold:channel');
-        await until(async () => String(await admin('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '');
+        await until(async () => (await run('PUBLISH', 'leasehold:channel', 'nobody listens')) === 0);
         assert.deepEqual(heard.all, ['acknowledged']);
+        link.subscribe?.('leasehold:channel', heard);
+        await heard.next('acknowledged');
+      }));
+
+    test('many_channels_go_over_one_connection', () =>
+      connected(async ({ link, run, admin }) => {
+        const all = Array.from({ length: 50 }, (_, index) => ({ channel: `channel:${index}`, heard: new Heard() }));
+        for (const { channel, heard } of all) link.subscribe?.(channel, heard);
+        for (const { heard } of all) await heard.next('acknowledged');
+        assert.equal(String(await admin('CLIENT', 'LIST', 'TYPE', 'pubsub')).trim().split('\n').length, 1);
+        for (const { channel } of all) assert.equal(await run('PUBLISH', channel, `to ${channel}`), 1);
+        for (const { channel, heard } of all) assert.equal(await heard.next('message'), `to ${channel}`);
+        for (const { channel } of all.slice(1)) link.unsubscribe?.(channel);
+        await until(async () => (await run('PUBLISH', 'channel:49', 'nobody')) === 0);
+        assert.equal(await run('PUBLISH', 'channel:0', 'still here'), 1);
+        assert.equal(await all[0]?.heard.next('message'), 'still here');
+      }));
+
+    test('all_channels_are_told_when_their_connection_breaks', { skip: library.name === 'GLIDE 2' }, () =>
+      connected(async ({ link, admin }) => {
+        const [first, second] = [new Heard(), new Heard()];
+        link.subscribe?.('channel:1', first);
+        await first.next('acknowledged');
+        link.subscribe?.('channel:2', second);
+        await second.next('acknowledged');
+        await admin('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        await first.next('broken');
+        await second.next('broken');
+        link.subscribe?.('channel:2', second);
+        await second.next('acknowledged');
       }));
 
     test('close_takes_everything_of_ours_away_and_leaves_the_users_client_open', () =>

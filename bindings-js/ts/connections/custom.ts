@@ -2,7 +2,7 @@
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { type Channel, Subscriber } from './subscriber.js';
+import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /**
  * Any way to run commands, e.g. over HTTP or a library that is not known here. The commands are `EVALSHA` and `EVAL`, and
@@ -35,15 +35,18 @@ export type Unsubscribe = () => unknown;
 export class CustomLink implements Link {
   readonly library = 'custom';
   readonly #connection: CustomConnection;
-  readonly #subscriber: Subscriber | undefined;
+  /** One for each channel: what they share is the user's affair. */
+  readonly #subscribers = new Map<string, Subscriber>();
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
 
   constructor(connection: CustomConnection) {
     this.#connection = connection;
     if (typeof connection.subscribe !== 'function') return;
-    const subscriber = new Subscriber((channel, listener) => openChannel(connection, channel, listener));
-    this.#subscriber = subscriber;
-    this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
+    this.subscribe = (channel, listener) => {
+      const subscriber = this.#subscribers.get(channel) ?? new Subscriber((told) => openChannel(connection, told));
+      this.#subscribers.set(channel, subscriber);
+      subscriber.subscribe(channel, listener);
+    };
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
@@ -55,11 +58,12 @@ export class CustomLink implements Link {
   }
 
   unsubscribe(channel: string): void {
-    this.#subscriber?.unsubscribe(channel);
+    this.#subscribers.get(channel)?.close();
+    this.#subscribers.delete(channel);
   }
 
   async close(): Promise<void> {
-    this.#subscriber?.close();
+    for (const channel of [...this.#subscribers.keys()]) this.unsubscribe(channel);
   }
 }
 
@@ -68,21 +72,22 @@ function failedBy(error: unknown): Failed {
   return neverSent ? unavailable(textOf(error), error) : toFailed(error);
 }
 
-function openChannel(connection: CustomConnection, channel: string, listener: SubscriptionListener): Channel {
+function openChannel(connection: CustomConnection, listener: ChannelsListener): Channels {
   let closed = false;
-  const broken = (error: unknown): void => {
-    const { failure, cause } = error === undefined ? unavailable('the subscription ended') : toFailed(error);
-    listener.broken(failure, cause);
-  };
-  // Told later in any case, whatever the user's function does at once.
-  const subscribed = Promise.resolve().then(() =>
-    closed ? ignore : connection.subscribe?.(channel, listener.message, (error) => queueMicrotask(() => broken(error))),
-  );
-  subscribed.then(() => listener.acknowledged(), broken);
+  let subscribed: Promise<Unsubscribe | undefined> | undefined;
+  const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
   return {
+    subscribe: (channel) => {
+      const onMessage = (payload: string): void => listener.message(channel, payload);
+      const onEnd = (error?: unknown): void => queueMicrotask(() => listener.ended(failed(error)));
+      // Told later in any case, whatever the user's function does at once.
+      subscribed = Promise.resolve().then(() => (closed ? undefined : connection.subscribe?.(channel, onMessage, onEnd)));
+      return subscribed.then(() => undefined, failed);
+    },
+    unsubscribe: async () => {},
     close: () => {
       closed = true;
-      subscribed.then((unsubscribe) => unsubscribe?.()).catch(ignore);
+      subscribed?.then((unsubscribe) => unsubscribe?.()).catch(ignore);
     },
     ref: ignore,
   };

@@ -8,7 +8,7 @@
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { addressOf } from './reconnecting.js';
-import { type Channel, Subscriber } from './subscriber.js';
+import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface Glide {
@@ -17,6 +17,7 @@ export interface Glide {
   readonly config?: { readonly addresses?: readonly { readonly host: string; readonly port?: number }[] };
   customCommand(args: string[], options: object): Promise<unknown>;
   subscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
+  unsubscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   close(): void;
   /** To its own core, which holds the real connection. */
   readonly socket?: { ref(): void; unref(): void };
@@ -47,7 +48,7 @@ export class GlideLink implements Link {
     // Before 2.3 a client could not subscribe once it was made.
     if (createClient === undefined || client.config === undefined || typeof client.subscribe !== 'function') return;
     const config = client.config;
-    const subscriber = new Subscriber((channel, listener) => openChannel(createClient, config, channel, listener));
+    const subscriber = new Subscriber((listener) => openChannels(createClient, config, listener));
     this.#subscriber = subscriber;
     this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
   }
@@ -110,30 +111,24 @@ const RESP3 = 0;
 const EXACT = 0;
 
 /** Messages of a client all go one way, so that the user's own client can't be used for ours. */
-function openChannel(
-  createClient: (config: object) => Promise<Glide>,
-  config: object,
-  channel: string,
-  listener: SubscriptionListener,
-): Channel {
+function openChannels(createClient: (config: object) => Promise<Glide>, config: object, listener: ChannelsListener): Channels {
   let closed = false;
   let alive = false;
   let subscriber: Glide | undefined;
   const ref = (): void => void (alive ? subscriber?.socket?.ref() : subscriber?.socket?.unref());
-  const callback = ({ message }: { message: unknown }): void => listener.message(String(message));
+  const callback = ({ channel, message }: { channel: unknown; message: unknown }): void => listener.message(String(channel), String(message));
   const pubsubSubscriptions = { channelsAndPatterns: { [EXACT]: new Set() }, callback };
-  const subscribe = async (): Promise<void> => {
+  const open = async (): Promise<Glide> => {
     subscriber = await createClient({ ...config, protocol: RESP3, pubsubSubscriptions });
     ref();
-    if (closed) return subscriber.close();
-    await subscriber.subscribe?.(new Set([channel]), FOR_EVER);
-    listener.acknowledged();
+    if (closed) subscriber.close();
+    return subscriber;
   };
-  subscribe().catch((error) => {
-    const { failure, cause } = failedBy(error);
-    listener.broken(failure, cause);
-  });
+  const opened = open();
+  opened.catch((error) => listener.ended(failedBy(error)));
   return {
+    subscribe: (channel) => opened.then((client) => client.subscribe?.(new Set([channel]), FOR_EVER)).then(() => undefined, failedBy),
+    unsubscribe: (channel) => opened.then((client) => client.unsubscribe?.(new Set([channel]), FOR_EVER)),
     close: () => {
       closed = true;
       subscriber?.close();

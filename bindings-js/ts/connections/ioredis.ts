@@ -7,9 +7,9 @@
  */
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed, SubscriptionListener } from './link.js';
+import type { CallResult, Failed } from './link.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channel } from './subscriber.js';
+import type { Channels, ChannelsListener } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface IoRedis {
@@ -25,6 +25,7 @@ export interface IoRedis {
   duplicate(options: object): IoRedis;
   nodes?(role: 'all'): IoRedis[];
   subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   on(event: string | symbol, listener: (...args: never[]) => void): unknown;
   off(event: string | symbol, listener: (...args: never[]) => void): unknown;
 }
@@ -70,7 +71,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   #outgoing: Flight<Command>[] = [];
 
   constructor(client: IoRedis) {
-    super(client, 'close', (channel, listener) => openChannel(client, channel, listener));
+    super(client, 'close', (listener) => openChannels(client, listener));
     this.#client = client;
     if (client.isCluster === true) return;
     // A cluster has to see the key.
@@ -258,7 +259,7 @@ const SUBSCRIBER = {
   himportFieldsets: undefined,
 };
 
-function openChannel(client: IoRedis, channel: string, listener: SubscriptionListener): Channel {
+function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
   const subscriber = template(client).duplicate(SUBSCRIBER);
   let alive = false;
   let lastError: unknown;
@@ -266,22 +267,21 @@ function openChannel(client: IoRedis, channel: string, listener: SubscriptionLis
     if (alive) subscriber.stream?.ref();
     else subscriber.stream?.unref();
   };
-  const broken = (error: unknown): void => {
-    const { failure, cause } = error === undefined ? unavailable('the subscription ended') : toFailed(error);
-    listener.broken(failure, cause);
-  };
+  const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
   subscriber.on('error', (error: unknown) => (lastError = error));
   subscriber.on('connecting', () => setImmediate(ref));
   subscriber.on('connect', ref);
-  subscriber.on('end', () => broken(lastError));
-  subscriber.on('message', (from: string, payload: string) => {
-    if (from === channel) listener.message(payload);
-  });
-  subscriber
-    .connect()
-    .then(() => subscriber.subscribe(channel))
-    .then(() => listener.acknowledged(), (error) => broken(serverText(error) === undefined ? (lastError ?? error) : error));
+  subscriber.on('end', () => listener.ended(failed(lastError)));
+  subscriber.on('message', (channel: string, payload: string) => listener.message(channel, payload));
+  const connected = subscriber.connect();
+  connected.catch((error) => listener.ended(failed(lastError ?? error)));
   return {
+    subscribe: (channel) =>
+      connected.then(() => subscriber.subscribe(channel)).then(
+        () => undefined,
+        (error) => failed(serverText(error) === undefined ? (lastError ?? error) : error),
+      ),
+    unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
     // Of one that has ended ioredis would wait for the end, and keep the process alive for that.
     close: () => {
       if (subscriber.status !== 'end') subscriber.disconnect();

@@ -54,13 +54,13 @@ export interface Link {
   send?(wire: string): Promise<CallResult>;
 
   /**
-   * Subscribes to a channel, beside others, over a connection of the adapter's own. A subscription that is there is told
-   * again, and an attempt that is still under way is given up for a new one.
+   * Subscribes to a channel, beside others, over one connection of the adapter's own. A subscription that is there is told
+   * again; where an attempt is still under way that connection is given up for a new one.
    * Absent where there is no pub/sub: then the engine polls.
    */
   subscribe?(channel: string, listener: SubscriptionListener): void;
 
-  /** Ends the subscription to a channel and closes its connection: the listener hears nothing more. */
+  /** Ends the subscription to a channel: the listener hears nothing more. */
   unsubscribe?(channel: string): void;
 
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */

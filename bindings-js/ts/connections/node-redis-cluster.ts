@@ -2,8 +2,8 @@
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannel } from './node-redis.js';
-import { type Channel, Subscriber } from './subscriber.js';
+import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels } from './node-redis.js';
+import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /** What is used of a cluster, whichever version of the library made it. */
 export interface NodeRedisCluster {
@@ -34,7 +34,7 @@ export class NodeRedisClusterLink implements Link {
 
   constructor(cluster: NodeRedisCluster) {
     this.#cluster = cluster;
-    this.#subscriber = new Subscriber((channel, listener) => openChannelAtNode(cluster, channel, listener));
+    this.#subscriber = new Subscriber((listener) => openChannelsAtNode(cluster, listener));
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
@@ -77,32 +77,32 @@ function neverWritten(error: unknown): Failed | undefined {
 }
 
 /** A message reaches every node, so that any one will do to listen at. */
-function openChannelAtNode(cluster: NodeRedisCluster, channel: string, listener: SubscriptionListener): Channel {
+function openChannelsAtNode(cluster: NodeRedisCluster, listener: ChannelsListener): Channels {
   let closed = false;
   let alive = false;
-  let opened: Channel | undefined;
-  const open = async (): Promise<void> => {
+  const open = async (): Promise<Channels> => {
     const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
     if (node === undefined) throw new Error('the cluster has no node now');
     const client = await cluster.nodeClient(node);
-    if (closed) return;
-    opened = openChannel(client, channel, listener);
-    opened.ref(alive);
+    if (closed) throw new Error('the subscription ended');
+    const channels = openChannels(client, listener);
+    channels.ref(alive);
+    return channels;
   };
-  queueMicrotask(() =>
-    open().catch((error) => {
-      const { failure, cause } = toFailed(error);
-      listener.broken(failure, cause);
-    }),
-  );
+  const opened = Promise.resolve().then(open);
+  opened.catch((error) => listener.ended(toFailed(error)));
   return {
+    subscribe: (channel) => opened.then((channels) => channels.subscribe(channel), toFailed),
+    unsubscribe: (channel) => opened.then((channels) => channels.unsubscribe(channel)),
     close: () => {
       closed = true;
-      opened?.close();
+      opened.then((channels) => channels.close(), ignore);
     },
     ref: (stay) => {
       alive = stay;
-      opened?.ref(stay);
+      opened.then((channels) => channels.ref(alive), ignore);
     },
   };
 }
+
+function ignore(): void {}

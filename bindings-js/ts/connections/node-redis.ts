@@ -6,9 +6,9 @@
  */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed, SubscriptionListener } from './link.js';
+import type { CallResult, Failed } from './link.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channel } from './subscriber.js';
+import type { Channels, ChannelsListener } from './subscriber.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface NodeRedis {
@@ -22,7 +22,8 @@ export interface NodeRedis {
   disconnect(): Promise<unknown>;
   sendCommand(args: string[], options: object): Promise<unknown>;
   duplicate(options: object): NodeRedis;
-  subscribe(channel: string, listener: (payload: string) => void): Promise<unknown>;
+  subscribe(channel: string, listener: (payload: string, channel: string) => void): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   /** From 4.3 on. */
   ref?(): void;
   unref?(): void;
@@ -61,7 +62,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
   readonly #sender: Sender;
 
   constructor(client: NodeRedis) {
-    super(client, 'reconnecting', (channel, listener) => openChannel(client, channel, listener));
+    super(client, 'reconnecting', (listener) => openChannels(client, listener));
     this.#client = client;
     this.#sender = (client.options?.legacyMode === true && client.v4) || client;
   }
@@ -125,7 +126,7 @@ export function failedBy(error: unknown): Failed {
 }
 
 /** Another client, made after this one, that subscribes. */
-export function openChannel(client: NodeRedis, channel: string, listener: SubscriptionListener): Channel {
+export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
   const subscriber = client.duplicate({
     // The engine decides when it is tried again, and then anew. (Older versions know no `false` here.)
     socket: { ...client.options?.socket, reconnectStrategy: () => new Error('the subscription ended') },
@@ -137,20 +138,17 @@ export function openChannel(client: NodeRedis, channel: string, listener: Subscr
     maintNotifications: 'disabled',
     legacyMode: false,
   });
-  const broken = (error: unknown): void => {
-    const { failure, cause } = toFailed(error);
-    listener.broken(failure, cause);
-  };
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
-  subscriber.on('error', broken);
+  subscriber.on('error', (error: unknown) => listener.ended(toFailed(error)));
+  const heard = (payload: string, channel: string): void => listener.message(channel, payload);
   // Before it connects: version 4 forgets it of a socket that is just being made.
   ref();
   const connected = subscriber.connect();
-  connected
-    .then(() => subscriber.subscribe(channel, (payload) => listener.message(payload)))
-    .then(() => listener.acknowledged(), broken);
+  connected.catch((error) => listener.ended(toFailed(error)));
   return {
+    subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, heard)).then(() => undefined, toFailed),
+    unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
     // Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already.
     close: () => {
       alive = false;

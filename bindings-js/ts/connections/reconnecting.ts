@@ -8,7 +8,7 @@ import { textOf, unavailable } from './answer.js';
 import { Flights } from './flights.js';
 import { Hold } from './hold.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
-import { type OpenChannel, Subscriber } from './subscriber.js';
+import { type OpenChannels, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
 /** A command that is out. */
@@ -27,8 +27,8 @@ export abstract class ReconnectingLink<Command> implements Link {
   #lastError: unknown;
 
   /** `breaks` is the event that tells of a connection that broke. */
-  protected constructor(client: Emitter, breaks: string, openChannel: OpenChannel) {
-    this.#subscriber = new Subscriber(openChannel);
+  protected constructor(client: Emitter, breaks: string, openChannels: OpenChannels) {
+    this.#subscriber = new Subscriber(openChannels);
     this.#unwatch = watch(client, {
       ready: () => {
         this.#lastError = undefined;

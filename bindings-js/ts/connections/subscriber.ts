@@ -1,93 +1,154 @@
-import type { Failure, SubscriptionListener } from './link.js';
+import { unavailable } from './answer.js';
+import type { Failed, SubscriptionListener } from './link.js';
 
-/** A connection that was opened for one channel. */
-export interface Channel {
+/** A connection that was opened to subscribe with. A failure is a value here, too. */
+export interface Channels {
+  /** Ends once the server has acknowledged it. */
+  subscribe(channel: string): Promise<Failed | undefined>;
+  unsubscribe(channel: string): Promise<unknown>;
   close(): void;
   ref(alive: boolean): void;
 }
 
-/** Opens a connection, subscribes, and tells of it later, never before it has returned. Makes no second attempt by itself. */
-export type OpenChannel = (channel: string, listener: SubscriptionListener) => Channel;
+/** What such a connection tells, later, never before it has been returned. */
+export interface ChannelsListener {
+  message(channel: string, payload: string): void;
+  /** The connection has ended, or was never there. */
+  ended(failed: Failed): void;
+}
+
+/** Opens a connection to subscribe with. It makes no second attempt by itself. */
+export type OpenChannels = (listener: ChannelsListener) => Channels;
 
 /**
- * The subscriptions of a manager, each over a connection of its own: its own channel, and those of reentrant locks while somebody waits.
+ * The subscriptions of a manager: its own channel, and those of the reentrant locks that are waited for. One connection carries them all: it is
+ * opened for the first, and stays until it breaks or the manager is closed.
  *
- *     none --subscribe--> opening --acknowledged--> on --broken--> none
- *                           \-------broken--------> none
+ *     none --subscribe--> asked --acknowledged--> on --the connection broke--> none
+ *                           \-------refused-----> none
  */
 export class Subscriber {
-  readonly #open: OpenChannel;
+  readonly #open: OpenChannels;
   readonly #attempts = new Map<string, Attempt>();
+  #line: Line | undefined;
   #alive = false;
 
-  constructor(open: OpenChannel) {
+  constructor(open: OpenChannels) {
     this.#open = open;
   }
 
   subscribe(channel: string, listener: SubscriptionListener): void {
     const current = this.#attempts.get(channel);
-    if (current?.acknowledged === true) {
-      current.listener = listener;
-      queueMicrotask(() => this.#attempts.get(channel) === current && listener.acknowledged());
-      return;
+    if (current !== undefined && current.line === this.#line) {
+      if (current.acknowledged) {
+        current.listener = listener;
+        queueMicrotask(() => this.#attempts.get(channel) === current && listener.acknowledged());
+        return;
+      }
+      // It was never answered: the others have nothing to hope for from that connection, either.
+      this.#attempts.delete(channel);
+      this.#break(current.line, unavailable('the subscription was not acknowledged'));
     }
-    this.unsubscribe(channel);
-    const attempt: Attempt = { channel, listener, acknowledged: false, connection: undefined };
-    this.#attempts.set(channel, attempt);
     try {
-      attempt.connection = this.#open(channel, this.#listen(attempt));
-      attempt.connection.ref(this.#alive);
+      const attempt: Attempt = { line: this.#connected(), listener, acknowledged: false };
+      this.#attempts.set(channel, attempt);
+      void this.#begin(channel, attempt);
     } catch (cause) {
-      const failure: Failure = { kind: 'unsupported', text: `this client can't open a second connection: ${String(cause)}` };
-      queueMicrotask(() => this.#end(attempt, failure, cause));
+      this.#attempts.delete(channel);
+      queueMicrotask(() => listener.broken({ kind: 'unsupported', text: `this client can't open a second connection: ${String(cause)}` }, cause));
     }
   }
 
   unsubscribe(channel: string): void {
     const ended = this.#attempts.get(channel);
     this.#attempts.delete(channel);
-    ended?.connection?.close();
+    if (ended?.line === this.#line) void ended?.line.inTurn(channel, () => ended.line.channels.unsubscribe(channel).catch(ignore));
   }
 
   /** Ends all of them. */
   close(): void {
-    for (const channel of [...this.#attempts.keys()]) this.unsubscribe(channel);
+    this.#attempts.clear();
+    this.#line?.channels.close();
+    this.#line = undefined;
   }
 
   ref(alive: boolean): void {
     this.#alive = alive;
-    for (const { connection } of this.#attempts.values()) connection?.ref(alive);
+    this.#line?.channels.ref(alive);
   }
 
-  /** What an attempt tells counts only while it is the current one. */
-  #listen(attempt: Attempt): SubscriptionListener {
-    return {
-      acknowledged: () => {
-        if (!this.#isCurrent(attempt)) return;
-        attempt.acknowledged = true;
-        attempt.listener.acknowledged();
-      },
-      message: (payload) => {
-        if (this.#isCurrent(attempt)) attempt.listener.message(payload);
-      },
-      broken: (failure, cause) => this.#end(attempt, failure, cause),
-    };
+  #connected(): Line {
+    if (this.#line !== undefined) return this.#line;
+    const line: Line = new Line(
+      this.#open({
+        message: (channel, payload) => {
+          const attempt = this.#attempts.get(channel);
+          if (attempt?.line === line) attempt.listener.message(payload);
+        },
+        ended: (failed) => this.#break(line, failed),
+      }),
+    );
+    line.channels.ref(this.#alive);
+    this.#line = line;
+    return line;
   }
 
-  #end(attempt: Attempt, failure: Failure, cause: unknown): void {
-    if (!this.#isCurrent(attempt)) return;
-    this.unsubscribe(attempt.channel);
-    attempt.listener.broken(failure, cause);
+  async #begin(channel: string, attempt: Attempt): Promise<void> {
+    const { line } = attempt;
+    const isCurrent = (): boolean => this.#attempts.get(channel) === attempt;
+    const failed = await line.inTurn(channel, async () => (isCurrent() ? line.channels.subscribe(channel) : undefined));
+    if (!isCurrent()) return;
+    if (failed === undefined) {
+      attempt.acknowledged = true;
+      attempt.listener.acknowledged();
+    } else if (failed.failure.kind === 'refused') {
+      this.#attempts.delete(channel);
+      attempt.listener.broken(failed.failure, failed.cause);
+    } else {
+      this.#break(line, failed);
+    }
   }
 
-  #isCurrent(attempt: Attempt): boolean {
-    return this.#attempts.get(attempt.channel) === attempt;
+  /** Tells all whose connection it was. */
+  #break(line: Line, { failure, cause }: Failed): void {
+    if (line !== this.#line) return;
+    this.#line = undefined;
+    line.channels.close();
+    queueMicrotask(() => {
+      for (const [channel, attempt] of [...this.#attempts]) {
+        if (attempt.line !== line || this.#attempts.get(channel) !== attempt) continue;
+        this.#attempts.delete(channel);
+        attempt.listener.broken(failure, cause);
+      }
+    });
   }
 }
 
 interface Attempt {
-  readonly channel: string;
+  readonly line: Line;
   listener: SubscriptionListener;
   acknowledged: boolean;
-  connection: Channel | undefined;
 }
+
+/** A connection, and what is under way on it. */
+class Line {
+  readonly channels: Channels;
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(channels: Channels) {
+    this.channels = channels;
+  }
+
+  /** One after the other for each channel: the libraries mix up what crosses. */
+  async inTurn<T>(channel: string, act: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(channel) ?? Promise.resolve()).then(act);
+    this.#turns.set(channel, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#turns.get(channel) === turn) this.#turns.delete(channel);
+    }
+  }
+}
+
+function ignore(): void {}
