@@ -3,13 +3,37 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_interop::{Error, Library};
+use leasehold_interop::{Error, Library, Peer};
+use leasehold_servers::Reply;
 
 use crate::Tested;
 use crate::pair::{LONG, Pair, server};
 
 fn pair(theirs: Library, test: &str, ttl: Duration) -> Result<Pair, Error> {
     Pair::start([Library::LeaseholdReentrant, theirs], test, ttl)
+}
+
+fn channel(name: &str) -> String {
+    format!("redisson_lock__channel:{{{name}}}")
+}
+
+/// Has a peer wait for a lock, and answers once it listens to the lock's channel and has tried once more.
+fn wait_on_channel(waiter: &mut Peer, name: &str) -> Tested {
+    // Who waited before takes a moment to leave.
+    until_listeners(name, 0)?;
+    waiter.order("acquire")?;
+    until_listeners(name, 1)?;
+    assert!(waiter.is_silent(Duration::from_millis(500))?, "it did not wait");
+    Ok(())
+}
+
+fn until_listeners(name: &str, count: i64) -> Tested {
+    let start = Instant::now();
+    while server().cli(&["PUBSUB", "NUMSUB", &channel(name)])?.list().last().and_then(Reply::integer) != Some(count) {
+        assert!(start.elapsed() < LONG, "never {count} listeners");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 #[test]
@@ -37,8 +61,7 @@ fn a_release_wakes_the_other_side_by_the_lock_s_channel() -> Tested {
     for _ in 0..5 {
         pair.both_ways(|holder, waiter| {
             assert_eq!(holder.ask("acquire")?, "held");
-            waiter.order("acquire")?;
-            assert!(waiter.is_silent(Duration::from_millis(500))?, "it did not wait");
+            wait_on_channel(waiter, "redisson-channel")?;
             holder.order("release")?;
             let released = holder.reply(LONG)?.at;
             waits.push(waiter.reply(LONG)?.at.saturating_duration_since(released));
@@ -58,12 +81,11 @@ fn nobody_is_woken_without_a_message() -> Tested {
     let name = "redisson-silence";
     pair(Library::Redisson, "silence", LONG)?.both_ways(|holder, waiter| {
         assert_eq!(holder.ask("acquire")?, "held");
-        waiter.order("acquire")?;
-        assert!(waiter.is_silent(Duration::from_millis(500))?, "it did not wait");
+        wait_on_channel(waiter, name)?;
         server().cli(&["DEL", name])?;
         assert!(waiter.is_silent(Duration::from_secs(2))?, "it polls");
-        server().cli(&["PUBLISH", &format!("redisson_lock__channel:{{{name}}}"), "0"])?;
-        assert_eq!(waiter.reply(Duration::from_millis(500))?.text, "held");
+        server().cli(&["PUBLISH", &channel(name), "0"])?;
+        assert_eq!(waiter.reply(Duration::from_secs(2))?.text, "held");
         assert_eq!(holder.ask("release")?, "not-held", "it is the other one's now");
         assert_eq!(waiter.ask("release")?, "released");
         Ok(())

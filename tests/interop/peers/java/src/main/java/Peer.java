@@ -22,7 +22,8 @@ public final class Peer {
             throw new IllegalArgumentException("no library " + library + " here");
         }
         Config config = new Config().setLockWatchdogTimeout(ttl);
-        config.useSingleServer().setAddress(url.replaceAll("/$", ""));
+        // A busy machine keeps hundreds of threads from reading their answers within the usual three seconds.
+        config.useSingleServer().setAddress(url.replaceAll("/$", "")).setTimeout(20_000);
         this.client = Redisson.create(config);
         this.name = name;
         this.ttl = ttl;
