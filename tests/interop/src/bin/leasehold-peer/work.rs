@@ -2,8 +2,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use redis::AsyncTypedCommands;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, AsyncTypedCommands};
 use tokio::task::JoinSet;
 
 use crate::Done;
@@ -12,6 +12,8 @@ use crate::locks::Locks;
 /// Has workers, each a client of its own, add to a number that only the lock protects; tells how often they did.
 pub(crate) async fn count(locks: &Locks, key: &str, goal: u64, workers: u32, pause: Duration) -> Done<u64> {
     let client = redis::Client::open(locks.url.as_str())?;
+    // The number's own connection: a busy machine may keep an answer from us for longer than the usual half a second.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let mut tasks = JoinSet::new();
     let mut connected = locks.connect().await?;
     for worker in 0..workers {
@@ -19,7 +21,7 @@ pub(crate) async fn count(locks: &Locks, key: &str, goal: u64, workers: u32, pau
             connected = locks.connect().await?;
         }
         let (lock, key) = (connected.lock(&locks.name), key.to_owned());
-        let mut connection = client.get_multiplexed_async_connection().await?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         tasks.spawn(async move {
             let mut counted = 0;
             loop {
