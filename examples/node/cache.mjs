@@ -1,4 +1,7 @@
 // A cached value that is rebuilt once: whoever misses it first builds it, and all others wait for that one.
+//
+// It prints:
+//   100 requests, 1 builds, 1234 orders
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 

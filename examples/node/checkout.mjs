@@ -2,6 +2,9 @@
 //
 // A lock can't stop a process that sleeps between its last look at the lease and its write. The database can: it keeps the
 // greatest fencing token that it has seen, in the same row and the same statement as the write.
+//
+// It prints:
+//   Ann's late write: refused; Bob's: done; paid by Bob
 import { PGlite } from '@electric-sql/pglite'; // Postgres in this process; with `pg` the query is the same
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';

@@ -2,6 +2,12 @@
 //
 // The lock alone does not do: an instance whose clock is late finds the lock free, and would run the job again. So there is
 // a mark, and the mark checks the fencing token: who lost the lease in the middle can't say "done" for somebody else.
+//
+// It prints:
+//   sent page 1
+//   sent page 2
+//   sent page 3
+//   the invoices of ..: ran
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 

@@ -1,4 +1,9 @@
 // An HTTP handler that answers in time, whether it gets the lock or not, and stops waiting when the client has gone.
+//
+// It prints:
+//   200 shipped order-1 with fence ..
+//   503 busy: try again in time
+//   the client left: TimeoutError
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Redis } from 'ioredis';

@@ -6,10 +6,13 @@ mod ci;
 mod component;
 mod demo;
 mod error;
+mod examples;
 mod interop;
 mod node;
 mod package;
 mod peers;
+#[cfg(test)]
+mod readme;
 mod simulation;
 mod stamp;
 mod steps;
@@ -36,6 +39,8 @@ enum Command {
     Mutants(simulation::Mutants),
     Bench(bench::Options),
     Interop(interop::Options),
+    /// Run the programs of examples/native and examples/node, and compare what they print with what they say
+    Examples,
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
+        Command::Examples => examples::run_all().1,
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component => component::make(),

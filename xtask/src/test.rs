@@ -8,6 +8,7 @@ use crate::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::component;
 use crate::demo;
 use crate::error::Result;
+use crate::examples;
 use crate::node::{self, npm};
 use crate::package;
 use crate::simulation::{self, Mutants, Simulate};
@@ -47,6 +48,7 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
         steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..], &[]));
     }
     steps.counted("npm package", npm_package);
+    steps.counted("examples", examples::run_all);
     steps.counted("component", component);
     if options.full {
         steps.counted("component in Node 26", component_in_node);

@@ -1,6 +1,13 @@
 //! Three ways to wait no longer: a bounded wait, a try, and dropping the future.
 //!
-//! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+//! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! `example:door` was still held by somebody else after ..
+//! a try: None
+//! something else came up
+//! free again: Some(..)
+//! ```
 
 use std::time::Duration;
 

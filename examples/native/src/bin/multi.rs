@@ -1,6 +1,13 @@
 //! Two accounts as one lock: a transfer holds both or none, and transfers in opposite directions never deadlock.
 //!
-//! `cargo run -p leasehold-examples --bin multi`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+//! `cargo run -p leasehold-examples --bin multi`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! example:account:1 -> example:account:2: example:account:1 is ours, with fence ..
+//! example:account:1 -> example:account:2: example:account:2 is ours, with fence ..
+//! example:account:2 -> example:account:1: example:account:2 is ours, with fence ..
+//! example:account:2 -> example:account:1: example:account:1 is ours, with fence ..
+//! ```
 
 use leasehold::{Error, LockManager};
 

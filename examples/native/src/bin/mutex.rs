@@ -1,6 +1,12 @@
 //! One lock, one lease, one fenced write.
 //!
-//! `cargo run -p leasehold-examples --bin mutex`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+//! `cargo run -p leasehold-examples --bin mutex`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! held for .. more, and renewed until it is released
+//! saved with fence ..: invoice 42 is paid
+//! Released
+//! ```
 
 use leasehold::{Error, Fence, LockManager};
 

@@ -1,6 +1,13 @@
 //! Readers share, a writer is alone, and a writer can become a reader without letting another writer in.
 //!
-//! `cargo run -p leasehold-examples --bin read_write`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+//! `cargo run -p leasehold-examples --bin read_write`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! writing alone; a reader now: None
+//! reading beside each other: Shared and Shared
+//! no upgrade beside another reader: ..
+//! the sole reader writes again: Exclusive
+//! ```
 
 use leasehold::{Error, LockManager};
 

@@ -1,6 +1,12 @@
 //! `run` ends the work when its lease is lost, here because an operator deletes the key.
 //!
-//! `cargo run -p leasehold-examples --bin run_with_loss`, with `REDIS_URL` or a server on 127.0.0.1:6379.
+//! `cargo run -p leasehold-examples --bin run_with_loss`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! page 1, fence ..
+//! ..
+//! stopped in the middle: its key vanished from the server
+//! ```
 
 use std::error::Error;
 use std::time::Duration;

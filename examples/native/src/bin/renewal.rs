@@ -1,0 +1,36 @@
+//! The watchdog: a lease that is renewed while the work lasts, but not for ever.
+//!
+//! An article's "renew it four times, each time by its TTL" is a `max_hold` of four TTLs here: the renewals stop then, and the holder is told. What is lost
+//! sooner, because the server is gone, is told before the TTL is over.
+//!
+//! `cargo run -p leasehold-examples --bin renewal`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
+//!
+//! ```text
+//! after three TTLs: held here true, on the server true
+//! after four: it reached its max_hold
+//! somebody else gets it: true
+//! ```
+
+use std::time::Duration;
+
+use leasehold::{Error, LockManager};
+use tokio::time::{Instant, sleep_until};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
+    let locks = LockManager::connect(&url).await?;
+    let ttl = Duration::from_millis(500); // the default is 30 s; it is renewed at a third of it
+
+    let start = Instant::now();
+    let report = locks.mutex("example:slow-report").ttl(ttl).max_hold(4 * ttl);
+    let lease = report.acquire().await?;
+    sleep_until(start + 3 * ttl).await;
+    println!("after three TTLs: held here {}, on the server {}", lease.is_held(), lease.verify().await?);
+
+    println!("after four: {}", lease.lost().await);
+    let next = LockManager::connect(&url).await?;
+    println!("somebody else gets it: {}", next.mutex("example:slow-report").acquire().await.is_ok());
+    next.close().await?;
+    locks.close().await
+}

@@ -1,0 +1,168 @@
+//! The programs that users copy, each run to its end: it must print what its head says that it prints.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_servers::Server;
+
+use crate::cargo::{Tally, cargo, root, run, target};
+use crate::error::{Error, Result};
+use crate::{node, package};
+
+/// What each may take: it is alone with its server, on a machine that may be busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs those in Rust and those for Node; `tests/component` runs those of WASI.
+pub(crate) fn run_all() -> (Tally, Result) {
+    let mut tally = Tally::default();
+    let programs = match native().and_then(|native| Ok(native.into_iter().chain(scripts()?))) {
+        Ok(programs) => programs,
+        Err(error) => return (tally, Err(error)),
+    };
+    for Program { source, command } in programs {
+        let name = source.strip_prefix(root()).unwrap_or(&source).display().to_string();
+        match play(&source, command) {
+            Ok(took) => {
+                println!("{name}: {} ms", took.as_millis());
+                tally.passed += 1;
+            }
+            Err(error) => {
+                println!("{name}: {error}");
+                tally.failed += 1;
+            }
+        }
+    }
+    let outcome = if tally.failed == 0 { Ok(()) } else { Err(Error::new("not every example does what it says")) };
+    (tally, outcome)
+}
+
+struct Program {
+    source: PathBuf,
+    command: Command,
+}
+
+fn native() -> Result<Vec<Program>> {
+    run(&mut cargo(&["build", "--quiet", "--package", "leasehold-examples", "--bins"]))?;
+    let built = root().join(target()).join("debug");
+    let sources = sources(&root().join("examples/native/src/bin"), "rs")?;
+    let programs = sources.into_iter().map(|source| {
+        let command = Command::new(built.join(source.file_stem().unwrap_or_default()));
+        Program { source, command }
+    });
+    Ok(programs.collect())
+}
+
+fn scripts() -> Result<Vec<Program>> {
+    let directory = root().join("examples/node");
+    let project = node::project(&directory, &package::tarball()?)?;
+    let programs = sources(&directory, "mjs")?.into_iter().filter_map(|source| {
+        let file = source.file_name()?.to_str()?.to_owned();
+        // It is told what to do by the demo, and runs there.
+        let command = (file != "demo-worker.mjs").then(|| node::node(&project, &[&file]))?;
+        Some(Program { source, command })
+    });
+    Ok(programs.collect())
+}
+
+/// The programs of one file each, in a settled order.
+fn sources(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    let mut sources: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|found| found == extension));
+    sources.sort();
+    Ok(sources)
+}
+
+/// Runs one on a server of its own, and compares what it prints.
+fn play(source: &Path, mut command: Command) -> Result<Duration> {
+    let expected = promised(&fs::read_to_string(source)?);
+    if expected.is_empty() {
+        return Err(Error::new("its head does not say what it prints, after `It prints:`"));
+    }
+    let server = Server::start()?;
+    command.env("REDIS_URL", server.url()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let output = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        output.map(|mut output| output.read_to_string(&mut text)).transpose().map(|_| text)
+    });
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Err(Error::new(format!("it had not come to its end after {} s", LIMIT.as_secs())));
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let printed = reader.join().map_err(|_| Error::new("its output could not be read"))??;
+    if !status.success() {
+        return Err(Error::new(format!("it failed ({status}); it printed\n{printed}")));
+    }
+    let lines: Vec<_> = printed.lines().collect();
+    if !fits(&expected, &lines) {
+        let expected = expected.join("\n");
+        return Err(Error::new(format!("it printed\n{printed}\nand its head says\n{expected}")));
+    }
+    Ok(start.elapsed())
+}
+
+/// The lines that stand in the comment at the head, after `It prints:`.
+fn promised(source: &str) -> Vec<String> {
+    let head = source.lines().map_while(|line| line.strip_prefix("//"));
+    let after = head.skip_while(|line| !line.ends_with("It prints:")).skip(1);
+    let lines = after.map(|line| line.trim_start_matches('!').trim());
+    lines.filter(|line| !line.is_empty() && !line.starts_with("```")).map(str::to_owned).collect()
+}
+
+/// Whether the lines are the promised ones. `..` stands for any text in its line, and alone for any number of lines.
+fn fits(expected: &[String], lines: &[&str]) -> bool {
+    match expected.split_first() {
+        None => lines.is_empty(),
+        Some((any, rest)) if any == ".." => (0..=lines.len()).any(|at| fits(rest, lines.get(at..).unwrap_or_default())),
+        Some((pattern, rest)) => {
+            lines.split_first().is_some_and(|(line, more)| fits_line(pattern, line) && fits(rest, more))
+        }
+    }
+}
+
+fn fits_line(pattern: &str, line: &str) -> bool {
+    match pattern.split_once("..") {
+        None => pattern == line,
+        Some((before, after)) => line.strip_prefix(before).is_some_and(|rest| {
+            rest.char_indices().any(|(at, _)| fits_line(after, rest.get(at..).unwrap_or_default()))
+                || fits_line(after, "")
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_prints_is_read_from_its_head() {
+        let rust = "//! An idea.\n//!\n//! `run it`. It prints:\n//!\n//! ```text\n//! one ..\n//! two\n//! ```\n\nuse std;\n// three";
+        assert_eq!(promised(rust), ["one ..", "two"]);
+        assert_eq!(promised("// An idea.\n//\n// It prints:\n//   one\nimport one;\n"), ["one"]);
+        assert!(promised("// An idea.\nimport one;\n").is_empty());
+    }
+
+    #[test]
+    fn dots_stand_for_any_text_and_alone_for_any_lines() {
+        let expected: Vec<_> = ["page 1, fence ..", "..", "the .. end"].map(str::to_owned).into();
+        assert!(fits(&expected, &["page 1, fence 17", "page 2", "page 3", "the very end"]));
+        assert!(fits(&expected, &["page 1, fence 17", "the  end"]));
+        assert!(!fits(&expected, &["page 1, fence 17", "page 2"]));
+        assert!(!fits(&expected, &["page 1, fence 17", "the very end", "and more"]));
+        assert!(!fits(&["one".to_owned()], &["one more"]));
+    }
+}
