@@ -47,6 +47,7 @@ impl Engine {
             response_timeout: time("response_timeout", response_timeout)?,
             mixed_fleet,
             fence_retention: time("fence_retention", fence_retention)?,
+            ..Config::default()
         };
         let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"))?;
         match Core::new(ClientId::from_random(id), config) {

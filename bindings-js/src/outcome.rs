@@ -127,7 +127,7 @@ impl Row {
     /// The code, what it is about (a field, a reason, the server's words), and the cause.
     fn error(&mut self, op: f64, error: &Error) {
         let (waited, left) = match error {
-            Error::Busy { waited, holder_remaining } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
+            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
             Error::Unreachable { waited, .. } => (millis(*waited), NONE),
             _ => (NONE, NONE),
         };

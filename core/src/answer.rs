@@ -65,7 +65,7 @@ impl Answer {
             b"converted" => Status::Converted,
             b"waiting" => Status::Waiting,
             b"busy" => Status::Busy,
-            b"renewed" => Status::Renewed,
+            b"renewed" | b"raised" => Status::Renewed,
             b"released" => Status::Released,
             b"left" => Status::Left,
             b"gone" => Status::Gone,

@@ -44,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
     pub(crate) releases: Table<Token, Release>,
+    /// How many of these were sent in vain at least once.
+    pub(crate) owed: usize,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
@@ -67,6 +69,7 @@ impl Context {
             ops: HashMap::default(),
             leases: HashMap::default(),
             releases: HashMap::with_hasher(FixedState::with_seed(seed)),
+            owed: 0,
             subscription: Subscription::new(),
             random: Random::new(seed),
             closed: false,

@@ -5,6 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::reply::Failure;
+use crate::vote::Votes;
 
 /// Why an operation ended without what was asked for. Every variant has one stable [`code`](Error::code).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum Error {
         waited: Duration,
         /// How long the holder's lease had left, if known. It may be renewed.
         holder_remaining: Option<Duration>,
+        /// What each server of a quorum said; empty where there is one server.
+        votes: Votes,
     },
     /// The world's: the caller cancelled its wait.
     Cancelled,
@@ -44,6 +47,8 @@ pub enum Error {
         waited: Duration,
         /// What the last attempt ran into.
         cause: Option<Failure>,
+        /// What each server of a quorum said; empty where there is one server.
+        votes: Votes,
     },
     /// The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`).
     Auth(String),
@@ -93,8 +98,11 @@ impl fmt::Display for Error {
                 f.write_str("the names are in different cluster slots: give all of them one hash tag like `{tag}`")
             }
             Self::Closed => f.write_str("the lock manager was closed"),
-            Self::Busy { waited, holder_remaining } => {
+            Self::Busy { waited, holder_remaining, votes } => {
                 write!(f, "still held by somebody else after {} ms", waited.as_millis())?;
+                if !votes.is_empty() {
+                    write!(f, ": {votes}")?;
+                }
                 match holder_remaining {
                     Some(left) => write!(f, "; that lease has {} ms left unless it is renewed", left.as_millis()),
                     None => Ok(()),
@@ -102,7 +110,10 @@ impl fmt::Display for Error {
             }
             Self::Cancelled => f.write_str("the wait was cancelled"),
             Self::Lost(reason) => write!(f, "the lease was lost: {reason}"),
-            Self::Unreachable { waited, cause } => {
+            Self::Unreachable { waited, votes, .. } if !votes.is_empty() => {
+                write!(f, "no majority of the servers answered within {} ms: {votes}", waited.as_millis())
+            }
+            Self::Unreachable { waited, cause, .. } => {
                 write!(f, "no server answered within {} ms", waited.as_millis())?;
                 match cause {
                     Some(cause) => write!(f, "; the last attempt: {cause}"),

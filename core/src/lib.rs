@@ -37,6 +37,8 @@ mod op;
 mod options;
 mod pool;
 mod queue;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod random;
 mod reentrant;
 mod releases;
@@ -55,6 +57,7 @@ mod timers;
 mod token;
 mod trouble;
 mod user;
+mod vote;
 
 pub use command::Command;
 pub use engine::Engine;
@@ -70,3 +73,4 @@ pub use reply::{Failure, Reply, Scalar};
 pub use server::check_server;
 pub use time::Instant;
 pub use token::ClientId;
+pub use vote::{Vote, Votes};

@@ -67,6 +67,14 @@ pub enum Mutant {
     SideKeysShared,
     /// A semaphore's token is handed to a caller that wants another number of permits.
     PermitsNotCounted,
+    /// A quorum's lease is valid as long as its best server says.
+    QuorumValidByBest,
+    /// After a failed attempt a quorum takes back only what was granted, not what is still asked for.
+    QuorumReleasesGrantedOnly,
+    /// A server that has lost our token counts for the quorum's fence.
+    QuorumCountsTheGone,
+    /// A quorum's fence is the greatest of its servers', and is not told to the others.
+    QuorumFenceNotRaised,
     /// Local callers are served last come, first served.
     LastComeFirstServed,
     /// Several names are taken in the caller's order.

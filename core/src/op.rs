@@ -1,11 +1,15 @@
 //! A user's call that has not ended.
 
+#[cfg(feature = "quorum")]
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::context::ResourceId;
 use crate::event::LeaseId;
 use crate::name::Name;
+#[cfg(feature = "quorum")]
+use crate::quorum::Tally;
 use crate::time::Instant;
 use crate::timers::Slot;
 
@@ -37,8 +41,10 @@ pub(crate) enum OpKind {
         lease: LeaseId,
         ttl: Duration,
     },
+    /// `raise` is the fence that a quorum wants there, 0 if the server is only asked.
     Verify {
         lease: LeaseId,
+        raise: u64,
     },
     Convert {
         lease: LeaseId,
@@ -52,4 +58,7 @@ pub(crate) enum OpKind {
         name: Name,
     },
     Close,
+    /// A quorum's call, made of one call to each server.
+    #[cfg(feature = "quorum")]
+    Tally(Box<Tally>),
 }

@@ -114,6 +114,8 @@ pub struct Config {
     pub claim_window: Duration,
     /// One command's answer; past it the command is "maybe applied": 10 ms to 60 s. Default 2 s.
     pub response_timeout: Duration,
+    /// One command's answer from one of a quorum's servers: 10 ms to 60 s. Default 100 ms, which suits a LAN.
+    pub node_timeout: Duration,
     /// No grants and no local hand-over: everybody polls, on equal terms with clients of other libraries. Default false.
     pub mixed_fleet: bool,
     /// How long an unused name remembers its last fence: 1 min to 30 days. Default 1 h.
@@ -127,6 +129,7 @@ impl Default for Config {
             local_handoffs: 32,
             claim_window: Duration::from_secs(3),
             response_timeout: Duration::from_secs(2),
+            node_timeout: Duration::from_millis(100),
             mixed_fleet: false,
             fence_retention: Duration::from_secs(3600),
         }
@@ -219,6 +222,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         within("claim_window", self.claim_window, (Duration::from_millis(100), MINUTE), "100 ms to 60 s")?;
         within("response_timeout", self.response_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
+        within("node_timeout", self.node_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
         within("fence_retention", self.fence_retention, (MINUTE, MONTH), "1 minute to 30 days")?;
         if self.local_handoffs > 1023 {
             let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);

@@ -39,6 +39,10 @@ pub(crate) struct Release {
 /// The longest wait before a refused release goes out again.
 const SLOW_RETRY: Duration = Duration::from_secs(20);
 
+/// A server that so many releases got lost on is not asked for anything else of a quorum's.
+#[cfg(feature = "quorum")]
+const MOST_OWED: usize = 32;
+
 /// What is known of a token that is given back.
 pub(crate) struct Parting {
     pub(crate) token: Token,
@@ -74,11 +78,20 @@ impl Context {
             failures: 0,
             timer: None,
         };
+        self.owed = self.owed.saturating_add(usize::from(moved));
         self.releases.insert(token, release);
         if let Some(op) = op {
             self.open(op, OpKind::Release, Some(self.patience()));
         }
         self.send_release(token, Form::Digest);
+    }
+
+    /// Whether a lock that was given up has yet to be confirmed: this name's, or many. Until then a token more would only be one
+    /// more to give back again and again.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn owes(&self, key: &str) -> bool {
+        let same = |release: &Release| release.strays.lost && *release.name.key == *key;
+        self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
     pub(crate) fn send_release(&mut self, token: Token, form: Form) {
@@ -116,13 +129,18 @@ impl Context {
 
     pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
         let Some(release) = self.releases.get_mut(&token) else { return };
+        let owed = release.strays.lost;
         release.strays.ended(failed.maybe_applied);
+        if release.strays.lost && !owed {
+            self.owed = self.owed.saturating_add(1);
+        }
         match failed.trouble {
             Trouble::NoScript => self.send_release(token, Form::Source),
             Trouble::Retry(_) => {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);
-                let wait = self.backoff(failures, self.config.response_timeout);
+                let most = self.config.response_timeout.max(self.config.claim_window / 3);
+                let wait = self.backoff(failures, most);
                 let at = self.now + wait;
                 self.release_again(token, at);
             }
@@ -173,6 +191,7 @@ impl Context {
 
     fn forget_release(&mut self, token: Token) -> Option<OpId> {
         let mut release = self.releases.remove(&token)?;
+        self.owed = self.owed.saturating_sub(usize::from(release.strays.lost));
         self.timers.set(Timer::Release(token), &mut release.timer, None);
         self.end_close();
         release.op

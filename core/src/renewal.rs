@@ -121,7 +121,7 @@ impl Resource {
     fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
         let Some(tenure) = &self.tenure else { return };
         let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
-            Some(OpKind::Verify { lease }) => (*lease, Outcome::Verified(true)),
+            Some(OpKind::Verify { lease, .. }) => (*lease, Outcome::Verified(true)),
             Some(OpKind::Extend { lease, .. }) => {
                 let id = *lease;
                 let Some(lease) = cx.leases.get_mut(&id) else { return };
@@ -165,9 +165,9 @@ impl Resource {
     /// Sends a user's extend or verify. Both are renewals; a verify sets nothing.
     pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
         let Some(tenure) = &mut self.tenure else { return };
-        let (id, wanted) = match cx.ops.get(&op).map(|op| &op.kind) {
-            Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl)),
-            Some(OpKind::Verify { lease }) => (*lease, None),
+        let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl), 0),
+            Some(OpKind::Verify { lease, raise }) => (*lease, None, *raise),
             _ => return,
         };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
@@ -184,7 +184,15 @@ impl Resource {
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }
-        let command = cx.renew_command(form, &self.name, tenure.token, tenure.mode, ttl);
+        #[cfg(feature = "quorum")]
+        let lasts = lease.ttl;
+        let command = match raise {
+            0 => cx.renew_command(form, &self.name, tenure.token, tenure.mode, ttl),
+            #[cfg(feature = "quorum")]
+            fence => cx.raise_command(form, &self.name, tenure.token, fence, lasts),
+            #[cfg(not(feature = "quorum"))]
+            _ => return,
+        };
         cx.send(Purpose::Renew { resource: self.id, token: tenure.token, op: Some(op) }, command);
     }
 

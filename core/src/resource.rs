@@ -28,6 +28,7 @@ use crate::several::INNER;
 use crate::subscription::Subscription;
 use crate::tenure::{Admission, Tenure};
 use crate::timers::Timer;
+use crate::vote::Votes;
 
 pub(crate) struct Resource {
     pub(crate) id: ResourceId,
@@ -218,14 +219,15 @@ impl Resource {
         if told || self.tenure.as_ref().is_some_and(Tenure::in_use) {
             return self.busy(cx, op);
         }
-        Error::Unreachable { waited: waited(cx, op), cause: trouble }
+        Error::Unreachable { waited: waited(cx, op), cause: trouble, votes: Votes::default() }
     }
 
     /// Somebody else has it, or is to have it first.
     pub(crate) fn busy(&self, cx: &Context, op: OpId) -> Error {
         let here = self.tenure.as_ref().filter(|tenure| tenure.in_use()).map(|tenure| tenure.validity.until);
         let ends = here.or_else(|| self.request.as_ref()?.holder_ends);
-        Error::Busy { waited: waited(cx, op), holder_remaining: ends.map(|ends| ends.since(cx.now)) }
+        let holder_remaining = ends.map(|ends| ends.since(cx.now));
+        Error::Busy { waited: waited(cx, op), holder_remaining, votes: Votes::default() }
     }
 
     /// Whether a caller with these options finds the lock busy by what is known here, without asking the server.
@@ -239,10 +241,10 @@ impl Resource {
     }
 }
 
-fn waited(cx: &Context, op: OpId) -> Duration {
+pub(crate) fn waited(cx: &Context, op: OpId) -> Duration {
     cx.ops.get(&op).map(|op| cx.now.since(op.since)).unwrap_or_default()
 }
 
-fn is_try(cx: &Context, op: OpId) -> bool {
+pub(crate) fn is_try(cx: &Context, op: OpId) -> bool {
     matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Acquire { tries: true, .. }))
 }

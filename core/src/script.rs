@@ -19,6 +19,8 @@ const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
 const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
 const RENEW: Script = Script::of(leasehold_lua::RENEW);
 const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
+#[cfg(feature = "quorum")]
+const RAISE: Script = Script::of(leasehold_lua::RAISE);
 const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
 const REENTRANT_ACQUIRE: Script = Script::of(leasehold_lua::reentrant::ACQUIRE);
 const REENTRANT_RELEASE: Script = Script::of(leasehold_lua::reentrant::RELEASE);
@@ -153,6 +155,19 @@ impl Context {
         command.push_display(what.block);
         push_bury(&mut command, what.bury);
         self.push_fleet(&mut command, name);
+        command
+    }
+
+    /// A quorum's fence for a lease that is still the token's.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64, ttl: Duration) -> Command {
+        let mut command = begin(&RAISE, form, 2, 160);
+        command.push(name.key.as_bytes());
+        command.push_display(format_args!("{}fence", name.side()));
+        self.push_token(&mut command, token);
+        command.push_display(fence);
+        command.push_display(millis(ttl));
+        command.push_display(millis(self.config.fence_retention));
         command
     }
 

@@ -27,6 +27,7 @@ use crate::op::OpKind;
 use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::time::Instant;
 use crate::token::Token;
+use crate::vote::Votes;
 
 /// The bit of calls and leases that no driver knows of.
 pub(crate) const INNER: u64 = 1 << 63;
@@ -279,8 +280,10 @@ impl Node {
         let all = self.cx.ops.get(&op).map(|op| self.cx.now.since(op.since)).unwrap_or_default();
         // Not what the one part has waited.
         let error = match error {
-            Error::Busy { holder_remaining, .. } => Error::Busy { waited: all, holder_remaining },
-            Error::Unreachable { cause, .. } => Error::Unreachable { waited: all, cause },
+            Error::Busy { holder_remaining, .. } => {
+                Error::Busy { waited: all, holder_remaining, votes: Votes::default() }
+            }
+            Error::Unreachable { cause, .. } => Error::Unreachable { waited: all, cause, votes: Votes::default() },
             error => error,
         };
         self.cx.complete(op, Err(error));
@@ -313,7 +316,7 @@ impl Node {
         let next = group.fences.iter().position(|fence| *fence == 0).and_then(|index| group.names.get(index));
         let key = next.map(|name| Name::key(&self.cx.config.prefix, name));
         let resource = key.and_then(|key| self.resources.get(self.resources.find(Family::Lock, &key)?));
-        let nobody = Error::Unreachable { waited: core::time::Duration::ZERO, cause: None };
+        let nobody = Error::Unreachable { waited: core::time::Duration::ZERO, cause: None, votes: Votes::default() };
         let error = resource.map_or(nobody, |resource| resource.empty_handed(&self.cx, op));
         self.fail_all(number, error);
     }

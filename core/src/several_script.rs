@@ -25,6 +25,7 @@ use crate::script::Form;
 use crate::several::{Entry, part};
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
+use crate::vote::Votes;
 
 impl Node {
     /// Asks for all names by one script, if none of them is in use here.
@@ -56,7 +57,8 @@ impl Node {
         let Some(group) = self.several.wanted(number) else { return };
         let ttl = group.options.ttl;
         let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
-        let (names, nobody) = (group.names.clone(), Error::Unreachable { waited: Duration::ZERO, cause: None });
+        let (names, nobody) =
+            (group.names.clone(), Error::Unreachable { waited: Duration::ZERO, cause: None, votes: Votes::default() });
         let mut parts = Vec::new();
         for name in names {
             let id = self.resources.find(Family::Lock, &Name::key(&self.cx.config.prefix, &name));
@@ -90,11 +92,17 @@ impl Node {
                 self.gather();
                 // One came too late to be of use, or was held before and lost.
                 let waited = Duration::ZERO;
-                return self.start_over(group, Error::Unreachable { waited, cause: Some(Failure::TimedOut) });
+                return self.start_over(
+                    group,
+                    Error::Unreachable { waited, cause: Some(Failure::TimedOut), votes: Votes::default() },
+                );
             }
             Ok(Ok(Taken::None(holder_remaining))) => {
                 self.script_ended(&parts, false, None);
-                return self.start_over(group, Error::Busy { waited: Duration::ZERO, holder_remaining });
+                return self.start_over(
+                    group,
+                    Error::Busy { waited: Duration::ZERO, holder_remaining, votes: Votes::default() },
+                );
             }
             Ok(Err(text)) => Failed::unreadable(text),
             Err(failure) => Failed::by(failure, call.by_source),

@@ -15,6 +15,17 @@ impl ClientId {
         Self(bytes)
     }
 
+    /// The id by which this client is known to one server of a quorum. Only its last 16 bits differ.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn of_member(self, at: u16) -> Self {
+        let Self([start @ .., high, low]) = &self;
+        let [by_high, by_low] = at.to_be_bytes();
+        let mut id = [0; 16];
+        let bytes = start.iter().copied().chain([high ^ by_high, low ^ by_low]);
+        id.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        Self(id)
+    }
+
     /// A seed for the engine's hash maps and its jitter.
     pub(crate) fn seed(self) -> u64 {
         self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))

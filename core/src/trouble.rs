@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use crate::error::Error;
 use crate::reply::Failure;
+use crate::vote::Votes;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -54,7 +55,7 @@ impl Error {
     /// lock's own commands. For drivers.
     pub fn of_connecting(failure: Failure, waited: Duration) -> Self {
         match Trouble::of(failure) {
-            Trouble::Retry(cause) => Self::Unreachable { waited, cause: Some(cause) },
+            Trouble::Retry(cause) => Self::Unreachable { waited, cause: Some(cause), votes: Votes::default() },
             Trouble::Fatal(error) => error,
             Trouble::NoScript => Self::Server("NOSCRIPT".into()),
         }

@@ -10,6 +10,7 @@ use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
 use crate::script::Form;
 use crate::subscription::Channel;
 use crate::timers::Timer;
+use crate::vote::Votes;
 
 impl Node {
     pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
@@ -96,7 +97,13 @@ impl Node {
     }
 
     pub(crate) fn verify(&mut self, op: OpId, lease: LeaseId) {
-        self.lease_call(op, lease, OpKind::Verify { lease });
+        self.lease_call(op, lease, OpKind::Verify { lease, raise: 0 });
+    }
+
+    /// A quorum wants this fence, at least, to be the last one here. Ends as a verify does.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn raise(&mut self, op: OpId, lease: LeaseId, fence: u64) {
+        self.lease_call(op, lease, OpKind::Verify { lease, raise: fence });
     }
 
     fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
@@ -172,25 +179,33 @@ impl Node {
         match open.kind {
             OpKind::Acquire { resource, .. } => {
                 let error = self.resources.get(resource).map(|resource| resource.empty_handed(&self.cx, op));
-                self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
+                self.cancel(
+                    op,
+                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
+                );
             }
             OpKind::Pooled { ref key } => {
                 let key = key.clone();
                 let error = self.pooled_empty_handed(&key, op);
-                self.cancel(op, error.unwrap_or(Error::Busy { waited, holder_remaining: None }));
+                self.cancel(
+                    op,
+                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
+                );
             }
             OpKind::AcquireAll { group } => self.all_ends(op, group),
             OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed)),
-            OpKind::Extend { lease, .. } | OpKind::Verify { lease } | OpKind::Convert { lease } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None, votes: Votes::default() }));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.pending.retain(|pending| *pending != op);
                 let resource = lease.resource;
                 self.with(resource, |resource, cx| resource.settle(cx, None));
             }
             OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None }));
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None, votes: Votes::default() }));
             }
+            #[cfg(feature = "quorum")]
+            OpKind::Tally(_) => {}
         }
     }
 
@@ -199,7 +214,7 @@ impl Node {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.again = None;
         match open.kind {
-            OpKind::Extend { lease, .. } | OpKind::Verify { lease } => {
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } => {
                 let Some(resource) = self.cx.leases.get(&lease).map(|lease| lease.resource) else { return };
                 self.with(resource, |resource, cx| resource.send_lease_call(cx, op, Form::Digest));
             }
@@ -211,6 +226,8 @@ impl Node {
             | OpKind::Convert { .. }
             | OpKind::Release
             | OpKind::Close => {}
+            #[cfg(feature = "quorum")]
+            OpKind::Tally(_) => {}
         }
     }
 }

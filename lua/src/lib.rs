@@ -35,6 +35,8 @@ pub const RELEASE: Script = embed::script!("release");
 pub const RENEW: Script = embed::script!("renew");
 /// Gives a lease a new token in the other mode.
 pub const CONVERT: Script = embed::script!("convert");
+/// Raises a name's last fence to what a quorum agreed on.
+pub const RAISE: Script = embed::script!("raise");
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = embed::script!("inspect");
 /// Takes several locks at once, or none.
@@ -72,11 +74,12 @@ pub mod semaphore {
 }
 
 /// Every script.
-pub const ALL: [Script; 15] = [
+pub const ALL: [Script; 16] = [
     ACQUIRE,
     RELEASE,
     RENEW,
     CONVERT,
+    RAISE,
     INSPECT,
     SEVERAL,
     reentrant::ACQUIRE,

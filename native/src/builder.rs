@@ -12,9 +12,10 @@ use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::link::Connection;
+use crate::link::{Connection, Link};
 use crate::login::{Login, addresses, none_of};
 use crate::manager::LockManager;
+use crate::quorum;
 use crate::sentinel::Sentinel;
 use crate::server::Server;
 use crate::shared::Shared;
@@ -66,6 +67,13 @@ impl Builder {
     /// How long one command's answer, or a connection, may take: 10 ms to 60 s. Default 2 s.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.config.response_timeout = timeout;
+        self
+    }
+
+    /// How long one command's answer from one of a [`quorum`](Self::quorum)'s servers may take: 10 ms to 60 s. Default 100 ms, which suits
+    /// a LAN; a server that is slower than that counts as one that did not answer.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.config.node_timeout = timeout;
         self
     }
 
@@ -187,8 +195,35 @@ impl Builder {
         self.start(engine, Arc::new(connection), None).await
     }
 
+    /// Locks that a majority of several independent servers has to agree on; see [`LockManager::quorum`].
+    ///
+    /// # Errors
+    /// As [`LockManager::quorum`], and `invalid-option` for an option out of its bounds.
+    pub async fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        let mut given = Vec::new();
+        for info in addresses(quorum::FIELD, servers)? {
+            given.push(Arc::new(self.server(quorum::FIELD, self.login.apply(info)?)?));
+        }
+        let labels: Vec<String> = given.iter().map(|server| server.address()).collect();
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
+        let node_timeout = self.config.node_timeout;
+        let links = quorum::connect(&given, self.config.response_timeout, node_timeout).await?;
+        Ok(self.run(engine, Link::Quorum(links), None, None))
+    }
+
     /// Checks the options and the surroundings before anything is sent.
     fn engine(&self) -> Result<Engine, Error> {
+        self.engine_of(Engine::new)
+    }
+
+    fn engine_of(
+        &self,
+        make: impl FnOnce(ClientId, Config) -> Result<Engine, leasehold_core::Error>,
+    ) -> Result<Engine, Error> {
         if tokio::runtime::Handle::try_current().is_err() {
             let problem = "a lock manager needs a tokio runtime with I/O and time enabled".to_owned();
             return Err(Error::Unsupported { problem });
@@ -198,8 +233,7 @@ impl Builder {
             let problem = format!("the system gives no randomness: {error}");
             Error::Unsupported { problem }
         })?;
-        Engine::new(ClientId::from_random(id), self.config.clone())
-            .map_err(|error| Error::from_engine(error, None, None))
+        make(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None, None))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
@@ -224,9 +258,14 @@ impl Builder {
         let response_timeout = self.config.response_timeout;
         let server = endpoint.as_ref().map(Endpoint::address);
         version::check(&connection, server.as_deref(), response_timeout).await?;
+        let link = Link::new(connection, endpoint.clone(), response_timeout);
+        Ok(self.run(engine, link, server, endpoint))
+    }
+
+    fn run(self, engine: Engine, link: Link, server: Option<String>, endpoint: Option<Endpoint>) -> LockManager {
+        let response_timeout = self.config.response_timeout;
         let shared = Arc::new(Shared::new(engine, server));
-        let driver = Driver::new(Arc::clone(&shared), connection, endpoint.clone(), response_timeout);
-        tokio::spawn(driver.run());
-        Ok(LockManager { client: Arc::new(Client { shared, endpoint, response_timeout }), defaults: self.defaults })
+        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
+        LockManager { client: Arc::new(Client { shared, endpoint, response_timeout }), defaults: self.defaults }
     }
 }

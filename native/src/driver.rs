@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 use crate::clock;
 use crate::endpoint::Endpoint;
-use crate::link::{Answer, Connection, Link};
+use crate::link::{Answer, Link};
 use crate::shared::Shared;
 use crate::state::Work;
 use crate::subscription::{self, Wish};
@@ -32,13 +32,7 @@ enum Event {
 }
 
 impl Driver {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        connection: Connection,
-        endpoint: Option<Endpoint>,
-        response_timeout: Duration,
-    ) -> Self {
-        let link = Link::new(connection, endpoint.clone(), response_timeout);
+    pub(crate) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         let (wishes, wished) = unbounded_channel();
         let subscriptions = subscription::run(Arc::clone(&shared), endpoint, response_timeout, wished);
         Self { shared, link, subscriptions: Box::pin(subscriptions), wishes }
@@ -68,8 +62,8 @@ impl Driver {
     }
 
     fn act(&mut self, work: &mut Work) {
-        for (call, command) in work.sends.drain(..) {
-            self.link.send(call, command);
+        for (node, call, command) in work.sends.drain(..) {
+            self.link.send(node, call, command);
         }
         for wish in work.subscriptions.drain(..) {
             // Its receiver is kept here as well.

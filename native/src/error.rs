@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Failure, LossReason};
+use leasehold_core::{Failure, LossReason, Votes};
 use redis::{ErrorKind, RedisError};
 
 use crate::wire;
@@ -68,8 +68,9 @@ pub enum Error {
     Closed,
     /// The world's: somebody else held the lock during the whole wait.
     #[error(
-        "`{name}` was still held by somebody else after {} ms{}",
+        "`{name}` was still held by somebody else after {} ms{}{}",
         waited.as_millis(),
+        votes_text(votes),
         holder_text(*holder_remaining)
     )]
     #[non_exhaustive]
@@ -80,6 +81,8 @@ pub enum Error {
         waited: Duration,
         /// How long the holder's lease had left, if known. It may be renewed.
         holder_remaining: Option<Duration>,
+        /// What each server of a quorum said; empty where there is one server.
+        votes: Votes,
     },
     /// The world's: the wait was cancelled.
     #[error("the wait for `{name}` was cancelled")]
@@ -98,7 +101,7 @@ pub enum Error {
         reason: LossReason,
     },
     /// The world's: no server answered within the operation's time. Whether the lock is busy is not known.
-    #[error("{} within {} ms", unanswered(server.as_deref()), waited.as_millis())]
+    #[error("{} within {} ms{}", unanswered(server.as_deref(), votes), waited.as_millis(), votes_text(votes))]
     #[non_exhaustive]
     Unreachable {
         /// The lock, if it was about one.
@@ -109,6 +112,8 @@ pub enum Error {
         waited: Duration,
         /// What the last attempt ran into.
         source: Option<Source>,
+        /// What each server of a quorum said; empty where there is one server.
+        votes: Votes,
     },
     /// The world's: too few replicas had the lease in time, see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas). It was
     /// given back.
@@ -162,7 +167,14 @@ pub enum Error {
     },
 }
 
-fn unanswered(server: Option<&str>) -> String {
+fn votes_text(votes: &Votes) -> String {
+    if votes.is_empty() { String::new() } else { format!(": {votes}") }
+}
+
+fn unanswered(server: Option<&str>, votes: &Votes) -> String {
+    if !votes.is_empty() {
+        return "no majority of the servers answered".to_owned();
+    }
     server.map_or_else(|| "no server answered".to_owned(), |server| format!("the server at {server} did not answer"))
 }
 
@@ -249,12 +261,14 @@ impl Error {
             Engine::Unsupported(problem) => Self::Unsupported { problem },
             Engine::CrossSlot => Self::CrossSlot { name: about() },
             Engine::Closed => Self::Closed,
-            Engine::Busy { waited, holder_remaining } => Self::Busy { name: about(), waited, holder_remaining },
+            Engine::Busy { waited, holder_remaining, votes } => {
+                Self::Busy { name: about(), waited, holder_remaining, votes }
+            }
             Engine::Cancelled => Self::Cancelled { name: about() },
             Engine::Lost(reason) => Self::Lost { name: about(), reason },
-            Engine::Unreachable { waited, cause } => {
+            Engine::Unreachable { waited, cause, votes } => {
                 let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
-                Self::Unreachable { name, server, waited, source }
+                Self::Unreachable { name, server, waited, source, votes }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
             Engine::Server(problem) if problem.starts_with("MOVED ") => {
@@ -281,9 +295,20 @@ impl Error {
                 Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
             }
             _ => {
-                Self::Unreachable { name: None, server: server.map(str::to_owned), waited, source: Some(error.into()) }
+                let (server, source) = (server.map(str::to_owned), Some(error.into()));
+                Self::Unreachable { name: None, server, waited, source, votes: Votes::default() }
             }
         }
+    }
+
+    /// The same of one of a quorum's servers, for its vote.
+    pub(crate) fn connecting(error: &RedisError, waited: Duration) -> leasehold_core::Error {
+        let failure = match error.kind() {
+            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(error.to_string()),
+            ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(wire::error_text(error)),
+            _ => wire::connect_failure(error),
+        };
+        leasehold_core::Error::of_connecting(failure, waited)
     }
 
     pub(crate) fn invalid(field: &'static str, problem: &str) -> Self {
@@ -312,6 +337,7 @@ mod tests {
         let busy = leasehold_core::Error::Busy {
             waited: Duration::from_millis(250),
             holder_remaining: Some(Duration::from_secs(7)),
+            votes: Votes::default(),
         };
         let error = Error::from_engine(busy, Some("invoice:42"), None);
         assert_eq!((error.code(), error.name()), ("busy", Some("invoice:42")));
@@ -325,7 +351,7 @@ mod tests {
     #[test]
     fn an_unreachable_server_keeps_the_cause() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
-        let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause };
+        let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
         let error = Error::from_engine(engine, None, Some("127.0.0.1:6379"));
         assert_eq!(error.to_string(), "the server at 127.0.0.1:6379 did not answer within 0 ms");
         assert!(error.source().expect("a source").to_string().contains("broken pipe"));

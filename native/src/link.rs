@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_core::{CallId, Command, Failure, NodeId, Reply};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
@@ -49,6 +49,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Commands for C {
 pub(crate) enum Link {
     Server(Box<ServerLink>),
     Cluster(Box<Router>),
+    /// One to each of a quorum's servers.
+    Quorum(Vec<ServerLink>),
 }
 
 impl Link {
@@ -61,10 +63,15 @@ impl Link {
     }
 
     /// Sends a command, or queues it while connecting. Its end comes out of [`poll_answers`](Self::poll_answers).
-    pub(crate) fn send(&mut self, call: CallId, command: Command) {
+    pub(crate) fn send(&mut self, node: NodeId, call: CallId, command: Command) {
         match self {
             Self::Server(link) => link.send(call, wire::command(&command), Way::Plain),
             Self::Cluster(router) => router.send(call, command),
+            Self::Quorum(links) => {
+                if let Some(link) = links.get_mut(usize::from(node.0)) {
+                    link.send(call, wire::command(&command), Way::Plain);
+                }
+            }
         }
     }
 
@@ -73,6 +80,12 @@ impl Link {
         match self {
             Self::Server(link) => link.poll_answers(context, answers),
             Self::Cluster(router) => router.poll_answers(context, answers),
+            Self::Quorum(links) => {
+                for link in links {
+                    let _ = link.poll_answers(context, answers);
+                }
+                if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+            }
         }
     }
 }

@@ -94,6 +94,34 @@ impl LockManager {
         Self::builder().sentinel(service, sentinels).await
     }
 
+    /// Locks over several independent servers (Redlock): each is held while a majority of them says so, so it outlives the loss of a
+    /// minority. The servers must not replicate each other.
+    ///
+    /// It takes an odd number of servers, each of its own. A majority has to be reached at the start; a server that is away is
+    /// done without, and joins when it is back. All servers are asked at once, and whoever finds the lock taken asks again after a while: there is
+    /// no queue between clients, and no order but by chance. The fencing token is the greatest of the majority, which all of it then
+    /// remembers. Exclusive locks only: readers, the other kinds, and several names are `unsupported`.
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), leasehold::Error> {
+    /// use leasehold::LockManager;
+    ///
+    /// let locks = LockManager::quorum(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]).await?;
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `invalid-option` for an even number of servers, or one that appears twice, also under two addresses; `unreachable` if there is no
+    /// majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old.
+    pub async fn quorum<I>(servers: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().quorum(servers).await
+    }
+
     /// Uses a connection that the caller has, and never closes it.
     ///
     /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again and response timeouts are the

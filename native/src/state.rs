@@ -5,7 +5,8 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Output,
+    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome,
+    Output,
 };
 use tokio::sync::watch;
 
@@ -53,7 +54,7 @@ pub(crate) type Told = watch::Sender<Option<LossReason>>;
 /// What there is for the driver to do.
 #[derive(Default)]
 pub(crate) struct Work {
-    pub(crate) sends: Vec<(CallId, Command)>,
+    pub(crate) sends: Vec<(NodeId, CallId, Command)>,
     /// Channels to subscribe to, or to leave, in this order.
     pub(crate) subscriptions: Vec<Wish>,
     /// When to wake the engine at the latest.
@@ -94,7 +95,7 @@ impl State {
     pub(crate) fn sort_outputs(&mut self, now: Instant, after: &mut After) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, command, .. } => self.work.sends.push((call, command)),
+                Output::Send { call, node, command } => self.work.sends.push((node, call, command)),
                 Output::Subscribe { node, channel } => {
                     self.work.subscriptions.push(Wish { node, channel, wanted: true });
                 }

@@ -18,7 +18,7 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         None => error.to_string(),
     };
     let (waited, holder_remaining) = match error {
-        EngineError::Busy { waited, holder_remaining } => (Some(*waited), *holder_remaining),
+        EngineError::Busy { waited, holder_remaining, .. } => (Some(*waited), *holder_remaining),
         EngineError::Unreachable { waited, .. } => (Some(*waited), None),
         _ => (None, None),
     };
@@ -109,7 +109,11 @@ mod tests {
     #[test]
     fn an_error_tells_what_a_log_line_needs() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
-        let error = EngineError::Unreachable { waited: Duration::from_millis(250), cause };
+        let error = EngineError::Unreachable {
+            waited: Duration::from_millis(250),
+            cause,
+            votes: leasehold_core::Votes::default(),
+        };
         let error = from_engine(&error, Some("invoice:42"));
         assert!(error.retryable);
         assert_eq!(error.lock.as_deref(), Some("invoice:42"));

@@ -28,10 +28,10 @@ pub(crate) fn error(error: &Error) -> Value {
     let code = error.code();
     match error {
         Error::InvalidOption { field, .. } => json!({ "code": code, "field": field }),
-        Error::Busy { waited, holder_remaining } => {
+        Error::Busy { waited, holder_remaining, .. } => {
             json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining.map(ms) })
         }
-        Error::Unreachable { waited, cause } => {
+        Error::Unreachable { waited, cause, .. } => {
             json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) })
         }
         Error::Lost(reason) => json!({ "code": code, "reason": reason.code() }),

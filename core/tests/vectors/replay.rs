@@ -104,6 +104,7 @@ impl ConfigText {
             response_timeout: millis(self.response_timeout, default.response_timeout),
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
             fence_retention: millis(self.fence_retention, default.fence_retention),
+            ..default
         }
     }
 }

@@ -10,7 +10,7 @@ use common::real::{Real, receive_message};
 use common::state::alike;
 use common::{EXCLUSIVE, Host, Lock, SHARED, scalar_text, token};
 use leasehold_core::Reply;
-use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RELEASE, RENEW, Script};
+use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RAISE, RELEASE, RENEW, Script};
 use leasehold_servers::{Connection, Server, Version};
 
 const CALLS: usize = 2_000;
@@ -149,7 +149,7 @@ impl Round {
         let script = |script, keys, arguments| Step::Script { script, keys, arguments };
         let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
         const ALL: &[usize] = &[0, 1, 2, 3, 4, 5];
-        match random.below(24) {
+        match random.below(25) {
             0..=9 => {
                 let how = random.pick(&["wait", "wait", "wait", "wait", "try", "refill"]).to_owned();
                 script(ACQUIRE, ALL, vec![one, mode, ttl, how, claim, block, retention, fleet])
@@ -159,6 +159,11 @@ impl Round {
             16 => script(RENEW, &[0], vec![one, ttl]),
             17 => script(RENEW, &[0, 4], vec![one, random.pick(&["0", "30", "50000"]).to_owned()]),
             18 => script(INSPECT, ALL, vec![]),
+            24 => {
+                // Below what was drawn, and above.
+                let fence = random.pick(&["1", "2000000000000000"]).to_owned();
+                script(RAISE, &[0, 1], vec![one, fence, ttl, retention])
+            }
             19 => Step::Sleep(random.pick(&[10, 30, 60])),
             20 => command(random.pick(&[
                 &["SET", &name, "somebody", "NX", "PX", "40"][..],

@@ -19,6 +19,7 @@ pub mod mix;
 pub mod mutants;
 mod network;
 mod observing;
+pub mod quorum;
 pub mod rng;
 pub mod run;
 pub mod servers;

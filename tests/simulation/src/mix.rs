@@ -126,7 +126,7 @@ impl Mix {
         let clients = [F::Pause, F::Suspend, F::Crash];
         self.some(rng, &wakes, (500, 30_000));
         match self.theme {
-            Theme::Several => {}
+            Theme::Several | Theme::Quorum => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);

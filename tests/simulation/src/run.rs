@@ -7,15 +7,18 @@ use leasehold_model::ModelServer;
 use crate::coverage::Coverage;
 use crate::invariants::{Broken, Verdict};
 use crate::mix::Theme;
+use crate::quorum;
 use crate::several::SeveralWorld;
 use crate::tampering::Tampering;
 use crate::transcript::Transcript;
 use crate::world::{Counts, World};
 
-/// No mix has more servers.
-const SERVERS: usize = 2;
+/// No mix has more servers: as many as a quorum may.
+const SERVERS: usize = quorum::World::SERVERS;
 /// One seed in so many is also run with leases of several names.
 const SEVERAL_EVERY: u64 = 4;
+/// And another one in so many with locks over several servers.
+const QUORUM_EVERY: u64 = 8;
 
 /// Where seeds are run: model servers are costly to make and cheap to empty.
 pub struct Bench {
@@ -72,17 +75,34 @@ impl Bench {
     }
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
-        if theme == Some(Theme::Several) {
-            return self.run_several(seed, written);
+        match theme {
+            Some(Theme::Several) => return self.run_several(seed, written),
+            Some(Theme::Quorum) => return self.run_quorum(seed, written),
+            _ => {}
         }
         let mut report = self.run_one(seed, theme, written);
-        if theme.is_none() && seed.is_multiple_of(SEVERAL_EVERY) && report.broken.is_none() {
-            let several = self.run_several(seed, written);
-            report.counts.add(&several.counts);
-            report.transcript.extend(several.transcript);
-            report.broken = several.broken;
+        let also = match theme {
+            None if seed.is_multiple_of(SEVERAL_EVERY) => self.run_several(seed, written),
+            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, written),
+            _ => return report,
+        };
+        if report.broken.is_none() {
+            report.counts.add(&also.counts);
+            report.transcript.extend(also.transcript);
+            report.broken = also.broken;
         }
         report
+    }
+
+    fn run_quorum(&mut self, seed: u64, written: bool) -> Report {
+        let mut world = quorum::World::new(seed, self.tampering, &mut self.models, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
+        let (counts, transcript) = (world.counts(), world.into_transcript());
+        if panicked {
+            let _ = self.make_models();
+        }
+        Report { seed, counts, coverage: Coverage::default(), broken, transcript }
     }
 
     fn run_several(&mut self, seed: u64, written: bool) -> Report {

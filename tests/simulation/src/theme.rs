@@ -47,6 +47,8 @@ pub enum Theme {
     Everything,
     /// Leases of several names, in a world of their own: never drawn, every fourth seed runs it as well.
     Several,
+    /// Locks over several servers, in a world of their own: never drawn, every eighth seed runs it as well.
+    Quorum,
 }
 
 impl Theme {
@@ -77,6 +79,9 @@ impl Theme {
 
     /// The theme of that name, case aside.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().chain([Self::Several]).find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
+        Self::ALL
+            .into_iter()
+            .chain([Self::Several, Self::Quorum])
+            .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

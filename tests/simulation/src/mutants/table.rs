@@ -190,4 +190,29 @@ pub const TABLE: &[Mutant] = &[
         tampering: Tampering { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Moving,
     },
+    // Locks over several servers.
+    engine(
+        "quorum-valid-by-best",
+        Engine::QuorumValidByBest,
+        Theme::Quorum,
+        "a quorum's lease is valid as long as a majority has it",
+    ),
+    engine(
+        "quorum-releases-granted-only",
+        Engine::QuorumReleasesGrantedOnly,
+        Theme::Quorum,
+        "after a failure everything goes back, on all servers",
+    ),
+    engine(
+        "quorum-counts-the-gone",
+        Engine::QuorumCountsTheGone,
+        Theme::Quorum,
+        "a server counts only while it has our token",
+    ),
+    engine(
+        "quorum-fence-not-raised",
+        Engine::QuorumFenceNotRaised,
+        Theme::Quorum,
+        "the fence is raised on a majority before success",
+    ),
 ];

@@ -1,0 +1,300 @@
+//! Asking every server at once, and deciding as soon as the outcome is certain.
+
+use core::mem;
+use core::time::Duration;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::event::{Grant, Input, OpId, Outcome};
+use crate::lease::Lease;
+use crate::mutant::Mutant;
+use crate::op::OpKind;
+use crate::options::{AcquireOptions, Kind, Mode, Wait};
+use crate::quorum::ballot::{Ballot, Raise, Seat, Stage, clear, denied};
+use crate::quorum::members::{Members, Task};
+use crate::quorum::{Quorum, only_exclusive};
+use crate::reply::Failure;
+use crate::resource::{is_try, waited};
+use crate::vote::Votes;
+
+/// The longest wait before a second attempt, doubled with each further one up to the last.
+const FIRST_RETRY: Duration = Duration::from_millis(25);
+const LAST_RETRY: Duration = Duration::from_millis(200);
+/// How long callers of one client go on one after the other before clients that poll get their chance.
+const TURNS: Duration = Duration::from_secs(1);
+
+impl Quorum {
+    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        if options.mode != Mode::Exclusive || options.kind != Kind::Lock {
+            return self.cx.answer(op, Err(only_exclusive()));
+        }
+        let resource = match options.check().and_then(|()| self.ballot_of(name)) {
+            Ok(resource) => resource,
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        let tries = options.wait == Wait::No;
+        // A try ends with its attempt, whose commands all have an end.
+        let patience = if let Wait::For(wait) = options.wait { Some(wait) } else { None };
+        self.cx.open(op, OpKind::Acquire { resource, tries }, patience);
+        self.with(resource, |ballot, cx, members| {
+            let behind = matches!(ballot.stage, Stage::Held(..)) || ballot.queue.len() > ballot.queue.tries();
+            if tries && behind {
+                let error = ballot.empty_handed(cx, members, op);
+                return cx.complete(op, Err(error));
+            }
+            ballot.queue.push(op, options);
+            ballot.settle(cx, members);
+        });
+    }
+
+    /// A caller's time is over.
+    pub(crate) fn wait_ends(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.ends = None;
+        if let OpKind::Acquire { resource, .. } = open.kind
+            && let Some(ballot) = self.ballot(resource)
+        {
+            let error = ballot.empty_handed(&self.cx, &self.members, op);
+            self.end_acquire(op, error);
+        }
+    }
+
+    /// Ends a wait.
+    pub(crate) fn end_acquire(&mut self, op: OpId, error: Error) {
+        let Some(OpKind::Acquire { resource, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        self.with(*resource, |ballot, cx, members| {
+            ballot.end_caller(cx, op, error);
+            ballot.settle(cx, members);
+        });
+    }
+}
+
+impl Ballot {
+    /// Puts things right: gives up what nobody wants, and asks for the first caller.
+    pub(crate) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
+        match self.stage {
+            Stage::Held(..) => return,
+            Stage::Asking(op) | Stage::Raising(op, _) if cx.ops.contains_key(&op) => return,
+            Stage::Asking(_) | Stage::Raising(..) => self.give_back(cx, members, None),
+            Stage::Idle => {}
+        }
+        match self.queue.head() {
+            None => cx.timers.set(crate::timers::Timer::Heartbeat(self.id), &mut self.timer, None),
+            Some(_) if self.timer.is_some() => {}
+            Some((op, options)) => {
+                self.options = options;
+                self.stage = Stage::Asking(op);
+                self.ask(cx, members);
+                self.decide(cx, members);
+            }
+        }
+    }
+
+    /// Asks every server that has not said yes.
+    pub(crate) fn ask(&mut self, cx: &Context, members: &mut Members) {
+        let AcquireOptions { ttl, max_hold, .. } = self.options;
+        let ttl = max_hold.map_or(ttl, |most| ttl.min(crate::lease::covering(most)));
+        let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
+        for (at, seat) in (0..).zip(&mut self.seats) {
+            let owes = || members.list.get(usize::from(at)).is_some_and(|member| member.node.cx.owes(&self.key));
+            if let Seat::Empty | Seat::Denied(_) = seat {
+                if owes() {
+                    let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
+                    let error = Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
+                    *seat = Seat::Denied(error);
+                    continue;
+                }
+                let op = members.new_op(Some(Task::Seat(self.id)));
+                *seat = Seat::Asked(op);
+                members.tell(at, cx.now, Input::Acquire { op, name: &self.name, options });
+            }
+        }
+    }
+
+    /// The timer: the next attempt, or one more try to win the servers that a held lease lacks.
+    pub(crate) fn due(&mut self, cx: &mut Context, members: &mut Members) {
+        self.timer = None;
+        if let Stage::Held(..) = self.stage {
+            self.ask(cx, members);
+            return self.ask_after(cx, self.options.ttl / 3);
+        }
+        self.settle(cx, members);
+    }
+
+    /// A server's machine answers.
+    pub(crate) fn answered(
+        &mut self,
+        cx: &mut Context,
+        members: &mut Members,
+        (at, op): (u16, OpId),
+        result: Result<Outcome, Error>,
+    ) {
+        let Some(seat) = self.seats.get_mut(usize::from(at)) else { return };
+        match (&mut *seat, result) {
+            (Seat::Asked(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
+                *seat = Seat::Ours { lease: grant.lease, fence: grant.fence, raise: Raise::No };
+                let key = members.lease_key(at, grant.lease);
+                members.tasks.insert(key, Task::Seat(self.id));
+                if let Some(until) = self.until {
+                    members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
+                }
+            }
+            (Seat::Ours { raise, .. }, Ok(Outcome::Verified(held)))
+                if *raise == Raise::Asked(op) && (held || cx.has(Mutant::QuorumCountsTheGone)) =>
+            {
+                *raise = Raise::Done;
+            }
+            // A server whose lease is over says so by itself; one that failed to raise is done without.
+            (Seat::Ours { raise, .. }, Err(error)) if *raise == Raise::Asked(op) => {
+                let given = mem::replace(seat, Seat::Denied(error));
+                clear(cx, members, at, given, None);
+            }
+            (Seat::Asked(asked), Err(error)) if *asked == op => *seat = Seat::Denied(error),
+            _ => return,
+        }
+        self.decide(cx, members);
+    }
+
+    /// Counts, and goes on as soon as the outcome is certain.
+    pub(crate) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
+        let majority = members.majority();
+        if let Stage::Asking(op) = self.stage
+            && self.count(|seat| matches!(seat, Seat::Ours { .. })) >= majority
+        {
+            let fences = self.seats.iter().map(|seat| if let Seat::Ours { fence, .. } = seat { *fence } else { 0 });
+            self.stage = Stage::Raising(op, fences.max().unwrap_or_default());
+        }
+        if let Stage::Raising(_, fence) | Stage::Held(_, fence) = self.stage {
+            self.raise(cx, members, fence);
+        }
+        match self.stage {
+            Stage::Raising(op, fence) if self.agreed() >= majority => self.grant(cx, members, op, fence),
+            Stage::Asking(_) | Stage::Raising(..) if self.agreed().saturating_add(self.open()) < majority => {
+                self.fail(cx, members);
+            }
+            _ => {}
+        }
+    }
+
+    /// Has every server that is ours remember the fence. One that drew it, or a greater one, does already.
+    fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
+        for (at, seat) in (0..).zip(&mut self.seats) {
+            let Seat::Ours { lease, fence, raise: raise @ Raise::No } = seat else { continue };
+            if *fence >= least || cx.has(Mutant::QuorumFenceNotRaised) {
+                *raise = Raise::Done;
+                continue;
+            }
+            let op = members.new_op(Some(Task::Seat(self.id)));
+            *raise = Raise::Asked(op);
+            // It may not have been told the time yet.
+            members.tell(at, cx.now, Input::Wake);
+            if let Some(node) = members.node(at) {
+                node.raise(op, *lease, least);
+            }
+        }
+    }
+
+    fn grant(&mut self, cx: &mut Context, members: &mut Members, op: OpId, fence: u64) {
+        let AcquireOptions { kind, mode, ttl, renew, max_hold, wait } = self.options;
+        let id = cx.new_lease();
+        self.stage = Stage::Held(id, fence);
+        self.attempts = 0;
+        self.votes = Votes::default();
+        self.turns_since.get_or_insert(cx.now);
+        if let Some(most) = max_hold {
+            self.keep(cx, members, cx.now + most);
+        }
+        if renew {
+            self.ask_after(cx, ttl / 3);
+        }
+        // Every server's machine has told what ended by now, so a majority is valid at this moment.
+        let valid_until = self.valid_until(cx, members).unwrap_or(cx.now);
+        let lease = Lease {
+            resource: self.id,
+            kind,
+            mode,
+            fence,
+            ttl,
+            renew,
+            ends: None,
+            told: valid_until,
+            holds: 1,
+            pending: alloc::vec::Vec::new(),
+        };
+        cx.leases.insert(id, lease);
+        let grant = Grant { lease: id, mode, fence, valid_until, local: false };
+        cx.complete(op, Ok(Outcome::Acquired(grant)));
+        self.queue.ended(wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.end_callers(cx, members, true);
+    }
+
+    /// A majority can't be had: everything goes back, and whoever waits asks again after a while.
+    fn fail(&mut self, cx: &mut Context, members: &mut Members) {
+        self.votes = self.votes(members);
+        self.turns_since = None;
+        self.give_back(cx, members, None);
+        let retry = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
+        self.end_callers(cx, members, retry);
+        if !self.queue.is_empty() {
+            self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
+            self.attempts = self.attempts.saturating_add(1);
+        }
+    }
+
+    /// After a release the next local caller asks at once, but not for ever.
+    pub(crate) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
+        if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
+            self.turns_since = None;
+            self.ask_after(cx, LAST_RETRY);
+        }
+        self.settle(cx, members);
+    }
+
+    /// Ends the callers that don't wait, or all of them.
+    fn end_callers(&mut self, cx: &mut Context, members: &Members, tries_only: bool) {
+        if tries_only && self.queue.tries() == 0 {
+            return;
+        }
+        let ended = |op: &OpId| cx.ops.contains_key(op) && (!tries_only || is_try(cx, *op));
+        let ops: alloc::vec::Vec<OpId> = self.queue.iter().map(|(op, _)| op).filter(ended).collect();
+        for op in ops {
+            let error = self.empty_handed(cx, members, op);
+            self.end_caller(cx, op, error);
+        }
+    }
+
+    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
+        let tries = is_try(cx, op);
+        cx.complete(op, Err(error));
+        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+    }
+
+    /// Why a caller ends without a lease: by the last attempt, or by what the servers have said of the present one.
+    fn empty_handed(&self, cx: &Context, members: &Members, op: OpId) -> Error {
+        let waited = waited(cx, op);
+        let first = matches!(self.stage, Stage::Asking(first) | Stage::Raising(first, _) if first == op);
+        let held = matches!(self.stage, Stage::Held(..));
+        let votes = match self.votes.is_empty() {
+            true if held => Votes::default(),
+            // Who has not answered until now did not answer in time.
+            true => {
+                let mut votes = self.votes(members);
+                for vote in votes.0.iter_mut().filter(|vote| first && vote.answer.is_none()) {
+                    let cause = Some(Failure::TimedOut);
+                    vote.answer = Some(Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                }
+                votes
+            }
+            false => self.votes.clone(),
+        };
+        if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
+            // Others of this client have it, or come first.
+            let holder_remaining = self.valid_until(cx, members).map(|until| until.since(cx.now));
+            return Error::Busy { waited, holder_remaining, votes };
+        }
+        denied(votes, waited, members)
+    }
+}

@@ -1,0 +1,215 @@
+//! One name in use: its local callers, and what each server says of the lock.
+//!
+//! ```text
+//!           ask every server           a majority agrees            it has the fence, and is valid
+//! (nobody) ------------------> Asking -------------------> Raising --------------------------------> Held
+//!    ^                           |                            |                                        |
+//!    '--- a while, by chance ----+------ denied: all back ----'        released, or no majority left --'
+//! ```
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::mem;
+use core::time::Duration;
+
+use crate::context::{Context, ResourceId};
+use crate::error::Error;
+use crate::event::{Input, LeaseId, OpId};
+use crate::mutant::Mutant;
+use crate::options::AcquireOptions;
+use crate::queue::LocalQueue;
+use crate::quorum::members::Members;
+use crate::time::Instant;
+use crate::timers::{Slot, Timer};
+use crate::vote::{Vote, Votes};
+
+pub(crate) struct Ballot {
+    pub(crate) id: ResourceId,
+    pub(crate) name: Arc<str>,
+    /// With the prefix.
+    pub(crate) key: String,
+    pub(crate) queue: LocalQueue,
+    pub(crate) stage: Stage,
+    pub(crate) seats: Vec<Seat>,
+    /// How the present caller, or holder, wants it.
+    pub(crate) options: AcquireOptions,
+    /// When a renewed lease ends at the latest.
+    pub(crate) until: Option<Instant>,
+    /// What came of the last attempt, if nothing has been granted since.
+    pub(crate) votes: Votes,
+    /// Attempts without success in a row.
+    pub(crate) attempts: u32,
+    /// Since when callers of this client have had it one after the other.
+    pub(crate) turns_since: Option<Instant>,
+    /// The next attempt, or the next try to win a server for the lease that is held.
+    pub(crate) timer: Slot,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Stage {
+    /// Nothing is asked.
+    Idle,
+    /// Every server is asked for this caller.
+    Asking(OpId),
+    /// A majority agreed, and is to remember the fence.
+    Raising(OpId, u64),
+    /// It is held, with this fence.
+    Held(LeaseId, u64),
+}
+
+/// What is known of one server.
+pub(crate) enum Seat {
+    Empty,
+    /// The server is asked for the lock.
+    Asked(OpId),
+    /// The lock is ours there.
+    Ours {
+        lease: LeaseId,
+        fence: u64,
+        raise: Raise,
+    },
+    /// Not ours, and why.
+    Denied(Error),
+}
+
+/// Whether a server remembers the quorum's fence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raise {
+    No,
+    Asked(OpId),
+    Done,
+}
+
+impl Ballot {
+    pub(crate) fn new(id: ResourceId, name: Arc<str>, key: String, servers: usize) -> Self {
+        Self {
+            id,
+            name,
+            key,
+            queue: LocalQueue::default(),
+            stage: Stage::Idle,
+            seats: (0..servers).map(|_| Seat::Empty).collect(),
+            options: AcquireOptions::default(),
+            until: None,
+            votes: Votes::default(),
+            attempts: 0,
+            turns_since: None,
+            timer: None,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none()
+    }
+
+    pub(crate) fn count(&self, which: impl Fn(&Seat) -> bool) -> usize {
+        self.seats.iter().filter(|seat| which(seat)).count()
+    }
+
+    /// How many servers count: ours, and with the quorum's fence.
+    pub(crate) fn agreed(&self) -> usize {
+        self.count(|seat| matches!(seat, Seat::Ours { raise: Raise::Done, .. }))
+    }
+
+    /// How many may still come to count.
+    pub(crate) fn open(&self) -> usize {
+        self.count(|seat| matches!(seat, Seat::Asked(_) | Seat::Ours { raise: Raise::No | Raise::Asked(_), .. }))
+    }
+
+    /// Until when a majority of the servers has the lease as ours.
+    pub(crate) fn valid_until(&self, cx: &Context, members: &Members) -> Option<Instant> {
+        let ends = self.seats.iter().zip(&members.list).filter_map(|(seat, member)| match seat {
+            Seat::Ours { lease, raise: Raise::Done, .. } => {
+                let counts = cx.has(Mutant::QuorumCountsTheGone).then(|| cx.now + self.options.ttl);
+                member.node.valid_until(*lease).or(counts)
+            }
+            _ => None,
+        });
+        let needed = if cx.has(Mutant::QuorumValidByBest) { 1 } else { members.majority() };
+        ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= needed).max()
+    }
+
+    /// What each server has said so far.
+    pub(crate) fn votes(&self, members: &Members) -> Votes {
+        let votes = self.seats.iter().zip(&members.list).map(|(seat, member)| {
+            let answer = match seat {
+                Seat::Empty | Seat::Asked(_) => None,
+                Seat::Ours { .. } => Some(Ok(())),
+                Seat::Denied(error) => Some(Err(error.clone())),
+            };
+            Vote { server: member.server.clone(), answer }
+        });
+        votes.collect()
+    }
+
+    /// Takes back whatever any server may have for us. The holder's call waits for the servers that have the lease.
+    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, call: Option<OpId>) {
+        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
+        self.stage = Stage::Idle;
+        self.until = None;
+        for (at, seat) in (0..).zip(&mut self.seats) {
+            clear(cx, members, at, mem::replace(seat, Seat::Empty), call);
+        }
+    }
+
+    /// When to ask again: after a while that differs between clients.
+    pub(crate) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
+        let at = cx.now + cx.random.jitter(most);
+        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, Some(at));
+    }
+}
+
+/// Takes back what one server may have for us.
+pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, seat: Seat, call: Option<OpId>) {
+    match seat {
+        Seat::Asked(_) if cx.has(Mutant::QuorumReleasesGrantedOnly) => {}
+        Seat::Asked(op) => {
+            members.tasks.remove(&op);
+            members.tell(at, cx.now, Input::Cancel { op });
+        }
+        Seat::Ours { lease, raise, .. } => {
+            if let Raise::Asked(op) = raise {
+                members.tasks.remove(&op);
+            }
+            members.release(at, cx.now, lease, call);
+        }
+        Seat::Empty | Seat::Denied(_) => {}
+    }
+}
+
+/// The error that the servers' votes make, and that tells them.
+pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
+    let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
+    let hopeless = || errors().filter(|error| is_final(error));
+    if hopeless().count() >= members.majority()
+        && let Some(error) = hopeless().next()
+    {
+        let mut error = error.clone();
+        if let Error::Auth(text) | Error::Server(text) | Error::Protocol(text) | Error::WrongKind(text) = &mut error {
+            let _ = write!(text, ": {votes}");
+        }
+        return error;
+    }
+    let holder = errors().filter_map(|error| match error {
+        Error::Busy { holder_remaining, .. } => Some(*holder_remaining),
+        _ => None,
+    });
+    let failed = votes.iter().filter(|vote| vote.failed()).count();
+    if failed < members.majority()
+        && let Some(holder_remaining) = holder.max()
+    {
+        return Error::Busy { waited, holder_remaining, votes };
+    }
+    let cause = errors().find_map(|error| match error {
+        Error::Unreachable { cause, .. } => cause.clone(),
+        _ => None,
+    });
+    Error::Unreachable { waited, cause, votes }
+}
+
+/// Whether asking again would bring the same.
+const fn is_final(error: &Error) -> bool {
+    !(error.is_retryable() || matches!(error, Error::NotHeld | Error::Cancelled))
+}

@@ -1,0 +1,138 @@
+//! A lease that a majority holds: kept, lost, given back.
+
+use core::mem;
+use core::time::Duration;
+
+use crate::context::Context;
+use crate::error::{Error, LossReason};
+use crate::event::{Input, LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::mutant::Mutant;
+use crate::options::check_ttl;
+use crate::quorum::Quorum;
+use crate::quorum::ballot::{Ballot, Raise, Seat, Stage};
+use crate::quorum::members::{Members, Task};
+use crate::quorum::tally::{Kind, Tally};
+use crate::time::Instant;
+
+impl Quorum {
+    pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else {
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
+        };
+        if lease.holds > 1 {
+            lease.holds = lease.holds.saturating_sub(1);
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
+        }
+        let resource = lease.resource;
+        self.cx.end_lease(id, &Error::NotHeld);
+        let mut tally = Tally::new(Kind::Release, self.members.list.len());
+        self.with(resource, |ballot, cx, members| {
+            for (at, seat) in ballot.seats.iter().enumerate() {
+                if matches!(seat, Seat::Ours { .. }) {
+                    tally.asks(at);
+                }
+            }
+            cx.open_tally(op, tally);
+            ballot.give_back(cx, members, Some(op));
+            ballot.next_turn(cx, members);
+        });
+    }
+
+    pub(crate) fn extend(&mut self, op: OpId, id: LeaseId, ttl: Duration) {
+        match check_ttl(ttl) {
+            Err(error) => self.cx.answer(op, Err(error)),
+            Ok(()) => self.lease_call(op, id, Kind::Extend(id), Some(ttl)),
+        }
+    }
+
+    pub(crate) fn verify(&mut self, op: OpId, id: LeaseId) {
+        self.lease_call(op, id, Kind::Verify(id), None);
+    }
+
+    /// Asks every server that has the lease: to extend it, or whether it is still there.
+    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: Kind, ttl: Option<Duration>) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        lease.pending.push(op);
+        let resource = lease.resource;
+        let mut tally = Tally::new(kind, self.members.list.len());
+        self.with(resource, |ballot, cx, members| {
+            for (at, seat) in ballot.seats.iter().enumerate() {
+                if matches!(seat, Seat::Ours { .. }) {
+                    tally.asks(at);
+                }
+            }
+            cx.open_tally(op, tally);
+            for (at, seat) in (0..).zip(&ballot.seats) {
+                let Seat::Ours { lease, .. } = *seat else { continue };
+                let op = members.new_op(Some(Task::Part(op)));
+                let input = match ttl {
+                    Some(ttl) => Input::Extend { op, lease, ttl },
+                    None => Input::Verify { op, lease },
+                };
+                members.tell(at, cx.now, input);
+            }
+        });
+    }
+
+    pub(crate) fn hold(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        lease.holds = lease.holds.saturating_add(1);
+        let held = Outcome::Held(lease.holds);
+        self.cx.answer(op, Ok(held));
+    }
+
+    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
+        let Some(lease) = self.cx.leases.get(&id).filter(|lease| lease.renew) else { return };
+        self.with(lease.resource, |ballot, cx, members| ballot.keep(cx, members, until));
+    }
+
+    /// Ends the client: waits end, leases go back.
+    pub(crate) fn close(&mut self, op: OpId) {
+        self.cx.closed = true;
+        for id in (0..self.ballots.len()).filter_map(|id| u32::try_from(id).ok()) {
+            self.with(crate::context::ResourceId(id), |ballot, cx, members| {
+                while let Some((op, _)) = ballot.queue.head() {
+                    ballot.end_caller(cx, op, Error::Closed);
+                }
+                if let Stage::Held(lease, _) = ballot.stage {
+                    cx.end_lease(lease, &Error::Closed);
+                }
+                ballot.give_back(cx, members, None);
+            });
+        }
+        self.ask_all(op, Kind::Close, |op| Input::Close { op });
+    }
+}
+
+impl Ballot {
+    /// Every server's machine stops renewing then.
+    pub(crate) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
+        self.until = Some(until);
+        for (at, seat) in (0..).zip(&self.seats) {
+            if let Seat::Ours { lease, .. } = *seat {
+                members.tell(at, cx.now, Input::Keep { lease, until });
+            }
+        }
+    }
+
+    /// One server's lease is over. The whole is lost with the one that ends the majority.
+    pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
+        if cx.has(Mutant::QuorumCountsTheGone) {
+            return;
+        }
+        let Some(seat) = self.seats.get_mut(usize::from(at)) else { return };
+        let was = mem::replace(seat, Seat::Denied(Error::Lost(reason)));
+        if let Seat::Ours { raise: Raise::Asked(op), .. } = was {
+            members.tasks.remove(&op);
+        }
+        match self.stage {
+            Stage::Held(lease, _) if self.agreed() < members.majority() => {
+                cx.lose_lease(lease, reason);
+                self.turns_since = None;
+                self.give_back(cx, members, None);
+                self.settle(cx, members);
+            }
+            _ => self.decide(cx, members),
+        }
+    }
+}

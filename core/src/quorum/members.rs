@@ -1,0 +1,117 @@
+//! The servers of a quorum, and what their machines were asked for.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+use crate::context::ResourceId;
+use crate::error::Error;
+use crate::event::{Input, LeaseId, OpId, Output};
+use crate::node::Node;
+use crate::numbering::ByNumber;
+use crate::options::Config;
+use crate::time::Instant;
+use crate::token::ClientId;
+
+pub(crate) struct Member {
+    pub(crate) node: Box<Node>,
+    pub(crate) server: Arc<str>,
+}
+
+/// What a server's machine was asked for, or what a lease there is part of.
+#[derive(Clone, Copy)]
+pub(crate) enum Task {
+    /// Its seat in a name's ballot.
+    Seat(ResourceId),
+    /// Its part in a user's call.
+    Part(OpId),
+}
+
+pub(crate) struct Members {
+    pub(crate) list: Vec<Member>,
+    /// By even numbers the calls to the servers' machines, by odd ones the leases that they gave.
+    pub(crate) tasks: HashMap<OpId, Task, ByNumber>,
+    last: u64,
+}
+
+impl Members {
+    pub(crate) fn new(client: ClientId, config: &Config, servers: &[&str]) -> Result<Self, Error> {
+        let mut list = Vec::with_capacity(servers.len());
+        for (at, server) in (0..).zip(servers) {
+            let node = Box::new(Node::new(client.of_member(at), config.clone())?);
+            list.push(Member { node, server: (*server).into() });
+        }
+        Ok(Self { list, tasks: HashMap::default(), last: 0 })
+    }
+
+    pub(crate) fn majority(&self) -> usize {
+        (self.list.len() / 2).saturating_add(1)
+    }
+
+    /// A number for a call to a server's machine.
+    pub(crate) fn new_op(&mut self, task: Option<Task>) -> OpId {
+        self.last = self.last.saturating_add(2);
+        let op = OpId(self.last);
+        if let Some(task) = task {
+            self.tasks.insert(op, task);
+        }
+        op
+    }
+
+    pub(crate) fn lease_key(&self, at: u16, lease: LeaseId) -> OpId {
+        OpId(self.outer(at, lease.0).saturating_mul(2).saturating_add(1))
+    }
+
+    pub(crate) fn node(&mut self, at: u16) -> Option<&mut Node> {
+        self.list.get_mut(usize::from(at)).map(|member| &mut *member.node)
+    }
+
+    pub(crate) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
+        if let Some(node) = self.node(at) {
+            node.handle(now, input);
+        }
+    }
+
+    /// Gives a lease back to one server, for a user's call or for nobody's.
+    pub(crate) fn release(&mut self, at: u16, now: Instant, lease: LeaseId, call: Option<OpId>) {
+        self.tasks.remove(&self.lease_key(at, lease));
+        let op = self.new_op(call.map(Task::Part));
+        self.tell(at, now, Input::Release { op, lease });
+    }
+
+    /// Lets the time pass for all of them.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        for member in &mut self.list {
+            if member.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
+                member.node.handle(now, Input::Wake);
+            }
+        }
+    }
+
+    pub(crate) fn poll_output(&mut self) -> Option<(u16, Output)> {
+        for (at, member) in (0..).zip(&mut self.list) {
+            if let Some(output) = member.node.poll_output() {
+                return Some((at, output));
+            }
+        }
+        None
+    }
+
+    /// One server's number of a call or a lease as one over all of them.
+    pub(crate) fn outer(&self, at: u16, number: u64) -> u64 {
+        number.saturating_mul(self.count()).saturating_add(u64::from(at))
+    }
+
+    /// And back: the server, and its own number.
+    pub(crate) fn inner(&self, number: u64) -> (u16, u64) {
+        let count = self.count();
+        let at = number.checked_rem(count).unwrap_or_default();
+        (u16::try_from(at).unwrap_or_default(), number.checked_div(count).unwrap_or_default())
+    }
+
+    fn count(&self) -> u64 {
+        self.list.len() as u64
+    }
+}

@@ -1,0 +1,144 @@
+//! A user's call that every server has a part in.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::event::{Input, LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::op::OpKind;
+use crate::quorum::Quorum;
+use crate::quorum::ballot::denied;
+use crate::quorum::members::Task;
+use crate::resource::waited;
+use crate::vote::Vote;
+
+pub(crate) struct Tally {
+    kind: Kind,
+    /// One a server; none while it has not answered.
+    pub(crate) parts: Vec<Option<Result<Outcome, Error>>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Release,
+    Extend(LeaseId),
+    Verify(LeaseId),
+    Inspect,
+    Force,
+    Close,
+}
+
+impl Tally {
+    /// A call that no server is asked for yet.
+    pub(crate) fn new(kind: Kind, servers: usize) -> Self {
+        Self { kind, parts: (0..servers).map(|_| Some(Err(Error::NotHeld))).collect() }
+    }
+
+    /// A server is asked.
+    pub(crate) fn asks(&mut self, at: usize) {
+        if let Some(part) = self.parts.get_mut(at) {
+            *part = None;
+        }
+    }
+
+    fn count(&self, which: impl Fn(&Option<Result<Outcome, Error>>) -> bool) -> usize {
+        self.parts.iter().filter(|part| which(part)).count()
+    }
+}
+
+impl Context {
+    /// Opens a call whose parts all have an end of their own.
+    pub(crate) fn open_tally(&mut self, op: OpId, tally: Tally) {
+        self.open(op, OpKind::Tally(Box::new(tally)), None);
+    }
+}
+
+impl Quorum {
+    /// Asks every server the same.
+    pub(crate) fn ask_all<'a>(&mut self, op: OpId, kind: Kind, input: impl Fn(OpId) -> Input<'a>) {
+        let servers = self.members.list.len();
+        let tally = Tally { kind, parts: (0..servers).map(|_| None).collect() };
+        self.cx.open_tally(op, tally);
+        for at in (0..servers).filter_map(|at| u16::try_from(at).ok()) {
+            let part = self.members.new_op(Some(Task::Part(op)));
+            self.members.tell(at, self.cx.now, input(part));
+        }
+    }
+
+    /// A server's part of a call has ended: the call ends as soon as the outcome is certain.
+    pub(crate) fn part_ended(&mut self, op: OpId, at: u16, result: Result<Outcome, Error>) {
+        let Some(OpKind::Tally(tally)) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
+        if let Some(part) = tally.parts.get_mut(usize::from(at)) {
+            *part = Some(result);
+        }
+        let majority = self.members.majority();
+        let open = tally.count(Option::is_none);
+        let yes = tally.count(|part| matches!(part, Some(Ok(outcome)) if agrees(outcome)));
+        let failed = tally.count(|part| matches!(part, Some(Err(error)) if fails(error)));
+        let waits_for_all = matches!(tally.kind, Kind::Inspect | Kind::Force | Kind::Close);
+        let certain = if waits_for_all { open == 0 } else { yes >= majority || yes.saturating_add(open) < majority };
+        if !certain {
+            return;
+        }
+        let kind = tally.kind;
+        let parts = core::mem::take(&mut tally.parts);
+        let result = match kind {
+            Kind::Close => Ok(Outcome::Closed),
+            _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
+                Err(self.failed(op, parts))
+            }
+            Kind::Inspect => Ok(Outcome::Inspected(self.majority_view(&parts))),
+            Kind::Force => {
+                let had = parts.iter().filter(|part| matches!(part, Some(Ok(Outcome::Revoked(1..)))));
+                Ok(Outcome::Revoked(u32::from(had.count() >= majority)))
+            }
+            Kind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
+            Kind::Extend(lease) if yes >= majority => {
+                self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
+            }
+            Kind::Extend(_) => Err(parts.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
+            Kind::Release => Ok(Outcome::Released(released(&parts, yes >= majority))),
+        };
+        if let Kind::Extend(lease) | Kind::Verify(lease) = kind
+            && let Some(lease) = self.cx.leases.get_mut(&lease)
+        {
+            lease.pending.retain(|pending| *pending != op);
+        }
+        self.cx.complete(op, result);
+    }
+
+    fn failed(&self, op: OpId, parts: Vec<Option<Result<Outcome, Error>>>) -> Error {
+        let votes = parts
+            .into_iter()
+            .zip(&self.members.list)
+            .map(|(part, member)| Vote { server: member.server.clone(), answer: part.map(|part| part.map(|_| ())) });
+        let votes = votes.collect();
+        denied(votes, waited(&self.cx, op), &self.members)
+    }
+}
+
+const fn agrees(outcome: &Outcome) -> bool {
+    !matches!(
+        outcome,
+        Outcome::Verified(false) | Outcome::Released(ReleaseOutcome::AlreadyExpired | ReleaseOutcome::NotOwner)
+    )
+}
+
+/// Whether the server said nothing about the lease.
+const fn fails(error: &Error) -> bool {
+    !matches!(error, Error::NotHeld | Error::Lost(_))
+}
+
+fn lost(part: Result<Outcome, Error>) -> Option<Error> {
+    part.err().filter(|error| matches!(error, Error::Lost(_)))
+}
+
+fn released(parts: &[Option<Result<Outcome, Error>>], by_majority: bool) -> ReleaseOutcome {
+    let taken = parts.iter().any(|part| matches!(part, Some(Ok(Outcome::Released(ReleaseOutcome::NotOwner)))));
+    match by_majority {
+        true => ReleaseOutcome::Released,
+        false if taken => ReleaseOutcome::NotOwner,
+        false => ReleaseOutcome::AlreadyExpired,
+    }
+}

@@ -1,0 +1,8 @@
+//! Locks over several servers: the engine's quorum and the real scripts, on virtual time.
+
+mod errors;
+mod fences;
+mod holding;
+mod losing;
+mod voting;
+mod world;

@@ -1,0 +1,239 @@
+//! Clients and servers on one virtual clock. A command takes half a millisecond each way; a server may be slow, dead or refuse.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
+    LossReason, OpId, Outcome, Output, Reply, Wait,
+};
+use leasehold_model::ModelServer;
+
+pub(crate) const NAME: &str = "invoice:42";
+/// A millisecond, in the engine's unit.
+pub(crate) const MS: u64 = 1_000;
+const EPOCH: u64 = 1_800_000_000_000_000;
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Health {
+    Well,
+    /// It answers so many microseconds late.
+    Slow(u64),
+    /// It gets the command, and its answers are lost.
+    Mute,
+    /// It can't be reached, and the driver knows.
+    Dead,
+    /// It refuses whatever is asked.
+    Refusing(&'static str),
+}
+
+pub(crate) struct World {
+    pub(crate) now: u64,
+    pub(crate) servers: Vec<(ModelServer, Health)>,
+    /// What each server's clock is ahead by.
+    pub(crate) ahead: Vec<u64>,
+    pub(crate) clients: Vec<Client>,
+    events: Vec<(u64, u64, Event)>,
+    made: u64,
+    /// How many commands were sent.
+    pub(crate) sent: u64,
+}
+
+pub(crate) struct Client {
+    engine: Engine,
+    ops: u64,
+    pub(crate) results: Vec<(OpId, u64, Result<Outcome, Error>)>,
+    pub(crate) lost: Vec<(LeaseId, u64, LossReason)>,
+}
+
+enum Event {
+    Arrive { client: usize, server: usize, call: CallId, command: Command },
+    Reply { client: usize, call: CallId, result: Result<Reply, Failure> },
+}
+
+pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
+    AcquireOptions { ttl: Duration::from_millis(ttl), wait, ..AcquireOptions::default() }
+}
+
+impl World {
+    pub(crate) fn new(servers: usize, clients: usize) -> Self {
+        let names: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let client = |number: u8| Client {
+            engine: Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &names).unwrap(),
+            ops: 0,
+            results: Vec::new(),
+            lost: Vec::new(),
+        };
+        Self {
+            now: 0,
+            servers: (0..servers).map(|_| (ModelServer::new(), Health::Well)).collect(),
+            ahead: vec![0; servers],
+            clients: (0..clients).map(|number| client(number as u8 + 1)).collect(),
+            events: Vec::new(),
+            made: 0,
+            sent: 0,
+        }
+    }
+
+    pub(crate) fn set(&mut self, servers: impl IntoIterator<Item = usize>, health: Health) {
+        servers.into_iter().for_each(|server| self.servers[server].1 = health);
+    }
+
+    /// A user's call at this moment.
+    pub(crate) fn call(&mut self, client: usize, input: impl FnOnce(OpId) -> Input<'static>) -> OpId {
+        let it = &mut self.clients[client];
+        it.ops += 1;
+        let op = OpId(it.ops);
+        self.tell(client, input(op));
+        op
+    }
+
+    pub(crate) fn acquire(&mut self, client: usize, ttl: u64, wait: Wait) -> OpId {
+        self.call(client, |op| Input::Acquire { op, name: NAME, options: options(ttl, wait) })
+    }
+
+    /// Acquires and lets time pass until it is known what came of it.
+    pub(crate) fn acquired(&mut self, client: usize, ttl: u64) -> Grant {
+        let op = self.acquire(client, ttl, Wait::Forever);
+        match self.result(client, op) {
+            Ok(Outcome::Acquired(grant)) => grant,
+            other => panic!("not acquired: {other:?}"),
+        }
+    }
+
+    /// Has every server load the scripts, so that commands take one round trip from now on. Ends at a whole second.
+    pub(crate) fn warm(&mut self) {
+        let grant = self.acquired(0, 10_000);
+        self.settle();
+        self.release(0, grant.lease).unwrap();
+        self.pass(1_000 * MS - self.now);
+    }
+
+    pub(crate) fn tried(&mut self, client: usize, ttl: u64) -> Result<Outcome, Error> {
+        let op = self.acquire(client, ttl, Wait::No);
+        self.result(client, op)
+    }
+
+    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Result<Outcome, Error> {
+        let op = self.call(client, |op| Input::Release { op, lease });
+        self.result(client, op)
+    }
+
+    /// Lets time pass until a call has ended.
+    pub(crate) fn result(&mut self, client: usize, op: OpId) -> Result<Outcome, Error> {
+        for _ in 0..100_000 {
+            if let Some((.., result)) = self.clients[client].results.iter().find(|(id, ..)| *id == op) {
+                return result.clone();
+            }
+            self.step(u64::MAX);
+        }
+        panic!("{op:?} never ends");
+    }
+
+    pub(crate) fn pass(&mut self, micros: u64) {
+        let until = self.now + micros;
+        while self.step(until) {}
+        self.now = until;
+    }
+
+    /// Lets everything happen that is under way.
+    pub(crate) fn settle(&mut self) {
+        self.pass(500 * MS);
+    }
+
+    pub(crate) fn valid_until(&self, client: usize, lease: LeaseId) -> Option<u64> {
+        self.clients[client].engine.valid_until(lease).map(Instant::as_micros)
+    }
+
+    pub(crate) fn is_idle(&self, client: usize) -> bool {
+        self.clients[client].engine.is_idle()
+    }
+
+    /// What a server has under the lock's name.
+    pub(crate) fn holder(&self, server: usize) -> Option<String> {
+        self.servers[server].0.get(self.clock(server), NAME)
+    }
+
+    pub(crate) fn last_fence(&self, server: usize) -> u64 {
+        let key = format!("leasehold:{{{NAME}}}:fence");
+        self.servers[server].0.get(self.clock(server), &key).map_or(0, |fence| fence.parse().unwrap())
+    }
+
+    /// How many servers hold the lock for somebody.
+    pub(crate) fn held(&self) -> usize {
+        (0..self.servers.len()).filter(|server| self.holder(*server).is_some()).count()
+    }
+
+    fn clock(&self, server: usize) -> u64 {
+        EPOCH + self.now + self.ahead[server]
+    }
+
+    fn step(&mut self, until: u64) -> bool {
+        let event = self.events.iter().map(|(at, made, _)| (*at, *made)).min();
+        let wake = self.clients.iter().enumerate();
+        let wake = wake.filter_map(|(client, it)| Some((it.engine.poll_timeout()?.0.as_micros(), client))).min();
+        match (event, wake) {
+            (Some((at, made)), wake) if wake.is_none_or(|(wake, _)| at <= wake) && at <= until => {
+                self.now = self.now.max(at);
+                let place = self.events.iter().position(|(_, number, _)| *number == made).unwrap();
+                let (.., event) = self.events.swap_remove(place);
+                self.happen(event);
+            }
+            (_, Some((at, client))) if at <= until => {
+                self.now = self.now.max(at);
+                self.tell(client, Input::Wake);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive { client, server, call, command } => {
+                let now = self.clock(server);
+                let (model, health) = &mut self.servers[server];
+                let health = *health;
+                let result = match health {
+                    Health::Dead => Err(Failure::Unavailable("connection refused".into())),
+                    Health::Refusing(text) => Err(Failure::Refused(text.into())),
+                    Health::Well | Health::Slow(_) | Health::Mute => {
+                        let words: Vec<&[u8]> = command.words().collect();
+                        model.execute(now, &words).reply.map_err(Failure::Refused)
+                    }
+                };
+                if health != Health::Mute {
+                    self.later(MS / 2, Event::Reply { client, call, result });
+                }
+            }
+            Event::Reply { client, call, result } => self.tell(client, Input::Reply { call, result }),
+        }
+    }
+
+    fn later(&mut self, after: u64, event: Event) {
+        self.made += 1;
+        self.events.push((self.now + after, self.made, event));
+    }
+
+    pub(crate) fn tell(&mut self, client: usize, input: Input<'_>) {
+        let now = self.now;
+        let it = &mut self.clients[client];
+        it.engine.handle(Instant::from_micros(now), input);
+        let outputs: VecDeque<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
+        for output in outputs {
+            match output {
+                Output::Send { call, node, command } => {
+                    let server = usize::from(node.0);
+                    let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
+                    self.sent += 1;
+                    self.later(MS / 2 + slow, Event::Arrive { client, server, call, command });
+                }
+                Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
+                Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),
+                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! One client: an engine over all servers, a clock of its own, and users.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait};
+
+use crate::clock::{Clock, Micros};
+use crate::quorum::world::Mix;
+use crate::rng::Rng;
+use crate::tampering::Tampering;
+
+pub(crate) struct Client {
+    /// Its number through the whole run: a crash ends its life, and another client takes its place.
+    pub(crate) life: u32,
+    /// None after a crash or a close.
+    pub(crate) engine: Option<Engine>,
+    /// What its tokens have in common on all servers.
+    pub(crate) uuid: String,
+    pub(crate) clock: Clock,
+    pub(crate) config: Config,
+    pub(crate) asleep_until: Option<Micros>,
+    /// What came while it slept.
+    pub(crate) inbox: Vec<(CallId, Result<Reply, Failure>)>,
+    pub(crate) wake: (Option<Instant>, u32),
+    pub(crate) users: Vec<User>,
+    pub(crate) ops: Vec<Op>,
+    /// Commands sent in the present second of true time.
+    pub(crate) pace: (Micros, u64),
+}
+
+#[derive(Default)]
+pub(crate) struct User {
+    pub(crate) doing: Doing,
+    /// Its next step's number: one that was put down before and is no more meant.
+    pub(crate) step: u32,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    #[default]
+    Nothing,
+    /// Its call is under way.
+    Calling(OpId),
+    Holding(LeaseId),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Op {
+    pub(crate) user: usize,
+    pub(crate) name: usize,
+    pub(crate) wish: Wish,
+    /// When it must have ended, by the client's clock.
+    pub(crate) ends: Option<Instant>,
+    pub(crate) ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Acquire(AcquireOptions),
+    Release(LeaseId),
+    Extend(LeaseId, Duration),
+    Verify(LeaseId),
+    Hold(LeaseId),
+    Inspect,
+    Close,
+}
+
+impl Client {
+    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: u32, tampering: &Tampering) -> Self {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&rng.draw().to_be_bytes());
+        id[8..].copy_from_slice(&rng.draw().to_be_bytes());
+        id[..4].copy_from_slice(&life.to_be_bytes());
+        let id = ClientId::from_random(id);
+        let config = Config {
+            node_timeout: Duration::from_millis(rng.spread((20, 500))),
+            claim_window: Duration::from_millis(rng.range((300, 3_000))),
+            fence_retention: Duration::from_secs(600),
+            ..Config::default()
+        };
+        let names: Vec<String> = (0..mix.servers).map(|server| format!("s{server}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut engine = Engine::quorum(id, config.clone(), &names).ok();
+        if let (Some(engine), Some(mutant)) = (&mut engine, tampering.engine) {
+            engine.set_mutant(mutant);
+        }
+        let drift = rng.range((0, 10_000)) as i64 - 5_000;
+        Self {
+            life,
+            engine,
+            uuid: id.to_string()[..32].to_owned(),
+            clock: Clock::new((1 << 40) + rng.below(1 << 40), drift),
+            config,
+            asleep_until: None,
+            inbox: Vec::new(),
+            wake: (None, 0),
+            users: (0..rng.range(mix.users)).map(|_| User::default()).collect(),
+            ops: vec![],
+            pace: (0, 0),
+        }
+    }
+
+    pub(crate) fn is_awake(&self) -> bool {
+        self.engine.is_some() && self.asleep_until.is_none()
+    }
+
+    /// When a call must have ended. One that does not wait asks twice, once for the lock and once for the fence.
+    pub(crate) fn ends(&self, wish: Wish, at: Instant) -> Option<Instant> {
+        let timeout = self.config.node_timeout;
+        match wish {
+            Wish::Acquire(options) => match options.wait {
+                Wait::Forever => None,
+                Wait::For(wait) => Some(at + wait),
+                Wait::No => Some(at + timeout * 4),
+            },
+            _ => Some(at + timeout * 2),
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.users.iter().all(|user| user.doing == Doing::Nothing)
+    }
+}

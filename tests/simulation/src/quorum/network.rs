@@ -1,0 +1,140 @@
+//! What lies between clients and servers: commands are late, lost, doubled, out of order; each server by itself.
+
+use std::rc::Rc;
+
+use leasehold_core::{CallId, Command, Failure, Reply};
+
+use crate::clock::Micros;
+use crate::invariants::broken;
+use crate::quorum::world::{Event, Trouble, World};
+
+/// How late a command may be. A tombstone lasts 60 s.
+const LATEST: Micros = 50_000_000;
+/// So many commands a second, server and user are too many, beside those that a call may need.
+const BUSY: u64 = 60;
+/// Twice each of acquire, raise and release.
+pub(crate) const A_CALL: u64 = 6;
+
+/// A command on its way.
+#[derive(Clone)]
+pub(crate) struct Arrival {
+    pub(crate) client: usize,
+    pub(crate) life: u32,
+    pub(crate) server: usize,
+    pub(crate) call: CallId,
+    pub(crate) command: Rc<Command>,
+    /// How long the answer takes; none if nobody hears it.
+    pub(crate) back: Option<Micros>,
+}
+
+impl World<'_> {
+    pub(crate) fn send(&mut self, client: usize, server: usize, call: CallId, command: Command) {
+        let second = self.now / 1_000_000;
+        let most = BUSY * self.servers.len() as u64 * self.mix.users.1;
+        let it = &mut self.clients[client];
+        it.pace = if it.pace.0 == second { (second, it.pace.1 + 1) } else { (second, 1) };
+        if it.pace.1 > most {
+            let detail = format!("c{client} sends more than {most} commands a second");
+            self.watch.check(broken("busy-loop", detail));
+        }
+        if self.transcript.is_written() {
+            let what = format!("{command:?}");
+            let what: String =
+                what.split(' ').filter(|word| !word.starts_with("leasehold:")).collect::<Vec<_>>().join(" ");
+            self.note(client, format_args!("#{} -> s{server} {what}", call.0));
+        }
+        let (there, back) = (self.rng.range(self.mix.trip), self.rng.range(self.mix.trip));
+        let life = self.clients[client].life;
+        let arrival = Arrival { client, life, server, call, command: Rc::new(command), back: Some(back) };
+        self.pass(arrival, there);
+    }
+
+    /// What becomes of a command on its way.
+    fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
+        let now = self.now;
+        let cut = self.cuts.iter().any(|cut| *cut == (arrival.client, arrival.server, cut.2) && cut.2 > now);
+        if cut || self.servers[arrival.server].suffers(Trouble::Down, now) {
+            return self.fail(&arrival, there);
+        }
+        let chance = if self.faults_are_on() { self.mix.chance } else { 0 };
+        if self.rng.chance(chance) {
+            self.counts.faults += 1;
+            match self.rng.below(7) {
+                0 => there += self.rng.range(self.mix.slow),
+                1 => arrival.back = Some(self.rng.range(self.mix.slow)),
+                2 => return self.fail(&arrival, there),
+                3 => return self.tell(&arrival, there, Err(Failure::Unavailable("connection refused".into()))),
+                4 => {
+                    // Its connection breaks, and it comes all the same, late.
+                    self.interrupt(&arrival, there);
+                    arrival.back = None;
+                    there += self.rng.spread((1_000, LATEST));
+                }
+                5 => {
+                    self.interrupt(&arrival, there);
+                    arrival.back = None;
+                }
+                _ => {
+                    // Its library sends it again, and reports the break.
+                    self.agenda.push(now + there, Event::Arrive(Arrival { back: None, ..arrival.clone() }));
+                    self.interrupt(&arrival, there);
+                    arrival.back = None;
+                    there += self.rng.spread((1_000, LATEST));
+                }
+            }
+        }
+        self.agenda.push(now + there, Event::Arrive(arrival));
+    }
+
+    fn fail(&mut self, arrival: &Arrival, there: Micros) {
+        if self.rng.chance(300_000) {
+            self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
+        } else {
+            self.interrupt(arrival, there);
+        }
+    }
+
+    /// The client hears of a break, of a timeout, or nothing.
+    fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
+        let failure = match self.rng.below(3) {
+            0 => return,
+            1 => Failure::Interrupted("connection reset".into()),
+            _ => Failure::TimedOut,
+        };
+        let wait = self.rng.spread((100, 100_000));
+        self.tell(arrival, there + wait, Err(failure));
+    }
+
+    fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
+        let Arrival { client, life, call, .. } = *arrival;
+        self.agenda.push(self.now + after, Event::Deliver { client, life, call, result });
+    }
+
+    /// A command reaches its server.
+    pub(crate) fn arrive(&mut self, arrival: Arrival) {
+        let (now, at) = (self.now, arrival.server);
+        let server = &self.servers[at];
+        if server.suffers(Trouble::Down, now) {
+            return if arrival.back.is_some() {
+                self.fail(&arrival, 0)
+            };
+        }
+        if let Some(until) = server.until(Trouble::Stalled, now) {
+            let after = self.rng.below(1_000);
+            return self.agenda.push(until + after, Event::Arrive(arrival));
+        }
+        let clock = server.clock.reads(now);
+        self.models[at].set_out_of_memory(server.suffers(Trouble::Full, now));
+        let words: Vec<&[u8]> = arrival.command.words().collect();
+        let result = self.models[at].execute(clock, &words).reply;
+        self.counts.calls += 1;
+        if let Err(text) = &result
+            && !["NOSCRIPT", "OOM"].iter().any(|known| text.contains(known))
+        {
+            self.watch.check(broken("script-error", format!("s{at} answers {text} to {:?}", arrival.command)));
+        }
+        if let Some(back) = arrival.back {
+            self.tell(&arrival, back, result.map_err(Failure::Refused));
+        }
+    }
+}

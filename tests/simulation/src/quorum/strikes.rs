@@ -1,0 +1,73 @@
+//! What goes wrong from time to time: with a server, a client, or what lies between two of them.
+
+use crate::quorum::world::{Event, Phase, Trouble, World};
+
+impl World<'_> {
+    pub(crate) fn strike(&mut self) {
+        if !self.faults_are_on() {
+            return;
+        }
+        let after = self.rng.spread((self.mix.gap / 4, self.mix.gap * 2));
+        self.agenda.push(self.now + after, Event::Strike);
+        let (server, client) = (self.rng.below(self.servers.len() as u64), self.rng.below(self.clients.len() as u64));
+        let (server, client) = (server as usize, client as usize);
+        let until = self.now + self.rng.spread(self.mix.outage);
+        self.counts.faults += 1;
+        match self.rng.below(10) {
+            0..=2 => {
+                let forgets = self.mix.losing && self.rng.chance(600_000);
+                self.crash_server(server, until, forgets);
+                // Now and then it is not the only one.
+                while self.rng.chance(300_000) {
+                    let other = self.rng.below(self.servers.len() as u64) as usize;
+                    self.crash_server(other, until, forgets);
+                }
+            }
+            3 => self.servers[server].suffer(Trouble::Stalled, until),
+            4 => self.servers[server].suffer(Trouble::Full, until),
+            5 => self.models[server].script_flush(),
+            6..=7 => self.cuts.push((client, server, until)),
+            8 => self.pause(client, until),
+            _ => self.crash_client(client),
+        }
+        let now = self.now;
+        self.cuts.retain(|(.., until)| *until > now);
+    }
+
+    fn crash_server(&mut self, server: usize, until: u64, forgets: bool) {
+        // A restart takes longer than clocks differ.
+        let until = until.max(self.now + 100_000);
+        if self.transcript.is_written() {
+            let what = format!("s{server} is down until {until}{}", if forgets { ", and forgets" } else { "" });
+            self.transcript.line(self.now, "", format_args!("{what}"));
+        }
+        self.servers[server].suffer(Trouble::Down, until);
+        self.models[server].script_flush();
+        if forgets {
+            self.models[server].flush_all();
+            self.watch.forgot(server, self.now);
+        }
+    }
+
+    fn pause(&mut self, client: usize, until: u64) {
+        let it = &mut self.clients[client];
+        if it.is_awake() {
+            let life = it.life;
+            it.asleep_until = Some(until);
+            self.agenda.push(until, Event::Resume { client, life });
+        }
+    }
+
+    fn crash_client(&mut self, client: usize) {
+        if self.clients[client].engine.take().is_some() {
+            self.note(client, format_args!("crashes"));
+            self.watch.gone(self.clients[client].life);
+            let after = self.rng.spread((1_000, 2_000_000));
+            self.agenda.push(self.now + after, Event::Start { client });
+        }
+    }
+
+    pub(crate) fn faults_are_on(&self) -> bool {
+        self.phase == Phase::Busy
+    }
+}

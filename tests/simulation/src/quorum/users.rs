@@ -1,0 +1,173 @@
+//! What users do: acquire, hold, now and then ask for more, give back, do something else.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Error, Input, LeaseId, LossReason, OpId, Outcome, ReleaseOutcome, Wait};
+
+use crate::invariants::broken;
+use crate::quorum::client::{Doing, Op, Wish};
+use crate::quorum::network::A_CALL;
+use crate::quorum::watch::Belief;
+use crate::quorum::world::{Event, Phase, World};
+
+impl World<'_> {
+    pub(crate) fn step(&mut self, client: usize, life: u32, user: usize, number: u32) {
+        let it = &self.clients[client];
+        if it.life != life || it.engine.is_none() || it.users[user].step != number {
+            return;
+        }
+        if !it.is_awake() {
+            return self.next_step(client, user, 10_000);
+        }
+        match it.users[user].doing {
+            Doing::Nothing if self.phase != Phase::Busy => {}
+            Doing::Nothing => {
+                let name = self.rng.below(self.mix.names as u64) as usize;
+                let wish = if self.rng.chance(20_000) { Wish::Inspect } else { Wish::Acquire(self.options()) };
+                self.call(client, user, name, wish);
+                if self.rng.chance(50_000) {
+                    let after = self.rng.spread((100, 2_000_000));
+                    let op = OpId(self.clients[client].ops.len() as u64);
+                    self.agenda.push(self.now + after, Event::Cancel { client, life, op });
+                }
+            }
+            Doing::Calling(_) => {}
+            Doing::Holding(lease) => {
+                let name = self.watch.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
+                let name = name.map_or(0, |belief| belief.name);
+                let wish = match self.rng.below(10) {
+                    0 => Wish::Extend(lease, Duration::from_millis(self.rng.spread((100, 5_000)))),
+                    1 => Wish::Verify(lease),
+                    2 => Wish::Hold(lease),
+                    _ => Wish::Release(lease),
+                };
+                self.call(client, user, name, wish);
+            }
+        }
+    }
+
+    fn options(&mut self) -> AcquireOptions {
+        let ttl = Duration::from_millis(self.rng.range(self.mix.ttl_ms));
+        let wait = match self.rng.below(4) {
+            0 => Wait::No,
+            1 => Wait::Forever,
+            _ => Wait::For(Duration::from_millis(self.rng.spread((1, 20_000)))),
+        };
+        let renew = !self.rng.chance(150_000);
+        let max_hold = (renew && self.rng.chance(50_000)).then(|| Duration::from_millis(self.rng.spread((10, 5_000))));
+        AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() }
+    }
+
+    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, wish: Wish) {
+        let at = self.clients[client].clock.instant(self.now);
+        let it = &mut self.clients[client];
+        let ends = it.ends(wish, at);
+        it.ops.push(Op { user, name, wish, ends, ended: false });
+        let op = OpId(it.ops.len() as u64);
+        it.users[user].doing = Doing::Calling(op);
+        it.users[user].step += 1;
+        it.pace.1 = it.pace.1.saturating_sub(A_CALL * self.servers.len() as u64);
+        self.note(client, format_args!("u{user} op {} {wish:?} of {name}", op.0));
+        if let Wish::Release(lease) = wish {
+            self.release_begins(client, lease);
+        }
+        let text = format!("lock-{name}");
+        self.tell_engine(
+            client,
+            match wish {
+                Wish::Acquire(options) => Input::Acquire { op, name: &text, options },
+                Wish::Release(lease) => Input::Release { op, lease },
+                Wish::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
+                Wish::Verify(lease) => Input::Verify { op, lease },
+                Wish::Hold(lease) => Input::Hold { op, lease },
+                Wish::Inspect => Input::Inspect { op, name: &text },
+                Wish::Close => Input::Close { op },
+            },
+        );
+    }
+
+    /// From now on its user does not rely on it.
+    fn release_begins(&mut self, client: usize, lease: LeaseId) {
+        let life = self.clients[client].life;
+        let it = &mut self.clients[client];
+        let holds = it.ops.iter().filter(|op| op.wish == Wish::Hold(lease) && op.ended).count();
+        let released = it.ops.iter().filter(|op| op.wish == Wish::Release(lease)).count();
+        if released > holds {
+            self.watch.ended(life, lease);
+        }
+    }
+
+    pub(crate) fn completed(&mut self, client: usize, op: OpId, result: Result<Outcome, Error>) {
+        self.note(client, format_args!("op {} ends: {result:?}", op.0));
+        let now = self.now;
+        let at = self.clients[client].clock.instant(now);
+        let life = self.clients[client].life;
+        let Some(known) = self.clients[client].ops.get_mut(op.0 as usize - 1).filter(|known| !known.ended) else {
+            return self.watch.check(broken("ends-once", format!("c{client} op {}", op.0)));
+        };
+        known.ended = true;
+        let Op { user, name, wish, .. } = *known;
+        let mut doing = Doing::Nothing;
+        match (wish, &result) {
+            (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) => {
+                self.counts.grants += 1;
+                if grant.valid_until <= at {
+                    self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
+                }
+                let until = self.clients[client].clock.when(grant.valid_until.as_micros());
+                // The servers granted it when it was sent, or later.
+                let since = now.min(until.saturating_sub(options.ttl.as_micros() as u64));
+                let belief = Belief { life, lease: grant.lease, name, since, until };
+                self.watch.granted(belief, grant.fence, now);
+                doing = Doing::Holding(grant.lease);
+            }
+            (
+                Wish::Acquire(_),
+                Err(Error::Busy { .. } | Error::Unreachable { .. } | Error::Cancelled | Error::Closed),
+            ) => {}
+            // A server that is full says so, and a majority of them is told.
+            (Wish::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
+            (Wish::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => doing = Doing::Holding(lease),
+            (Wish::Release(_), _) | (Wish::Inspect | Wish::Close, _) => {}
+            (Wish::Extend(lease, _) | Wish::Verify(lease) | Wish::Hold(lease), _) => {
+                if self.watch.beliefs.iter().any(|belief| (belief.life, belief.lease) == (life, lease)) {
+                    doing = Doing::Holding(lease);
+                }
+            }
+            (wish, result) => {
+                let detail = format!("op {} {wish:?} ends with {result:?}", op.0);
+                self.watch.check(broken("answer", detail));
+            }
+        }
+        if wish == Wish::Close {
+            self.closed(client);
+        }
+        self.clients[client].users[user].doing = doing;
+        let pause = if let Doing::Holding(_) = doing { self.mix.hold } else { self.mix.think };
+        let pause = self.rng.range(pause);
+        self.next_step(client, user, pause);
+    }
+
+    pub(crate) fn lost(&mut self, client: usize, lease: LeaseId, reason: LossReason) {
+        self.note(client, format_args!("loses {lease:?}: {reason:?}"));
+        self.counts.losses += 1;
+        let life = self.clients[client].life;
+        if !self.watch.ended(life, lease) {
+            self.watch.check(broken("loss-twice", format!("c{client} {lease:?}")));
+        }
+        let users = self.clients[client].users.iter();
+        if let Some(user) = users.enumerate().find_map(|(user, it)| (it.doing == Doing::Holding(lease)).then_some(user))
+        {
+            self.clients[client].users[user].doing = Doing::Nothing;
+            let pause = self.rng.range(self.mix.think);
+            self.next_step(client, user, pause);
+        }
+    }
+
+    pub(crate) fn next_step(&mut self, client: usize, user: usize, after: u64) {
+        let it = &mut self.clients[client];
+        it.users[user].step += 1;
+        let (life, number) = (it.life, it.users[user].step);
+        self.agenda.push(self.now + after, Event::Step { client, life, user, number });
+    }
+}

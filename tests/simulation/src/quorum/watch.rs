@@ -1,0 +1,89 @@
+//! What must hold at every step, judged by true time.
+
+use leasehold_core::LeaseId;
+
+use crate::clock::Micros;
+use crate::invariants::{Verdict, broken};
+
+/// A lease that somebody believes in.
+pub(crate) struct Belief {
+    pub(crate) life: u32,
+    pub(crate) lease: LeaseId,
+    pub(crate) name: usize,
+    pub(crate) since: Micros,
+    /// When it ends by its client's own clock, in true time.
+    pub(crate) until: Micros,
+}
+
+pub(crate) struct Watch {
+    pub(crate) beliefs: Vec<Belief>,
+    /// The fences of each name, and when they were given out.
+    fences: Vec<Vec<(Micros, u64)>>,
+    /// When each server forgot everything last.
+    forgot: Vec<Option<Micros>>,
+    verdict: Verdict,
+}
+
+impl Watch {
+    pub(crate) fn new(names: usize, servers: usize) -> Self {
+        Self { beliefs: Vec::new(), fences: vec![Vec::new(); names], forgot: vec![None; servers], verdict: Ok(()) }
+    }
+
+    pub(crate) fn check(&mut self, verdict: Verdict) {
+        if self.verdict.is_ok() {
+            self.verdict = verdict;
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.verdict.clone()
+    }
+
+    pub(crate) fn forgot(&mut self, server: usize, now: Micros) {
+        self.forgot[server] = Some(now);
+    }
+
+    /// Whether some server forgot a lease that was granted at `since`.
+    pub(crate) fn excuses(&self, since: Micros) -> bool {
+        self.forgot.iter().flatten().any(|at| *at >= since)
+    }
+
+    pub(crate) fn granted(&mut self, belief: Belief, fence: u64, now: Micros) {
+        // Where servers forgot it on its way, it is above those that were given out before it was drawn.
+        let until = if self.excuses(belief.since) { belief.since } else { now };
+        let earlier = self.fences[belief.name].iter().filter(|(at, _)| *at <= until).map(|(_, fence)| *fence);
+        if let Some(last) = earlier.max().filter(|last| fence <= *last) {
+            let detail = format!("life {} gets {fence} after {last} for name {}", belief.life, belief.name);
+            self.check(broken("fence-order", detail));
+            return;
+        }
+        self.fences[belief.name].push((now, fence));
+        self.believes(belief, now);
+    }
+
+    /// A lease is valid until then: nobody else may believe in one of the same name meanwhile.
+    fn believes(&mut self, belief: Belief, now: Micros) {
+        let Belief { life, lease, name, .. } = belief;
+        let same = |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease);
+        let overlaps = |other: &&Belief| other.until > now && !self.excuses(other.since.min(belief.since));
+        let overlap = self.beliefs.iter().filter(same).find(overlaps);
+        if let Some(other) = overlap {
+            let detail = format!(
+                "life {life} holds name {name} at {now}, and life {} believes until {} in one of {}",
+                other.life, other.until, other.since
+            );
+            return self.check(broken("exclusive", detail));
+        }
+        self.beliefs.push(belief);
+    }
+
+    pub(crate) fn ended(&mut self, life: u32, lease: LeaseId) -> bool {
+        let before = self.beliefs.len();
+        self.beliefs.retain(|belief| (belief.life, belief.lease) != (life, lease));
+        self.beliefs.len() < before
+    }
+
+    pub(crate) fn gone(&mut self, life: u32) {
+        self.beliefs.retain(|belief| belief.life != life);
+    }
+}

@@ -1,0 +1,399 @@
+//! The world of one run. One seed makes all of it.
+
+use leasehold_core::{CallId, Failure, Input, OpId, Output, Reply};
+use leasehold_model::ModelServer;
+
+use crate::agenda::Agenda;
+use crate::clock::{Clock, Micros};
+use crate::invariants::{Verdict, broken};
+use crate::quorum::client::{Client, Doing, Wish};
+use crate::quorum::network::Arrival;
+use crate::quorum::watch::Watch;
+use crate::rng::Rng;
+use crate::tampering::Tampering;
+use crate::transcript::Transcript;
+use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
+
+const EPOCH: u64 = 1_800_000_000_000_000;
+const LOOK_EVERY: Micros = 50_000;
+const LONGEST_RUN: Micros = 300_000_000;
+
+pub(crate) enum Event {
+    Arrive(Arrival),
+    Deliver { client: usize, life: u32, call: CallId, result: Result<Reply, Failure> },
+    Wake { client: usize, life: u32, number: u32 },
+    Step { client: usize, life: u32, user: usize, number: u32 },
+    Cancel { client: usize, life: u32, op: OpId },
+    Resume { client: usize, life: u32 },
+    Start { client: usize },
+    Strike,
+    Look,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Users come and go, faults strike.
+    Busy,
+    /// All is mended; users finish what they have begun.
+    Ending { since: Micros },
+    /// Nobody does anything; what is still under way arrives, and what was given up ends.
+    Resting { until: Micros },
+}
+
+/// What a run is made of. Chances in millionths, times in µs unless the name says ms.
+#[derive(Debug)]
+pub(crate) struct Mix {
+    pub(crate) servers: usize,
+    pub(crate) clients: usize,
+    pub(crate) names: usize,
+    pub(crate) users: (u64, u64),
+    /// Whether servers forget when they restart.
+    pub(crate) losing: bool,
+    pub(crate) chance: u32,
+    pub(crate) gap: Micros,
+    pub(crate) trip: (u64, u64),
+    pub(crate) slow: (u64, u64),
+    pub(crate) outage: (u64, u64),
+    pub(crate) ttl_ms: (u64, u64),
+    pub(crate) hold: (u64, u64),
+    pub(crate) think: (u64, u64),
+}
+
+impl Mix {
+    fn draw(rng: &mut Rng) -> Self {
+        let ttl = rng.spread((200, 5_000));
+        Self {
+            servers: *rng.pick(&[3, 3, 5, 5, 7, 1]),
+            clients: rng.range((2, 4)) as usize,
+            names: rng.range((1, 2)) as usize,
+            users: (1, rng.range((1, 3))),
+            losing: rng.chance(400_000),
+            chance: *rng.pick(&[0, 3_000, 30_000, 100_000]),
+            gap: rng.spread((100_000, 2_000_000)),
+            trip: (50, rng.spread((100, 10_000))),
+            slow: (5_000, rng.spread((20_000, 2_000_000))),
+            outage: (10_000, rng.spread((200_000, 8_000_000))),
+            ttl_ms: (ttl, ttl * 2),
+            hold: (0, rng.spread((1_000, 3_000_000))),
+            think: (0, rng.spread((1_000, 300_000))),
+        }
+    }
+}
+
+/// A server's trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Down,
+    Stalled,
+    /// At maxmemory.
+    Full,
+}
+
+pub(crate) struct Server {
+    pub(crate) clock: Clock,
+    troubles: Vec<(Trouble, Micros)>,
+}
+
+impl Server {
+    fn new(rng: &mut Rng, losing: bool) -> Self {
+        // Where fences are forgotten, clocks must agree better than a restart takes.
+        let (skew, drift) = if losing { (20_000, 50) } else { (10_000_000, 5_000) };
+        let drift = rng.range((0, 2 * drift)) as i64 - drift as i64;
+        Self { clock: Clock::new(EPOCH + rng.below(skew), drift), troubles: Vec::new() }
+    }
+
+    pub(crate) fn suffer(&mut self, trouble: Trouble, until: Micros) {
+        self.troubles.push((trouble, until));
+    }
+
+    pub(crate) fn suffers(&self, trouble: Trouble, now: Micros) -> bool {
+        self.until(trouble, now).is_some()
+    }
+
+    pub(crate) fn until(&self, trouble: Trouble, now: Micros) -> Option<Micros> {
+        self.troubles.iter().filter(|(kind, until)| *kind == trouble && *until > now).map(|(_, until)| *until).max()
+    }
+}
+
+/// One run.
+pub struct World<'a> {
+    pub(crate) now: Micros,
+    pub(crate) rng: Rng,
+    pub(crate) mix: Mix,
+    tampering: Tampering,
+    pub(crate) phase: Phase,
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) models: &'a mut [ModelServer],
+    pub(crate) clients: Vec<Client>,
+    lives: u32,
+    /// Which client can't reach which server, and until when.
+    pub(crate) cuts: Vec<(usize, usize, Micros)>,
+    pub(crate) watch: Watch,
+    pub(crate) counts: Counts,
+    pub(crate) transcript: Transcript,
+}
+
+impl<'a> World<'a> {
+    /// The most servers that a run has.
+    pub const SERVERS: usize = 7;
+
+    /// The world of a seed, on so many model servers.
+    pub fn new(seed: u64, tampering: Tampering, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
+        let mut rng = Rng::new(seed);
+        rng.draw();
+        let mix = Mix::draw(&mut rng);
+        let models = &mut models[..mix.servers];
+        models.iter_mut().for_each(ModelServer::reset);
+        let mut world = Self {
+            now: 0,
+            tampering,
+            phase: Phase::Busy,
+            agenda: Agenda::default(),
+            servers: (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect(),
+            models,
+            clients: Vec::new(),
+            lives: 0,
+            cuts: Vec::new(),
+            watch: Watch::new(mix.names, mix.servers),
+            counts: Counts::default(),
+            transcript,
+            rng,
+            mix,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        let summary = format!("{:?}", self.mix);
+        self.transcript.line(0, "mix", format_args!("{summary}"));
+        for client in 0..self.mix.clients {
+            self.start(client);
+        }
+        self.agenda.push(self.mix.gap, Event::Strike);
+        self.agenda.push(LOOK_EVERY, Event::Look);
+    }
+
+    fn start(&mut self, place: usize) {
+        self.lives += 1;
+        let client = Client::start(&mut self.rng, &self.mix, self.lives, &self.tampering);
+        let users = client.users.len();
+        if place < self.clients.len() {
+            self.clients[place] = client;
+        } else {
+            self.clients.push(client);
+        }
+        for user in 0..users {
+            let after = self.rng.range(self.mix.think);
+            self.next_step(place, user, after);
+        }
+    }
+
+    /// What it did.
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What happened, if it was written.
+    pub fn into_transcript(self) -> Vec<String> {
+        self.transcript.into_lines()
+    }
+
+    /// Lets everything happen until the run is over or an invariant is broken.
+    ///
+    /// # Errors
+    /// The promise that was broken.
+    pub fn run(&mut self) -> Verdict {
+        while let Some((at, event)) = self.agenda.pop() {
+            self.now = at;
+            self.counts.micros = at;
+            self.happen(event);
+            self.watch.verdict()?;
+            match self.phase {
+                Phase::Resting { until } if at > until => return self.last_look(),
+                _ => self.turn_phase()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(arrival) => self.arrive(arrival),
+            Event::Deliver { client, life, call, result } => self.deliver(client, life, call, result),
+            Event::Wake { client, life, number } => {
+                let it = &self.clients[client];
+                if it.life == life && it.wake.1 == number && it.is_awake() {
+                    self.tell_engine(client, Input::Wake);
+                }
+            }
+            Event::Step { client, life, user, number } => self.step(client, life, user, number),
+            Event::Cancel { client, life, op } => {
+                if self.clients[client].life == life && self.clients[client].is_awake() {
+                    self.tell_engine(client, Input::Cancel { op });
+                }
+            }
+            Event::Resume { client, life } => self.resume(client, life),
+            Event::Start { client } => {
+                if self.phase == Phase::Busy {
+                    self.start(client);
+                }
+            }
+            Event::Strike => self.strike(),
+            Event::Look => {
+                self.look();
+                self.agenda.push(self.now + LOOK_EVERY, Event::Look);
+            }
+        }
+    }
+
+    fn deliver(&mut self, client: usize, life: u32, call: CallId, result: Result<Reply, Failure>) {
+        let it = &mut self.clients[client];
+        if it.life != life || it.engine.is_none() {
+            return;
+        }
+        if it.is_awake() {
+            return self.tell_engine(client, Input::Reply { call, result });
+        }
+        it.inbox.push((call, result));
+    }
+
+    fn resume(&mut self, client: usize, life: u32) {
+        let it = &mut self.clients[client];
+        if it.life != life || it.engine.is_none() {
+            return;
+        }
+        it.asleep_until = None;
+        for (call, result) in std::mem::take(&mut it.inbox) {
+            self.tell_engine(client, Input::Reply { call, result });
+        }
+        self.tell_engine(client, Input::Wake);
+    }
+
+    pub(crate) fn tell_engine(&mut self, client: usize, input: Input<'_>) {
+        let it = &mut self.clients[client];
+        let at = it.clock.instant(self.now);
+        let Some(engine) = &mut it.engine else { return };
+        engine.handle(at, input);
+        let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
+        for output in outputs {
+            match output {
+                Output::Send { call, node, command } => self.send(client, usize::from(node.0), call, command),
+                Output::Completed { op, result } => self.completed(client, op, result),
+                Output::Lost { lease, reason } => self.lost(client, lease, reason),
+                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+            }
+        }
+        self.update(client);
+    }
+
+    /// What a client believes now, and when it wants to be woken.
+    fn update(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        let at = it.clock.instant(self.now);
+        let Some(engine) = &it.engine else { return };
+        let (life, clock) = (it.life, it.clock);
+        let mut verdict = Ok(());
+        for belief in self.watch.beliefs.iter_mut().filter(|belief| belief.life == life) {
+            match engine.valid_until(belief.lease) {
+                Some(until) if until > at => belief.until = clock.when(until.as_micros()),
+                until => {
+                    let detail = format!("c{client} has {:?}, valid until {until:?}, at {at:?}", belief.lease);
+                    verdict = broken("loss-late", detail);
+                }
+            }
+        }
+        let wanted = engine.poll_timeout().map(|(at, _)| at);
+        if it.wake.0 != wanted {
+            it.wake = (wanted, it.wake.1 + 1);
+            let number = it.wake.1;
+            if let Some(wanted) = wanted {
+                let when = clock.when(wanted.as_micros()).max(self.now);
+                self.agenda.push(when, Event::Wake { client, life, number });
+            }
+        }
+        self.watch.check(verdict);
+    }
+
+    /// A look at everything.
+    fn look(&mut self) {
+        let majority = self.servers.len() / 2 + 1;
+        let mut verdicts = Vec::new();
+        for (place, it) in self.clients.iter().enumerate().filter(|(_, it)| it.is_awake()) {
+            let at = it.clock.instant(self.now);
+            let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(|ends| ends < at));
+            if let Some((op, known)) = late {
+                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
+            }
+            for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
+                let name = format!("lock-{}", belief.name);
+                let holds = |(server, model): (&Server, &ModelServer)| {
+                    model.get(server.clock.reads(self.now), &name).is_some_and(|token| token.starts_with(&it.uuid))
+                };
+                let backed = self.servers.iter().zip(&*self.models).filter(|pair| holds(*pair)).count();
+                if belief.until > self.now && backed < majority && !self.watch.excuses(belief.since) {
+                    let detail = format!("c{place} holds {name}, and {backed} servers agree");
+                    verdicts.push(broken("unbacked", detail));
+                }
+            }
+        }
+        verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
+    }
+
+    fn turn_phase(&mut self) -> Verdict {
+        match self.phase {
+            Phase::Busy => {
+                let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
+                if (seen && self.now > 3_000_000) || self.now > LONGEST_RUN {
+                    self.phase = Phase::Ending { since: self.now };
+                    self.cuts.clear();
+                }
+            }
+            Phase::Ending { since } => {
+                if self.clients.iter().all(|it| it.engine.is_none() || it.is_finished()) {
+                    // Some close; the others have nothing left to do. A tombstone's release goes on for 20 claim windows.
+                    for client in 0..self.clients.len() {
+                        if self.clients[client].is_awake() && self.rng.chance(300_000) {
+                            self.call(client, 0, 0, Wish::Close);
+                        }
+                    }
+                    self.phase = Phase::Resting { until: self.now + 130_000_000 };
+                } else if self.now - since > 120_000_000 {
+                    return broken("unfinished", format!("somebody still waits or holds, {since} ended the faults"));
+                }
+            }
+            Phase::Resting { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing may be left.
+    fn last_look(&self) -> Verdict {
+        for (place, it) in self.clients.iter().enumerate() {
+            if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
+                return broken("left-behind", format!("c{place} has something left to do"));
+            }
+        }
+        for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
+            for name in 0..self.mix.names {
+                if let Some(token) = model.get(server.clock.reads(self.now), &format!("lock-{name}")) {
+                    return broken("left-behind", format!("s{at} still has {token} for {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn closed(&mut self, client: usize) {
+        let life = self.clients[client].life;
+        if self.watch.beliefs.iter().any(|belief| belief.life == life) {
+            self.watch.check(broken("answer", format!("c{client} closed, and something is held")));
+        }
+        self.clients[client].users.iter_mut().for_each(|user| user.doing = Doing::Nothing);
+    }
+
+    pub(crate) fn note(&mut self, client: usize, what: std::fmt::Arguments<'_>) {
+        self.transcript.line(self.now, format_args!("c{client}"), what);
+    }
+}
