@@ -10,8 +10,9 @@ use crate::node::{self, node};
 use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
-/// What every host loads: the most bytes that `lock.wasm` may have.
-const LARGEST: u64 = 200_000;
+/// What every host loads: the most bytes that `lock.wasm` may have. The engine of one lock takes 195,000; reentrant locks, semaphores, several names
+/// and `force-release` came on top, each with a machine or scripts of its own.
+const LARGEST: u64 = 280_000;
 
 /// The component that connects by itself.
 const TCP: &str = "leasehold-tcp.wasm";

@@ -44,8 +44,8 @@ impl Contract {
     }
 }
 
-const CONNECTION: &str = "leasehold:lock/connection@0.1.0";
-const LOCKS: &str = "leasehold:lock/locks@0.1.0";
+const CONNECTION: &str = "leasehold:lock/connection@0.2.0";
+const LOCKS: &str = "leasehold:lock/locks@0.2.0";
 
 #[test]
 fn the_lock_component_wants_a_connection_clocks_and_randomness_and_nothing_else() -> Tested {

@@ -18,6 +18,7 @@ pub(crate) enum Request<'a> {
     Hold { lease: LeaseId },
     Verify { lease: LeaseId },
     Inspect { name: &'a str },
+    ForceRelease { name: &'a str },
 }
 
 impl Request<'_> {
@@ -45,6 +46,7 @@ impl Request<'_> {
             Self::Hold { lease } => Input::Hold { op, lease },
             Self::Verify { lease } => Input::Verify { op, lease },
             Self::Inspect { name } => Input::Inspect { op, name },
+            Self::ForceRelease { name } => Input::ForceRelease { op, name },
         }
     }
 }

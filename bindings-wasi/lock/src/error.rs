@@ -54,6 +54,7 @@ pub(crate) fn loss(reason: leasehold_core::LossReason) -> LossReason {
     match reason {
         leasehold_core::LossReason::Gone => LossReason::Gone,
         leasehold_core::LossReason::Taken => LossReason::Taken,
+        leasehold_core::LossReason::Revoked => LossReason::Revoked,
         leasehold_core::LossReason::MaxHold => LossReason::MaxHold,
         _ => LossReason::Expired,
     }

@@ -66,6 +66,13 @@ impl GuestLockManager for LockManager {
             _ => Err(error::unexpected()),
         }
     }
+
+    async fn force_release(&self, name: String) -> Result<u32, Error> {
+        match self.client.ask(Request::ForceRelease { name: &name }, &name).await? {
+            Outcome::Revoked(holders) => Ok(holders),
+            _ => Err(error::unexpected()),
+        }
+    }
 }
 
 impl LockManager {

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use core::time::Duration;
 
-use leasehold_core::{AcquireOptions, Config, Mode, Wait};
+use leasehold_core::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, Target, Topology};
 use crate::bindings::leasehold::lock::connection::{Sentinel, Servers};
@@ -45,11 +45,15 @@ pub(crate) fn acquire(
     target: Target,
     options: Option<locks::AcquireOptions>,
 ) -> Result<(String, AcquireOptions), Error> {
-    let (name, mode) = match target {
-        Target::Mutex(name) | Target::Write(name) => (name, Mode::Exclusive),
-        Target::Read(name) => (name, Mode::Shared),
+    let (name, mode, kind) = match target {
+        Target::Mutex(name) | Target::Write(name) => (name, Mode::Exclusive, Kind::Lock),
+        Target::Read(name) => (name, Mode::Shared, Kind::Lock),
+        Target::Reentrant(lock) => (lock.name, Mode::Exclusive, Kind::Reentrant(Owner(lock.owner))),
+        Target::Semaphore(locks::Semaphore { name, limit, permits }) => {
+            (name, Mode::Exclusive, Kind::Semaphore { permits, limit })
+        }
     };
-    let mut wanted = AcquireOptions { mode, ..AcquireOptions::default() };
+    let mut wanted = AcquireOptions { kind, mode, ..AcquireOptions::default() };
     let Some(options) = options else { return Ok((name, wanted)) };
     if let Some(ttl) = options.ttl_ms {
         wanted.ttl = Duration::from_millis(ttl);

@@ -146,6 +146,12 @@ impl State {
         // Nearly all of the TTL is as good as the whole; what a message grants is less, and is renewed once.
         let nearly = now + ttl / 3 * 2;
         let due = if grant.valid_until >= nearly { grant.valid_until } else { now + ttl };
+        if let Some(held) = self.held.get_mut(&grant.lease) {
+            // The owner of a reentrant lock gets the lease that it has, for as long as it now asks.
+            held.handles = held.handles.saturating_add(1);
+            held.due = held.due.max(due);
+            return self.keep(now, grant.lease);
+        }
         let held = Held {
             handles: 1,
             fence: grant.fence,

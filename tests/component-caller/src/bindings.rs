@@ -7,7 +7,7 @@ wit_bindgen::generate!({
     inline: "
         package leasehold:caller;
         world caller {
-            include leasehold:lock/application@0.1.0;
+            include leasehold:lock/application@0.2.0;
             import wasi:clocks/monotonic-clock@0.3.0;
             export cancel-acquire: async func(url: string, name: string) -> result<_, string>;
             export cancel-hold: async func(url: string, name: string) -> result<_, string>;

@@ -1,10 +1,11 @@
 // Carries out the steps of a scenario, one a line of standard input, on the server in REDIS_URL: the npm package among the surfaces.
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
-import { LockManager } from 'leasehold';
+import { LockManager, Owner } from 'leasehold';
 
 const managers = new Map();
 const leases = new Map();
+const owners = new Map();
 
 const acts = {
   open({ client, handoffs }) {
@@ -24,6 +25,7 @@ const acts = {
     const mode = (one) => one.mode;
     return { holders: holders.map(mode), waiters: waiters.map(mode) };
   },
+  'force-release': ({ client, lock: name }) => managers.get(client).forceRelease(name),
   verify: ({ lease }) => leases.get(lease).verify(),
   held: ({ lease }) => leases.get(lease).isHeld,
   nested: (step) => granted(step, leases.get(step.lease).nested()),
@@ -49,10 +51,18 @@ async function perform(step) {
   }
 }
 
-function lock({ client, lock: name, mode, ttl }) {
+function lock({ client, lock: name, mode, ttl, owner, limit, permits }) {
   const options = ttl === undefined ? {} : { ttl };
   const manager = managers.get(client);
+  if (owner !== undefined) return manager.reentrant(name, ownerOf(owner), options);
+  if (limit !== undefined) return manager.semaphore(name, { limit, permits, ...options });
   return mode === 'shared' ? manager.readWrite(name, options).read() : manager.mutex(name, options);
+}
+
+function ownerOf(number) {
+  const owner = owners.get(number) ?? new Owner();
+  owners.set(number, owner);
+  return owner;
 }
 
 function granted(step, lease) {

@@ -2,11 +2,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use leasehold_wasmtime_host::{
-    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, ReleaseOutcome, Target,
+    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Reentrant, ReleaseOutcome,
+    Semaphore, Target,
 };
 use serde_json::{Value, json};
 
-use crate::{Act, Step, Surface};
+use crate::{Act, Kind, Step, Surface};
 
 /// The component, in an instance of its own.
 pub struct Component<'a> {
@@ -60,6 +61,7 @@ impl<'a> Component<'a> {
                     json!({ "holders": holders, "waiters": waiters })
                 }))
             }
+            Act::ForceRelease => Ok(self.manager(step).force_release(step.text("lock")).await?.map(Value::from)),
             act => {
                 let lease = self.leases.borrow()[step.text("lease")];
                 self.with_lease(act, step, lease).await
@@ -109,7 +111,12 @@ fn options(step: &Step<'_>) -> ManagerOptions {
 
 fn target(step: &Step<'_>) -> Target {
     let name = step.text("lock").to_owned();
-    if step.reads() { Target::Read(name) } else { Target::Mutex(name) }
+    match step.kind() {
+        Kind::Mutex => Target::Mutex(name),
+        Kind::Read => Target::Read(name),
+        Kind::Reentrant { owner } => Target::Reentrant(Reentrant { name, owner }),
+        Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name, limit, permits }),
+    }
 }
 
 fn acquire_options(step: &Step<'_>) -> Option<AcquireOptions> {

@@ -11,7 +11,7 @@ mod step;
 pub use component::Component;
 pub use native::Native;
 pub use node::Node;
-pub use step::{Act, Step};
+pub use step::{Act, Kind, Step};
 
 use serde_json::Value;
 

@@ -2,10 +2,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockManager, Mode, ReleaseOutcome, Wait};
+use leasehold::{Error, Lease, Lock, LockManager, Mode, Owner, ReleaseOutcome, Wait};
 use serde_json::{Value, json};
 
-use crate::{Act, Step, Surface};
+use crate::{Act, Kind, Step, Surface};
 
 /// The crate.
 #[derive(Default)]
@@ -13,6 +13,7 @@ pub struct Native {
     url: String,
     managers: RefCell<BTreeMap<String, LockManager>>,
     leases: RefCell<BTreeMap<String, Lease>>,
+    owners: RefCell<BTreeMap<u64, Owner>>,
 }
 
 impl Native {
@@ -28,7 +29,12 @@ impl Native {
     fn lock(&self, step: &Step<'_>) -> Lock {
         let manager = self.manager(step);
         let name = step.text("lock");
-        let mut lock = if step.reads() { manager.read_write(name).read() } else { manager.mutex(name) };
+        let mut lock = match step.kind() {
+            Kind::Mutex => manager.mutex(name),
+            Kind::Read => manager.read_write(name).read(),
+            Kind::Reentrant { owner } => manager.reentrant(name, self.owners.borrow_mut().entry(owner).or_default()),
+            Kind::Semaphore { limit, permits } => manager.semaphore(name, limit).permits(permits),
+        };
         if let Some(ttl) = step.time("ttl") {
             lock = lock.ttl(ttl);
         }
@@ -63,6 +69,7 @@ impl Native {
                 let waiters: Vec<_> = seen.waiters.iter().map(|waiter| mode(waiter.mode)).collect();
                 Ok(json!({ "holders": holders, "waiters": waiters }))
             }
+            Act::ForceRelease => Ok(json!(self.manager(step).force_release(step.text("lock")).await?)),
             act => {
                 let name = step.text("lease");
                 let lease = self.leases.borrow_mut().remove(name).unwrap_or_else(|| panic!("there is no lease {name}"));

@@ -20,7 +20,18 @@ pub enum Act {
     Downgrade,
     Upgrade,
     Inspect,
+    ForceRelease,
     Release,
+}
+
+/// The kinds of locks: a lock of an `owner` is reentrant, and one with a `limit` a semaphore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the surfaces' own words")]
+pub enum Kind {
+    Mutex,
+    Read,
+    Reentrant { owner: u64 },
+    Semaphore { limit: u32, permits: u32 },
 }
 
 impl<'a> Step<'a> {
@@ -40,6 +51,7 @@ impl<'a> Step<'a> {
             "downgrade" => Act::Downgrade,
             "upgrade" => Act::Upgrade,
             "inspect" => Act::Inspect,
+            "force-release" => Act::ForceRelease,
             "release" => Act::Release,
             other => panic!("nobody knows how to `{other}`"),
         }
@@ -58,9 +70,17 @@ impl<'a> Step<'a> {
         self.0[key].as_str().unwrap_or_else(|| panic!("{} has no `{key}`", self.0))
     }
 
-    /// Whether the lock is wanted by a reader.
-    pub fn reads(self) -> bool {
-        self.0["mode"] == "shared"
+    /// What kind of lock is wanted.
+    pub fn kind(self) -> Kind {
+        let number = |key: &str| self.0[key].as_u64();
+        if let Some(owner) = number("owner") {
+            return Kind::Reentrant { owner };
+        }
+        if let Some(limit) = number("limit") {
+            let count = |number: u64| number.try_into().unwrap_or(u32::MAX);
+            return Kind::Semaphore { limit: count(limit), permits: count(number("permits").unwrap_or(1)) };
+        }
+        if self.0["mode"] == "shared" { Kind::Read } else { Kind::Mutex }
     }
 
     /// A time, if it is there.

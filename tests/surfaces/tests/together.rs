@@ -1,4 +1,4 @@
-//! All surfaces at once on one lock, readers and writers.
+//! All surfaces at once on one lock: readers and writers, owners that come back, permits.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,6 +15,8 @@ const CLIENTS: [&str; 2] = ["a", "b"];
 /// Of each client, and a reader beside them.
 const WRITERS: usize = 2;
 const ROUNDS: usize = 15;
+/// Of the semaphore, and the most that one takes.
+const PERMITS: usize = 3;
 
 /// What the lock protects, and nothing else: a counter on the server, and what its holders have seen.
 struct Account {
@@ -55,12 +57,8 @@ impl Account {
 
 /// Every worker of one surface.
 async fn work<S: Surface>(surface: S, account: &Account) {
-    for client in CLIENTS {
-        assert_eq!(surface.perform(&Step(&json!({ "do": "open", "client": client, "handoffs": 2 }))).await, "open");
-    }
-    account.ready.wait().await;
+    let surface = &begin(surface, account).await;
     let workers = CLIENTS.iter().flat_map(|client| (0..=WRITERS).map(move |number| (client, number)));
-    let surface = &surface;
     join_all(workers.map(async |(client, number)| {
         for _ in 0..ROUNDS {
             turn(surface, account, client, number).await;
@@ -86,18 +84,113 @@ async fn turn<S: Surface>(surface: &S, account: &Account, client: &str, number: 
     assert!(released == "released" || released == "still-held", "{}: {released}", S::NAME);
 }
 
-#[tokio::test]
-async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences_rise() {
-    let server = Server::start().unwrap();
-    let url = server.url();
-    let connection = Connection::open(server.address(), Duration::from_secs(15)).unwrap();
-    let account = Account {
-        connection: RefCell::new(connection),
+/// Owners of one surface: each takes the lock twice.
+async fn own<S: Surface>(surface: S, account: &Account) {
+    let surface = &begin(surface, account).await;
+    let workers = CLIENTS.iter().flat_map(|client| (0..WRITERS).map(move |number| (client, number)));
+    join_all(workers.map(async |(client, number)| {
+        for _ in 0..ROUNDS {
+            let (outer, inner) = (format!("{client}{number}"), format!("{client}{number} again"));
+            let acquire = |name: &str| {
+                json!({ "do": "acquire", "client": client, "lock": "account", "owner": number + 1, "as": name })
+            };
+            let lease = surface.perform(&Step(&acquire(&outer))).await;
+            let fence = lease["fence"].as_u64().unwrap_or_else(|| panic!("{}: {lease}", S::NAME));
+            assert_eq!(surface.perform(&Step(&acquire(&inner))).await["fence"], fence, "{}", S::NAME);
+            account.turns.borrow_mut().push(S::NAME);
+            release(surface, &inner, "still-held").await;
+            account.write(fence).await;
+            release(surface, &outer, "released").await;
+        }
+    }))
+    .await;
+}
+
+/// Those who take permits on one surface, by different weights.
+async fn share<S: Surface>(surface: S, account: &Account, out: &Cell<usize>) {
+    let surface = &begin(surface, account).await;
+    let workers = CLIENTS.iter().flat_map(|client| (1..=PERMITS).map(move |permits| (client, permits)));
+    join_all(workers.map(async |(client, permits)| {
+        for _ in 0..ROUNDS {
+            let name = format!("{client}{permits}");
+            let acquire = json!({ "do": "acquire", "client": client, "lock": "account", "limit": PERMITS, "permits": permits, "as": name });
+            let lease = surface.perform(&Step(&acquire)).await;
+            assert_eq!(lease["held"], true, "{}: {lease}", S::NAME);
+            account.turns.borrow_mut().push(S::NAME);
+            out.set(out.get() + permits);
+            assert!(out.get() <= PERMITS, "{}: {} of {PERMITS} are out", S::NAME, out.get());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            out.set(out.get() - permits);
+            release(surface, &name, "released").await;
+        }
+    }))
+    .await;
+}
+
+async fn begin<S: Surface>(surface: S, account: &Account) -> S {
+    for client in CLIENTS {
+        assert_eq!(surface.perform(&Step(&json!({ "do": "open", "client": client, "handoffs": 2 }))).await, "open");
+    }
+    account.ready.wait().await;
+    surface
+}
+
+async fn release<S: Surface>(surface: &S, lease: &str, outcome: &str) {
+    let released = surface.perform(&Step(&json!({ "do": "release", "lease": lease }))).await;
+    assert_eq!(released, outcome, "{}: {lease}", S::NAME);
+}
+
+fn account(server: &Server) -> Account {
+    Account {
+        connection: RefCell::new(Connection::open(server.address(), Duration::from_secs(15)).unwrap()),
         greatest: Cell::new(0),
         written: Cell::new(0),
         turns: RefCell::default(),
         ready: Barrier::new(3),
-    };
+    }
+}
+
+fn beside_each_other(account: Account) {
+    let turns = account.turns.into_inner();
+    let handovers = turns.windows(2).filter(|two| two[0] != two[1]).count();
+    assert!(handovers > turns.len() / 10, "they worked one after the other, with {handovers} hand-overs: {turns:?}");
+}
+
+#[tokio::test]
+async fn owners_on_every_surface_exclude_each_other_and_come_back_to_their_own() {
+    let server = Server::start().unwrap();
+    let (url, account) = (server.url(), account(&server));
+    let all = with_component(RedisProvider, async |locks| {
+        let node = Node::new(&url);
+        tokio::join!(own(Native::new(&url), &account), own(node, &account), own(Component::new(&url, locks), &account));
+    });
+    tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
+    let updates = 3 * CLIENTS.len() * WRITERS * ROUNDS;
+    assert_eq!(account.run(&["GET", "counter"]), i64::try_from(updates).unwrap());
+    beside_each_other(account);
+}
+
+#[tokio::test]
+async fn permits_of_every_surface_together_are_never_more_than_the_limit() {
+    let server = Server::start().unwrap();
+    let (url, account, out) = (server.url(), account(&server), Cell::new(0));
+    let all = with_component(RedisProvider, async |locks| {
+        let node = Node::new(&url);
+        tokio::join!(
+            share(Native::new(&url), &account, &out),
+            share(node, &account, &out),
+            share(Component::new(&url, locks), &account, &out),
+        );
+    });
+    tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
+    assert_eq!(account.run(&["EXISTS", "account"]), 0);
+    beside_each_other(account);
+}
+
+#[tokio::test]
+async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences_rise() {
+    let server = Server::start().unwrap();
+    let (url, account) = (server.url(), account(&server));
     let all = with_component(RedisProvider, async |locks| {
         let node = Node::new(&url);
         tokio::join!(
@@ -109,7 +202,5 @@ async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
     let updates = 3 * CLIENTS.len() * WRITERS * ROUNDS;
     assert_eq!(account.run(&["GET", "counter"]), i64::try_from(updates).unwrap());
-    let turns = account.turns.into_inner();
-    let handovers = turns.windows(2).filter(|two| two[0] != two[1]).count();
-    assert!(handovers > turns.len() / 10, "they worked one after the other, with {handovers} hand-overs: {turns:?}");
+    beside_each_other(account);
 }

@@ -76,6 +76,11 @@ impl<'a> Manager<'a> {
         guest.lock_manager().call_inspect(accessor, self.handle, name.to_owned()).await
     }
 
+    pub async fn force_release(self, name: &str) -> Result<Answer<u32>> {
+        let Locks { accessor, guest } = self.locks;
+        guest.lock_manager().call_force_release(accessor, self.handle, name.to_owned()).await
+    }
+
     pub fn drop(self) -> Result<()> {
         drop_in_instance(self.locks.accessor, self.handle)
     }

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_servers::{Reply, Server};
-use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Target};
+use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Reentrant, Target};
 
 /// What has not happened by now will not happen.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
@@ -36,6 +36,10 @@ pub(crate) fn read(name: &str) -> Target {
 
 pub(crate) fn write(name: &str) -> Target {
     Target::Write(name.to_owned())
+}
+
+pub(crate) fn reentrant(name: &str, owner: u64) -> Target {
+    Target::Reentrant(Reentrant { name: name.to_owned(), owner })
 }
 
 /// A lease of so long, waited for at most 10 s.

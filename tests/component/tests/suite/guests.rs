@@ -118,6 +118,8 @@ where
 #[tokio::test]
 async fn an_acquire_that_its_caller_cancels_leaves_the_queue_at_once() {
     let server = Server::start().unwrap();
+    // Before the lease begins: to compile it may take longer than the TTL.
+    component_beside_lock("caller.wasm");
     let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
     let lease = native.mutex("job").acquire().await.unwrap();
     let arguments = (server.url(), "job".to_owned());

@@ -9,6 +9,7 @@ mod guests;
 mod holding;
 mod hostile;
 mod hostile_server;
+mod kinds;
 mod readers;
 mod silent;
 mod tcp;

@@ -8,7 +8,7 @@ fn it_imports_exactly_what_its_world_names_and_exports_locks() {
     let mut imports: Vec<_> = kind.imports(engine()).map(|(name, _)| name.to_owned()).collect();
     imports.sort();
     let wanted = [
-        "leasehold:lock/connection@0.1.0",
+        "leasehold:lock/connection@0.2.0",
         "wasi:clocks/monotonic-clock@0.3.0",
         "wasi:clocks/system-clock@0.3.0",
         "wasi:clocks/types@0.3.0",
@@ -19,7 +19,7 @@ fn it_imports_exactly_what_its_world_names_and_exports_locks() {
     let wanted: Vec<_> = wanted.into_iter().filter(|name| *name != "wasi:clocks/types@0.3.0").collect();
     assert_eq!(imports, wanted);
     let exports: Vec<_> = kind.exports(engine()).map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(exports, ["leasehold:lock/locks@0.1.0"]);
+    assert_eq!(exports, ["leasehold:lock/locks@0.2.0"]);
 }
 
 #[test]
@@ -37,5 +37,5 @@ fn the_one_that_connects_by_itself_needs_only_standard_wasi() {
     imports.retain(|name| name != "wasi:clocks/types@0.3.0");
     assert_eq!(imports, wanted);
     let exports: Vec<_> = kind.exports(engine()).map(|(name, _)| name.to_owned()).collect();
-    assert_eq!(exports, ["leasehold:lock/locks@0.1.0"]);
+    assert_eq!(exports, ["leasehold:lock/locks@0.2.0"]);
 }
