@@ -30,6 +30,10 @@ local function save()
     used = 0
   else
     redis.call('HSET', KEYS[5], 'used', text(used), 'limit', text(limit))
+    local ms = known == 0 and redis.call('PTTL', KEYS[1]) or 0
+    if ms > 0 then
+      redis.call('PEXPIRE', KEYS[5], text(ms))
+    end
   end
 end
 
@@ -51,7 +55,10 @@ local function purge()
     for _, token in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
       used = used + permits(redis.call('HGET', KEYS[5], token))
     end
-    save()
+    -- What is left is written with the next change: a release passes at maxmemory.
+    if members == 0 then
+      save()
+    end
   end
   if members > 0 then
     for _, token in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now))) do
@@ -60,9 +67,9 @@ local function purge()
   end
 end
 
--- The mode in which a token holds; what is over was purged before.
+-- The mode in which a token holds; what is over was purged before. Where that is lost, the token's own word counts.
 local function held(token)
-  return members > 0 and redis.call('ZSCORE', KEYS[1], token) and redis.call('HGET', KEYS[5], token)
+  return members > 0 and redis.call('ZSCORE', KEYS[1], token) and (redis.call('HGET', KEYS[5], token) or ARGV[2])
 end
 
 -- A new acquire says how many permits there are.
@@ -81,6 +88,10 @@ end
 local function hold(token, mode, ms)
   if redis.call('ZADD', KEYS[1], text(now + ms), token) == 1 then
     members, used = members + 1, used + permits(mode)
+    -- All holders had ended, and their limit with them: that of the first who waits stands.
+    if limit == 0 then
+      limit = tonumber(string.match(mode, '%d+$'))
+    end
     redis.call('HSET', KEYS[5], token, mode)
     save()
   end
