@@ -49,7 +49,7 @@ impl Resource {
 
     /// Asks after a token was given back. In a mixed fleet the others get their chance to poll first.
     pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
-        if !cx.is_mixed(self.name.family) || self.request.is_some() {
+        if !cx.is_mixed(self.name.family) || self.request.is_some() || cx.has(Mutant::NoPause) {
             return self.ask(cx);
         }
         // Who waits on the lock's channel is there at once.

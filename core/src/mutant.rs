@@ -75,6 +75,18 @@ pub enum Mutant {
     QuorumCountsTheGone,
     /// A quorum's fence is the greatest of its servers', and is not told to the others.
     QuorumFenceNotRaised,
+    /// The owner of a reentrant lock is not asked for: every caller of the client has it again.
+    ReentryForAnyOwner,
+    /// The first of several releases ends a lease.
+    HoldsNotCounted,
+    /// Who has begun to listen for a reentrant lock does not ask whether it came free before.
+    SubscribedUnasked,
+    /// A word on a reentrant lock's channel wakes nobody.
+    WordIgnored,
+    /// Who listens for a reentrant lock relies on it: it asks neither by and by nor when the holder's lease is over.
+    WaiterTrustsMessages,
+    /// Who gives a reentrant lock to those outside asks for it again at once.
+    NoPause,
     /// Local callers are served last come, first served.
     LastComeFirstServed,
     /// Several names are taken in the caller's order.

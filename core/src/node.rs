@@ -242,7 +242,10 @@ impl Node {
     fn message(&mut self, channel: &str, payload: &[u8]) {
         if reentrant::keys_of(channel).is_some() {
             // Somebody has released it.
-            return self.ask_on(channel);
+            if !self.cx.has(Mutant::WordIgnored) {
+                self.ask_on(channel);
+            }
+            return;
         }
         match Message::read(payload) {
             Some(Message::Grant(grant)) => {
@@ -289,7 +292,9 @@ impl Node {
             let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
             self.with(id, |resource, cx| change(&mut resource.subscription, cx, Channel::Of(id)));
         }
-        self.ask_on(channel);
+        if !self.cx.has(Mutant::SubscribedUnasked) {
+            self.ask_on(channel);
+        }
     }
 
     /// Who waits for a lock on its channel asks again.
@@ -308,7 +313,9 @@ impl Node {
     fn ask_for_all(&mut self, which: impl Fn(&Request) -> bool) {
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
-                if resource.request.as_ref().is_some_and(|request| request.waits && which(request)) {
+                // A reentrant lock has a channel of its own.
+                let own = resource.name.family != Family::Reentrant;
+                if own && resource.request.as_ref().is_some_and(|request| request.waits && which(request)) {
                     resource.heartbeat_due(cx);
                 }
             });

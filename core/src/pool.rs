@@ -102,11 +102,13 @@ impl Node {
             pool.lanes.iter().position(|other| *other == lane).map_or(0, |at| at.saturating_add(1))
         };
         let behind: Vec<_> = pool.lanes.iter().skip(skip).copied().filter(|other| *other != lane).collect();
-        let mut empty = lane;
+        let (mut empty, mut passed) = (lane, false);
         for other in behind {
             let Some(from) = self.resources.get_mut(other).filter(|lane| asks(lane)) else { continue };
             let Some((op, options)) = from.queue.head() else { continue };
             if !self.fits(empty, &options) {
+                // Nobody behind it may pass it, either.
+                passed = true;
                 break;
             }
             if let Some(from) = self.resources.get_mut(other) {
@@ -117,7 +119,7 @@ impl Node {
             empty = other;
         }
         let next = self.pools.get(&key).and_then(|pool| pool.queue.head());
-        if let Some((op, options)) = next.filter(|(_, options)| self.fits(empty, options)) {
+        if let Some((op, options)) = next.filter(|(_, options)| !passed && self.fits(empty, options)) {
             if let Some(pool) = self.pools.get_mut(&key) {
                 pool.queue.pop(|op| self.cx.ops.contains_key(&op));
             }

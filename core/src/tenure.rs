@@ -213,6 +213,9 @@ impl Tenure {
     pub(crate) fn extend(&mut self, cx: &mut Context, resource: ResourceId, validity: Validity) {
         if validity.until > self.validity.until {
             self.validity = validity;
+        } else if validity.since > self.validity.since {
+            // The server tells whole milliseconds, so a later answer may come out a moment short.
+            self.validity = Validity { until: self.validity.until, ..validity };
         }
         self.watch(cx, resource);
     }

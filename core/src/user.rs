@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::mutant::Mutant;
 use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
@@ -75,8 +76,9 @@ impl Node {
     }
 
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
+        let counts = !self.cx.has(Mutant::HoldsNotCounted);
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.release_all(op, id) };
-        if lease.holds > 1 {
+        if lease.holds > 1 && counts {
             lease.holds = lease.holds.saturating_sub(1);
             return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
         }
@@ -165,7 +167,7 @@ impl Node {
         self.with(resource, |resource, cx| {
             resource.leave(id);
             if let Some(tenure) = &mut resource.tenure {
-                tenure.tainted = !cx.has(crate::mutant::Mutant::HandOverAfterLoss);
+                tenure.tainted = !cx.has(Mutant::HandOverAfterLoss);
             }
             resource.settle(cx, None);
         });
