@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait};
 
+use crate::channels::Topic;
 use crate::clock::{Clock, Micros};
 use crate::coverage::State;
+use crate::kinds::Sort;
 use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::tampering::Tampering;
@@ -40,8 +42,12 @@ pub struct Client {
     pub users: Vec<User>,
     /// Commands that it waits for.
     pub calls: Vec<Sent>,
-    /// Whether the server sends it messages.
+    /// Whether the server sends it messages on its own channel.
     pub subscribed: bool,
+    /// Whether it sends it those on a reentrant lock's channel, by lock.
+    pub listens: Vec<bool>,
+    /// When the last change of its subscriptions reaches the server: they keep their order.
+    pub last_change: Micros,
     /// Since when it hears messages, or knows that it will not; none before its first subscription was answered.
     pub hears_since: Option<Instant>,
     /// Until when the server has granted it something that it does not know of, by lock.
@@ -60,11 +66,11 @@ pub enum Delivery {
     /// A command's end.
     Reply(CallId, Result<Reply, Failure>),
     /// A message.
-    Message(Vec<u8>),
+    Message(Topic, Vec<u8>),
     /// Its subscription stands.
-    Subscribed,
+    Subscribed(Topic),
     /// Its subscription is over.
-    Unsubscribed(Failure),
+    Unsubscribed(Topic, Failure),
 }
 
 /// A command that a client waits for.
@@ -124,6 +130,8 @@ pub struct Op {
     pub cancelled: bool,
     /// Whether it has ended.
     pub ended: bool,
+    /// How often a later one was served before it.
+    pub passed: u32,
 }
 
 impl Client {
@@ -165,6 +173,8 @@ impl Client {
             users: (0..users).map(|_| User::default()).collect(),
             calls: Vec::new(),
             subscribed: false,
+            listens: vec![false; mix.names],
+            last_change: now,
             hears_since: None,
             granted: vec![0; mix.names],
             last_arrival: now,
@@ -185,7 +195,7 @@ impl Client {
     }
 
     /// What it is doing, as far as can be seen from outside. `held` says which locks it holds.
-    pub fn states(&self, now: Micros, held: impl Fn(usize) -> bool) -> u16 {
+    pub fn states(&self, now: Micros, sorts: &[Sort], held: impl Fn(usize) -> bool) -> u16 {
         let mut states = 0;
         let clock = self.clock.instant(now);
         for sent in self.calls.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
@@ -207,6 +217,13 @@ impl Client {
                 (false, true) if *granted > now => State::Granted.bit(),
                 (false, true) => State::Waiting.bit(),
                 (false, false) => 0,
+            };
+            states |= match (sorts[name], held(name), waits) {
+                (Sort::Reentrant, true, _) => State::Reentrant.bit(),
+                (Sort::Reentrant, _, true) => State::Listening.bit(),
+                (Sort::Semaphore, true, _) => State::Permits.bit(),
+                (Sort::Semaphore, _, true) => State::Queueing.bit(),
+                _ => 0,
             };
         }
         if self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close) {

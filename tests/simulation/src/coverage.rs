@@ -27,11 +27,19 @@ pub enum State {
     Converting,
     /// It ends.
     Closing,
+    /// It holds a reentrant lock.
+    Reentrant,
+    /// It waits for a reentrant lock.
+    Listening,
+    /// It holds permits.
+    Permits,
+    /// It waits for permits.
+    Queueing,
 }
 
 impl State {
     /// Every state, in the order of the table.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Idle,
         Self::Asking,
         Self::Waiting,
@@ -43,6 +51,10 @@ impl State {
         Self::Releasing,
         Self::Converting,
         Self::Closing,
+        Self::Reentrant,
+        Self::Listening,
+        Self::Permits,
+        Self::Queueing,
     ];
 
     /// How many states there are.

@@ -2,17 +2,17 @@
 
 use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
 
+use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, Sent};
 use crate::faults::Fault;
 use crate::invariants::{broken, calls, losses};
+use crate::kinds::Sort;
 use crate::wire::{Answer, Call, Life, Message, Status};
 use crate::world::{Event, Phase, World};
 
 /// The number of a wake-up that comes early or again.
 const EXTRA: u32 = u32::MAX;
 const NODE: NodeId = NodeId(0);
-/// Stands for a client's own channel.
-const OWN: &str = "leasehold:";
 
 impl World<'_> {
     /// A new client takes a place.
@@ -47,12 +47,13 @@ impl World<'_> {
         let client = &mut self.clients[place];
         client.engine = None;
         client.asleep_until = None;
-        client.subscribed = false;
+        client.take_topics();
         client.inbox.clear();
         client.users.clear();
         client.open.clear();
         client.calls.clear();
         self.watch.leases.forget(client.life);
+        self.count_listeners();
     }
 
     /// Something reaches a client, or waits before its door while its process stands still.
@@ -65,15 +66,36 @@ impl World<'_> {
             return client.inbox.push(what);
         }
         self.watch.paces[place].cause(self.now);
-        if matches!(what, Delivery::Subscribed | Delivery::Unsubscribed(_)) {
+        if matches!(what, Delivery::Subscribed(Topic::Own) | Delivery::Unsubscribed(Topic::Own, _)) {
             client.hears_since = Some(client.clock.instant(self.now));
         }
         match what {
             Delivery::Reply(call, result) => self.reply(place, call, result),
-            Delivery::Message(payload) => self.message(place, &payload),
-            Delivery::Subscribed => self.feed(place, Input::Subscribed { node: NODE, channel: OWN }),
-            Delivery::Unsubscribed(cause) => self.feed(place, Input::Unsubscribed { node: NODE, channel: OWN, cause }),
+            Delivery::Message(Topic::Own, payload) => self.message(place, &payload),
+            what => self.on_channel(place, &what),
         }
+    }
+
+    /// Something comes on a channel, or about one. Who waits for a lock there asks again.
+    fn on_channel(&mut self, place: usize, what: &Delivery) {
+        let (Delivery::Message(topic, _) | Delivery::Subscribed(topic) | Delivery::Unsubscribed(topic, _)) = what
+        else {
+            return;
+        };
+        let channel = match *topic {
+            Topic::Own => OWN.to_string(),
+            Topic::Lock(name) => self.servers.channels[name].clone(),
+        };
+        let (node, channel) = (NODE, channel.as_str());
+        let waited = self.waits_on(place, *topic);
+        match what {
+            Delivery::Message(_, payload) => self.feed(place, Input::Message { node, channel, payload }),
+            Delivery::Unsubscribed(_, cause) => {
+                self.feed(place, Input::Unsubscribed { node, channel, cause: cause.clone() });
+            }
+            _ => self.feed(place, Input::Subscribed { node, channel }),
+        }
+        self.look_at_woken(place, waited);
     }
 
     fn reply(&mut self, place: usize, call: CallId, result: Result<Reply, Failure>) {
@@ -91,9 +113,17 @@ impl World<'_> {
 
     /// What a client knows from an answer, and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
+        if let Call::Acquire { token, .. } = sent.call {
+            self.watch.vigils[place][sent.name].answered(token, answer.status);
+        }
+        if self.mix.sorts[sent.name] == Sort::Semaphore {
+            return self.learn_permits(place, now, sent, answer);
+        }
         let client = &self.clients[place];
         let (call, name, sent_at) = (sent.call, sent.name, client.clock.when(sent.at.as_micros()));
         let converting = client.open.iter().any(|op| client.ops[*op as usize].converts(name));
+        // Who listens on a reentrant lock's channel is counted there, perhaps with the client itself.
+        let ourselves = i64::from(self.mix.sorts[name] == Sort::Reentrant);
         let tenure = &mut self.watch.tenures[place][name];
         let asking = &mut self.watch.asking[place][name];
         asking.heard(now);
@@ -107,9 +137,16 @@ impl World<'_> {
             | (Call::Convert { old: token, .. }, Status::Converted | Status::Again) => asking.is_gone(token),
             _ => {}
         }
+        if let Call::Acquire { token, .. } = call
+            && answer.waiting > 0
+        {
+            tenure.perhaps_told(token);
+        }
         let tokens = &mut self.watch.locks[name].tokens;
         match call {
-            Call::Acquire { token, .. } | Call::Convert { new: token, .. } if answer.grants() && answer.waiting > 0 => {
+            Call::Acquire { token, .. } | Call::Convert { new: token, .. }
+                if answer.grants() && answer.waiting > ourselves =>
+            {
                 tenure.told(now, Some(token), converting);
             }
             _ => {}
@@ -152,6 +189,10 @@ impl World<'_> {
         };
         if let Some((about, name)) = told.and_then(|(about, key)| Some((about, self.servers.name(key.as_bytes())?))) {
             self.watch.tenures[place][name].told(now, about, false);
+            match about {
+                Some(token) => self.watch.lanes[place][name].tenure(token).told(now, about, false),
+                None => self.watch.lanes[place][name].all().for_each(|tenure| tenure.told(now, about, false)),
+            }
         }
         self.feed(place, Input::Message { node: NODE, channel: OWN, payload });
     }
@@ -195,8 +236,8 @@ impl World<'_> {
         }
         match output {
             Output::Send { call, node: _, command } => self.send(place, call, command),
-            Output::Subscribe { .. } => self.subscribe(place),
-            Output::Unsubscribe { .. } => self.unsubscribe(place),
+            Output::Subscribe { channel, .. } => self.subscribe(place, &channel),
+            Output::Unsubscribe { channel, .. } => self.unsubscribe(place, &channel),
             Output::Completed { op, result } => self.completed(place, now, op, &result),
             Output::Lost { lease, reason } => self.lost(place, now, lease, reason),
         }
@@ -226,6 +267,16 @@ impl World<'_> {
                 }
             };
             self.watch.check(verdict);
+        }
+        for (name, lock) in self.watch.locks.iter().enumerate() {
+            if self.mix.sorts[name] == Sort::Semaphore && self.watch.leases.has(life, name) {
+                let held = self.watch.leases.held.iter().filter(|held| held.name == name);
+                let verdict = lock.permits.look(held, self.now);
+                if verdict.is_err() {
+                    self.watch.check(verdict);
+                    break;
+                }
+            }
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
         self.watch.check(verdict);

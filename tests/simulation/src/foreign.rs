@@ -1,23 +1,56 @@
-//! Clients of other libraries: `SET key token NX PX ttl`, and a compare-and-delete to give it back.
+//! Clients of other libraries: `SET key token NX PX ttl` with a compare-and-delete, Redisson's reentrant lock with its word on
+//! the channel or without, and whoever puts something under the name that is no lock of that kind.
 
 use crate::clock::Micros;
 use crate::faults::Fault;
+use crate::invariants::broken;
 use crate::invariants::leases::ForeignHeld;
+use crate::kinds::Sort;
+use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::world::{Event, Phase, World};
 
+/// How each takes the name, with its text, TTL and count as arguments, if nothing stands there.
+const TAKE_HASH: &[u8] = b"if redis.call('exists', KEYS[1]) == 1 then return 0 end \
+    redis.call('hset', KEYS[1], ARGV[1], ARGV[3]) redis.call('pexpire', KEYS[1], ARGV[2]) return 1";
+const TAKE_SORTED: &[u8] = b"if redis.call('exists', KEYS[1]) == 1 then return 0 end \
+    redis.call('zadd', KEYS[1], ARGV[3], ARGV[1]) redis.call('pexpire', KEYS[1], ARGV[2]) return 1";
 const GIVE_BACK: &[u8] =
     b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+const GIVE_BACK_HASH: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'hash' \
+    or not redis.call('hget', KEYS[1], ARGV[1]) then return 0 end redis.call('del', KEYS[1]) \
+    if ARGV[2] ~= '' then redis.call('publish', ARGV[2], '0') end return 1";
+const GIVE_BACK_SORTED: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'zset' \
+    or not redis.call('zscore', KEYS[1], ARGV[1]) then return 0 end return redis.call('del', KEYS[1])";
 
 /// One foreign client. Its clock is true time; it is as careful as it can be.
 #[derive(Clone, Debug)]
 pub struct Foreigner {
     token: String,
+    /// What it puts there.
+    form: Form,
+    /// The lock that it wants.
+    pub(crate) name: usize,
+    /// Whether what it puts there is another kind of thing than the name's locks.
+    squats: bool,
+    /// Whether it says so when it gives the lock back.
+    tells: bool,
     uses: u64,
+    count: u64,
     ttl_ms: Option<u64>,
     asked_at: Micros,
     holds: bool,
     finished: bool,
+    /// Whether it listens on the channel of the reentrant lock that it waits for.
+    pub(crate) listens: bool,
+}
+
+/// The type of what it puts there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Hash,
+    Sorted,
 }
 
 /// What a foreign client does next.
@@ -37,14 +70,41 @@ pub enum ForeignStep {
 
 impl Foreigner {
     /// A new one.
-    pub fn new(rng: &mut Rng, number: usize) -> Self {
-        let token = format!("foreign-{number}-{:x}", rng.draw());
-        Self { token, uses: 0, ttl_ms: None, asked_at: 0, holds: false, finished: false }
+    pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
+        let kinds = mix.sorts.iter().any(|sort| *sort != Sort::Lock);
+        let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
+        let (own, others): (_, &[Form]) = match mix.sorts[name] {
+            Sort::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
+            Sort::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
+            Sort::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
+        };
+        let own = own.filter(|_| !kinds || rng.chance(700_000));
+        let form = own.unwrap_or_else(|| *rng.pick(others));
+        // Redisson's owners look like ours: a client's id and a number.
+        let redisson = own == Some(Form::Hash);
+        let token = if redisson {
+            format!("ffff{number:04x}-0000-4000-8000-{:012x}:7", rng.below(1 << 40))
+        } else {
+            format!("foreign-{number}-{:x}", rng.draw())
+        };
+        let (tells, squats) = (redisson && rng.chance(700_000), own.is_none());
+        let (uses, count, asked_at) = (0, 1, 0);
+        let (holds, finished, listens, ttl_ms) = (false, false, false, None);
+        Self { token, form, name, squats, tells, uses, count, ttl_ms, asked_at, holds, finished, listens }
     }
 
     /// Whether it has gone.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// What stands under the name while it holds.
+    fn text(&self) -> String {
+        if self.form == Form::Hash && !self.squats {
+            self.token.clone()
+        } else {
+            format!("{}-{}", self.token, self.uses)
+        }
     }
 }
 
@@ -54,11 +114,15 @@ impl World<'_> {
         match step {
             ForeignStep::Ask => {
                 let over = self.phase != Phase::Busy;
-                // Without a TTL now and then: such a lock ends only when its holder says so.
-                let ttl_ms = (!self.rng.chance(150_000)).then(|| self.rng.range(self.mix.ttl_ms).max(50));
                 let it = &mut self.foreigners[foreigner];
-                (it.finished, it.ttl_ms, it.asked_at) = (over, ttl_ms, self.now);
+                // Without a TTL now and then: such a lock ends only when its holder says so.
+                let endless = it.form == Form::Text && !it.squats && self.rng.chance(150_000);
+                it.ttl_ms = (!endless).then(|| self.rng.range(self.mix.ttl_ms).max(50));
+                (it.finished, it.asked_at) = (over, self.now);
+                it.listens &= !over;
+                it.count = 1 + self.rng.below(2);
                 it.uses += 1;
+                self.count_listeners();
                 if !over {
                     self.foreign_later(foreigner, trip, ForeignStep::Take);
                 }
@@ -67,16 +131,19 @@ impl World<'_> {
                 let took = self.foreign_take(foreigner);
                 self.foreign_later(foreigner, trip, ForeignStep::Learn(took));
             }
-            ForeignStep::Learn(false) => {
-                let wait = self.rng.range((5_000, 150_000));
-                self.foreign_later(foreigner, wait, ForeignStep::Ask);
-            }
-            ForeignStep::Learn(true) => {
-                self.foreign_holds(foreigner);
-                let hold = self.rng.range((1_000, 50_000 + self.mix.hold.1));
-                self.foreign_later(foreigner, hold, ForeignStep::GiveBack);
+            ForeignStep::Learn(took) => {
+                let it = &mut self.foreigners[foreigner];
+                it.listens = !took && it.tells;
+                self.count_listeners();
+                if took {
+                    self.foreign_holds(foreigner);
+                }
+                let wait = if took { (1_000, 50_000 + self.mix.hold.1) } else { (5_000, 150_000) };
+                let wait = self.rng.range(wait);
+                self.foreign_later(foreigner, wait, if took { ForeignStep::GiveBack } else { ForeignStep::Ask });
             }
             ForeignStep::GiveBack => {
+                self.look_at_foreign(foreigner);
                 self.watch.leases.foreign.retain(|held| held.foreigner != foreigner);
                 self.foreign_later(foreigner, trip, ForeignStep::Delete);
             }
@@ -92,32 +159,40 @@ impl World<'_> {
         self.agenda.push(self.now + after, Event::Foreign { foreigner, step });
     }
 
-    fn foreign_works(&self) -> bool {
-        let it = &self.servers.list[self.servers.home(0)];
+    fn foreign_works(&self, foreigner: usize) -> bool {
+        let it = &self.servers.list[self.servers.home(self.foreigners[foreigner].name)];
         ![Fault::ServerCrash, Fault::Stall, Fault::NotReady, Fault::OutOfMemory]
             .iter()
             .any(|fault| it.suffers(*fault, self.now))
     }
 
     fn foreign_take(&mut self, foreigner: usize) -> bool {
-        if !self.foreign_works() {
+        if !self.foreign_works(foreigner) {
             return false;
         }
-        let (server, name) = (self.servers.home(0), self.servers.names[0].clone());
-        let it = &self.foreigners[foreigner];
-        let (token, ttl) = (format!("{}-{}", it.token, it.uses), it.ttl_ms.map(|ttl| ttl.to_string()));
-        let mut words: Vec<&[u8]> = vec![b"SET", name.as_bytes(), token.as_bytes(), b"NX"];
-        if let Some(ttl) = &ttl {
-            words.extend([&b"PX"[..], ttl.as_bytes()]);
+        let it = self.foreigners[foreigner].clone();
+        let (server, name) = (self.servers.home(it.name), self.servers.names[it.name].clone());
+        let (text, count, ttl) = (it.text(), it.count.to_string(), it.ttl_ms.map(|ttl| ttl.to_string()));
+        let mut words: Vec<&[u8]> = match it.form {
+            Form::Text => vec![b"SET", name.as_bytes(), text.as_bytes(), b"NX"],
+            Form::Hash => vec![b"EVAL", TAKE_HASH, b"1", name.as_bytes(), text.as_bytes()],
+            Form::Sorted => vec![b"EVAL", TAKE_SORTED, b"1", name.as_bytes(), text.as_bytes()],
+        };
+        match (&ttl, it.form) {
+            (Some(ttl), Form::Text) => words.extend([&b"PX"[..], ttl.as_bytes()]),
+            (Some(ttl), _) => words.extend([ttl.as_bytes(), count.as_bytes()]),
+            (None, _) => {}
         }
         let executed = self.servers.execute(server, self.now, &words);
-        let took = matches!(executed.reply, Ok(leasehold_core::Reply::One(leasehold_core::Scalar::Text(_))));
+        use leasehold_core::{Reply, Scalar};
+        let took = matches!(executed.reply, Ok(Reply::One(Scalar::Text(_) | Scalar::Int(1))));
         if took {
-            self.note_line("f", format_args!("{token} takes the lock for {ttl:?}"));
+            self.note_line("f", format_args!("{it:?} takes {name} for {ttl:?}"));
             self.note(Fault::Foreign, None);
             let longest = &mut self.watch.longest;
-            longest.ttl_ms = longest.ttl_ms.max(self.foreigners[foreigner].ttl_ms.unwrap_or(0));
+            longest.ttl_ms = longest.ttl_ms.max(it.ttl_ms.unwrap_or(0));
             self.calm_since = self.calm_since.max(self.now);
+            self.watch.locks[it.name].squatted |= it.squats;
         }
         took
     }
@@ -126,24 +201,61 @@ impl World<'_> {
         let it = &mut self.foreigners[foreigner];
         it.holds = true;
         let until = it.ttl_ms.map_or(Micros::MAX, |ttl| it.asked_at + ttl * 990 - 2_000);
-        let orphan = self.watch.locks[0].lost_at.is_some_and(|lost| lost > it.asked_at);
+        let orphan = self.watch.locks[it.name].lost_at.is_some_and(|lost| lost > it.asked_at);
         if until > self.now {
-            let held = ForeignHeld { foreigner, name: 0, until, orphan };
+            let held = ForeignHeld { foreigner, name: it.name, until, orphan };
             let verdict = self.watch.leases.grant_foreign(self.now, held);
             self.watch.check(verdict);
         }
     }
 
     fn foreign_delete(&mut self, foreigner: usize) -> bool {
-        if !self.foreign_works() {
+        if !self.foreign_works(foreigner) {
             return false;
         }
-        let (server, name) = (self.servers.home(0), self.servers.names[0].clone());
-        let it = &self.foreigners[foreigner];
-        let token = format!("{}-{}", it.token, it.uses);
-        let _ = self.servers.execute(server, self.now, &[b"EVAL", GIVE_BACK, b"1", name.as_bytes(), token.as_bytes()]);
-        self.note_line("f", format_args!("{token} gives the lock back"));
+        let it = self.foreigners[foreigner].clone();
+        let (server, name) = (self.servers.home(it.name), self.servers.names[it.name].clone());
+        let channel = if it.tells { crate::channels::channel_of(&name) } else { String::new() };
+        let script = match it.form {
+            Form::Text => GIVE_BACK,
+            Form::Hash => GIVE_BACK_HASH,
+            Form::Sorted => GIVE_BACK_SORTED,
+        };
+        let text = it.text();
+        let words: [&[u8]; 6] = [b"EVAL", script, b"1", name.as_bytes(), text.as_bytes(), channel.as_bytes()];
+        let executed = self.servers.execute(server, self.now, &words);
+        self.note_line("f", format_args!("{text} gives {name} back: {:?}", executed.reply));
+        for (channel, payload) in executed.published {
+            self.publish(&channel, &payload);
+        }
         self.calm_since = self.calm_since.max(self.now);
         true
+    }
+
+    /// Whether what a foreign client put there stands there now, all of it and nothing else.
+    fn stands(&self, it: &Foreigner) -> bool {
+        let server = self.servers.home(it.name);
+        let (model, name) = (&self.servers.models[server], &self.servers.names[it.name]);
+        let server_us = self.servers.time(server, self.now);
+        match it.form {
+            Form::Text => model.get(server_us, name) == Some(it.text()),
+            Form::Hash => model.hash(server_us, name) == [(it.text(), it.count.to_string())],
+            Form::Sorted => model.zset(server_us, name) == [(it.text(), it.count as f64)],
+        }
+    }
+
+    /// While its lease is valid nobody touches what it put there.
+    fn look_at_foreign(&mut self, foreigner: usize) {
+        let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.now && !held.orphan;
+        let it = &self.foreigners[foreigner];
+        if self.watch.leases.foreign.iter().any(|held| valid(&held)) && !self.stands(it) {
+            let detail = format!("{it:?} finds something else under its name");
+            self.watch.check(broken("foreign-touched", detail));
+        }
+    }
+
+    /// Whether something stands under a lock's name that is no such lock.
+    pub(crate) fn is_squatted(&self, name: usize) -> bool {
+        self.foreigners.iter().any(|it| it.squats && it.name == name && self.stands(it))
     }
 }

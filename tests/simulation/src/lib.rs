@@ -6,6 +6,7 @@
 
 pub mod agenda;
 pub mod campaign;
+pub mod channels;
 pub mod cli;
 pub mod client;
 pub mod clock;
@@ -14,14 +15,17 @@ mod driving;
 pub mod faults;
 pub mod foreign;
 pub mod invariants;
+pub mod kinds;
 mod looking;
 pub mod mix;
 pub mod mutants;
 mod network;
 mod observing;
+mod permitting;
 pub mod quorum;
 pub mod rng;
 pub mod run;
+mod sending;
 pub mod servers;
 mod several;
 pub mod slices;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Instant, Mode, Wait};
+use leasehold_core::{Instant, Wait};
 
 use crate::client::Client;
 use crate::clock::Micros;
 use crate::faults::Fault;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
+use crate::kinds::Sort;
 use crate::servers::Server;
 use crate::world::World;
 
@@ -19,9 +20,9 @@ const LATEST_WAKE: Duration = Duration::from_secs(4);
 
 impl Server {
     /// Until when it kept renewals from going through.
-    pub(crate) fn trouble_for_renewals(&self, mode: Mode) -> Micros {
-        // A writer's renewal has one key, and goes on while a slot moves.
-        let moving = if mode == Mode::Shared { self.last_until(Fault::Migration) } else { 0 };
+    pub(crate) fn trouble_for_renewals(&self, many_keys: bool) -> Micros {
+        // A renewal with one key, as a writer's, goes on while a slot moves.
+        let moving = if many_keys { self.last_until(Fault::Migration) } else { 0 };
         HINDER_RENEWALS.iter().map(|fault| self.last_until(*fault)).max().unwrap_or(0).max(moving)
     }
 }
@@ -34,6 +35,9 @@ impl World<'_> {
             let server = self.servers.home(name);
             let server_us = self.servers.time(server, self.now);
             self.observe_backing(server, name, server_us);
+            if self.mix.sorts[name] != Sort::Lock {
+                self.look_at_waiters(name);
+            }
             let wanted = self
                 .clients
                 .iter()
@@ -48,7 +52,7 @@ impl World<'_> {
                 Some(Head { token, calm_since: client.trouble_until.max(self.servers.list[server].last_trouble()) })
             });
             let free =
-                head.is_some() && self.servers.models[server].get(server_us, &self.servers.names[name]).is_none();
+                head.is_some() && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
             let verdict = lock.progress.look(self.now, self.calm_since, (wanted, valid, free), head, bounds);
             self.watch.check(verdict);
         }
@@ -63,13 +67,22 @@ impl World<'_> {
         let client = &self.clients[place];
         let (claim, response) = (client.config.claim_window, client.config.response_timeout);
         for name in 0..self.servers.names.len() {
+            if client.waits_for(name).next().is_none() {
+                self.watch.vigils[place][name].nobody_waits();
+            }
+            if self.mix.sorts[name] == Sort::Semaphore {
+                let verdict = self.watch.lanes[place][name].look(client.waits_for(name).count());
+                self.watch.check(verdict);
+                continue;
+            }
+            let alone = client.config.mixed_fleet || self.mix.sorts[name] == Sort::Reentrant;
             let asking = &mut self.watch.asking[place][name];
             let mut callers = client.waits_for(name).peekable();
             let holds = self.watch.leases.has(client.life, name);
             let verdict = if callers.peek().is_none() {
                 // Readers that it has may go on by the token that the last caller waited with.
                 if holds { Ok(()) } else { asking.nobody_waits() }
-            } else if !client.config.mixed_fleet
+            } else if !alone
                 && self.watch.tenures[place][name].is_spent(now, client.config.local_handoffs)
                 && holds
                 && callers.any(|op| op.wait() != Wait::No)

@@ -2,6 +2,7 @@
 
 use crate::clock::Micros;
 use crate::faults::Fault;
+use crate::kinds::{Asked, Sort};
 use crate::rng::Rng;
 pub use crate::theme::Theme;
 
@@ -23,6 +24,10 @@ pub struct Mix {
     pub servers: usize,
     /// Locks.
     pub names: usize,
+    /// What each of them is.
+    pub sorts: Vec<Sort>,
+    /// How users ask for the kinds beside the plain lock.
+    pub asked: Asked,
     /// Clients of other libraries.
     pub foreigners: usize,
     /// The fleet's own option.
@@ -74,10 +79,32 @@ pub struct Mix {
 impl Mix {
     /// The mix of a seed: of the given theme, or of one that is drawn as well.
     pub fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
-        let drawn = *rng.pick(&Theme::ALL);
-        let mut mix = Self::plain(rng, theme.unwrap_or(drawn));
-        mix.turn_to_theme(rng);
+        let drawn = if rng.chance(300_000) { *rng.pick(&Theme::KINDS) } else { *rng.pick(&Theme::LOCKS) };
+        let theme = theme.unwrap_or(drawn);
+        let mut mix = Self::plain(rng, theme);
+        let about = match theme {
+            // The kinds beside the plain lock live through what the lock lives through.
+            Theme::Reentrant | Theme::Semaphore => *rng.pick(&Theme::LOCKS),
+            about => about,
+        };
+        mix.turn_to(rng, about);
+        mix.sort_names(rng);
         mix
+    }
+
+    /// Names of the run's kind, and now and then one of another kind beside it.
+    fn sort_names(&mut self, rng: &mut Rng) {
+        let sort = match self.theme {
+            Theme::Reentrant => Sort::Reentrant,
+            Theme::Semaphore => Sort::Semaphore,
+            _ => Sort::Lock,
+        };
+        let other = *rng.pick(&[Sort::Lock, Sort::Reentrant, Sort::Semaphore]);
+        let beside = sort != Sort::Lock && rng.chance(400_000);
+        self.sorts = (0..self.names).map(|name| if name > 0 && beside { other } else { sort }).collect();
+        if sort != Sort::Lock {
+            self.foreigners = self.foreigners.max(usize::from(rng.chance(400_000)) * rng.range((1, 2)) as usize);
+        }
     }
 
     /// A few clients, a few locks, human times, no faults.
@@ -91,6 +118,8 @@ impl Mix {
             users: (1, rng.range((1, 5))),
             servers: rng.range((1, 2)) as usize,
             names: rng.range((1, 3)) as usize,
+            sorts: Vec::new(),
+            asked: Asked::draw(rng),
             foreigners: 0,
             mixed_fleet: false,
             chance: [0; Fault::COUNT],
@@ -117,7 +146,7 @@ impl Mix {
         }
     }
 
-    fn turn_to_theme(&mut self, rng: &mut Rng) {
+    fn turn_to(&mut self, rng: &mut Rng, theme: Theme) {
         use Fault as F;
         let commands =
             [F::Slow, F::CommandLost, F::ReplyLost, F::CommandLate, F::CommandTwice, F::Unavailable, F::ReplyTwice];
@@ -125,7 +154,7 @@ impl Mix {
         let wakes = [F::WakeLate, F::WakeEarly, F::WakeTwice];
         let clients = [F::Pause, F::Suspend, F::Crash];
         self.some(rng, &wakes, (500, 30_000));
-        match self.theme {
+        match theme {
             Theme::Several | Theme::Quorum => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
@@ -178,7 +207,7 @@ impl Mix {
             }
             Theme::Foreign | Theme::MixedFleet => {
                 self.foreigners = rng.range((1, 3)) as usize;
-                self.mixed_fleet = self.theme == Theme::MixedFleet;
+                self.mixed_fleet = theme == Theme::MixedFleet;
                 // They want the first lock only: beside it there may be one that the engines have for themselves.
                 self.names = rng.range((1, 2)) as usize;
                 match rng.below(4) {
@@ -286,7 +315,7 @@ impl Mix {
                 self.chance[F::CommandLate.index()] = rng.range((10_000, 200_000)) as u32;
                 self.strikes_of(rng, &[F::Pause, F::Partition]);
             }
-            Theme::Everything => {
+            Theme::Everything | Theme::Reentrant | Theme::Semaphore => {
                 self.some(rng, &Fault::PASSING, (1_000, 60_000));
                 self.strikes_of(rng, &Fault::STRIKING);
                 self.sometimes_losing(rng);

@@ -35,13 +35,7 @@ impl World<'_> {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
-        let tenure = &mut self.watch.tenures[client][name];
-        let holds = tenure.token;
-        if let Call::Release { token, .. } = call {
-            tenure.gives_back(token);
-        }
-        let verdict = self.watch.asking[client][name].sends(at, &call, holds);
-        self.watch.check(verdict);
+        self.watch_sending(client, name, at, &call);
         if self.transcript.is_written() {
             self.note_line(&format!("c{client}"), format_args!("  sends #{} {call:?} about {name}", id.0));
         }
@@ -170,104 +164,12 @@ impl World<'_> {
     }
 
     /// Whether a passing fault strikes a command now. If so the client has trouble.
-    fn strikes(&mut self, fault: Fault, client: usize) -> bool {
+    pub(crate) fn strikes(&mut self, fault: Fault, client: usize) -> bool {
         let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
         if strikes {
             self.note(fault, Some(client));
             self.trouble(client, self.now);
         }
         strikes
-    }
-
-    /// A message leaves for a subscriber.
-    pub(crate) fn send_message(&mut self, client: usize, payload: Vec<u8>) {
-        let mut after = self.rng.range(self.mix.trip);
-        if self.strikes(Fault::MessageLost, client) {
-            return;
-        }
-        if self.strikes(Fault::MessageLate, client) {
-            after += self.rng.spread((1_000, 10_000_000));
-            self.calm_since = self.calm_since.max(self.now + after);
-        }
-        let life = self.clients[client].life;
-        if self.strikes(Fault::MessageTwice, client) {
-            let again = after + self.rng.spread((1, 5_000_000));
-            let what = Delivery::Message(payload.clone());
-            self.agenda.push(self.now + again, Event::Deliver { client, life, what });
-        }
-        self.agenda.push(self.now + after, Event::Deliver { client, life, what: Delivery::Message(payload) });
-        if self.strikes(Fault::SubscriptionBreaks, client) {
-            self.break_subscription(client);
-        }
-    }
-
-    /// The client gets no more messages, and learns it some time later.
-    pub(crate) fn break_subscription(&mut self, client: usize) {
-        let it = &mut self.clients[client];
-        if !it.subscribed {
-            return;
-        }
-        it.subscribed = false;
-        let life = it.life;
-        let after = self.rng.spread((100, 3_000_000));
-        self.calm_since = self.calm_since.max(self.now + after);
-        let what = Delivery::Unsubscribed(Failure::Interrupted("connection reset".into()));
-        self.agenda.push(self.now + after, Event::Deliver { client, life, what });
-    }
-
-    /// An engine subscribes.
-    pub(crate) fn subscribe(&mut self, client: usize) {
-        let it = &mut self.clients[client];
-        let life = it.life;
-        // Without an answer it may go on after its timeout.
-        it.hears_since = it.hears_since.or(Some(it.clock.instant(self.now) + it.config.response_timeout));
-        let after = self.rng.range(self.mix.trip);
-        let failure = if self.clients[client].mute {
-            Some(Failure::Unsupported("no messages on this host".into()))
-        } else if self.strikes(Fault::SubscriptionBreaks, client) {
-            Some(Failure::Interrupted("connection reset".into()))
-        } else {
-            None
-        };
-        match failure {
-            Some(failure) => {
-                let what = Delivery::Unsubscribed(failure);
-                self.agenda.push(self.now + after, Event::Deliver { client, life, what });
-            }
-            None => self.agenda.push(self.now + after, Event::Subscribe { client, life }),
-        }
-    }
-
-    /// An engine unsubscribes. Until its server knows, messages go on.
-    pub(crate) fn unsubscribe(&mut self, client: usize) {
-        let mut after = self.rng.range(self.mix.trip);
-        if self.strikes(Fault::Slow, client) {
-            after += self.rng.range(self.mix.slow);
-        }
-        let life = self.clients[client].life;
-        self.agenda.push(self.now + after, Event::Unsubscribe { client, life });
-    }
-
-    /// The end of a subscription reaches its server.
-    pub(crate) fn unsubscribe_arrives(&mut self, client: usize, life: crate::wire::Life) {
-        let it = &mut self.clients[client];
-        it.subscribed &= it.life != life;
-    }
-
-    /// A subscription reaches its server.
-    pub(crate) fn subscribe_arrives(&mut self, client: usize, life: crate::wire::Life) {
-        let down = self.servers.list[0].suffers(Fault::ServerCrash, self.now);
-        let it = &mut self.clients[client];
-        if it.life != life || it.engine.is_none() {
-            return;
-        }
-        it.subscribed = !down;
-        let what = if down {
-            Delivery::Unsubscribed(Failure::Unavailable("connection refused".into()))
-        } else {
-            Delivery::Subscribed
-        };
-        let after = self.rng.range(self.mix.trip);
-        self.agenda.push(self.now + after, Event::Deliver { client, life, what });
     }
 }

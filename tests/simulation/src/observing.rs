@@ -9,6 +9,7 @@ use crate::faults::Fault;
 use crate::invariants::budget::{ServerGrant, Tenure};
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
+use crate::kinds::Sort;
 use crate::wire::{Answer, Call, How, Message, Status, Token};
 use crate::world::World;
 
@@ -34,6 +35,16 @@ enum Granting {
 }
 
 impl World<'_> {
+    /// A server is about to run a script.
+    pub(crate) fn observe_before(&mut self, server: usize, name: usize) {
+        if self.mix.sorts[name] == Sort::Semaphore {
+            let server_us = self.servers.time(server, self.now);
+            if !self.watch.keys.knows_permits(&self.servers.models[server], server_us, name) {
+                self.watch.locks[name].permits.forgets();
+            }
+        }
+    }
+
     /// A server ran a script.
     pub(crate) fn observe(&mut self, server: usize, name: usize, call: &Call, executed: &Executed) {
         let server_us = self.servers.time(server, self.now);
@@ -44,6 +55,7 @@ impl World<'_> {
             Err(text) if text.starts_with("OOM") && !matches!(call, Call::Release { .. } | Call::Renew { .. }) => {
                 return;
             }
+            Err(text) if text.contains("WRONGTYPE") && self.holds_another_kind(name, call) => return,
             Err(text) => return self.watch.check(broken("script-error", format!("{call:?}: {text}"))),
         };
         let Some(answer) = Answer::read(reply) else {
@@ -52,6 +64,7 @@ impl World<'_> {
             }
             return;
         };
+        self.observe_kind(name, call, &answer, executed);
         self.observe_call(server, name, call, &answer, server_us);
         self.observe_grants(name, call, &answer, executed, server_us);
         self.observe_end(server, name, call, &answer, server_us);
@@ -74,10 +87,18 @@ impl World<'_> {
         lock.queue.begins(now_ms);
         match *call {
             Call::Acquire { token, how, claim_ms, .. } if how != How::Refill => match answer.status {
-                Status::Entered | Status::Waiting | Status::Busy => lock.queue.calls(token, now_ms, claim_ms),
+                Status::Entered | Status::Waiting | Status::Busy => {
+                    if let Call::Acquire { permits: Some(permits), .. } = *call {
+                        lock.permits.asks(token, permits, !lock.queue.has(token));
+                    }
+                    lock.queue.calls(token, now_ms, claim_ms);
+                }
                 _ => {}
             },
-            Call::Release { token, .. } => lock.queue.leaves(token),
+            Call::Release { token, .. } => {
+                lock.queue.leaves(token);
+                lock.permits.released(token);
+            }
             // A straggler may have brought the old token into the queue, and a bury takes it out.
             Call::Convert { old, bury: true, .. } => {
                 let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
@@ -86,6 +107,7 @@ impl World<'_> {
             }
             Call::Renew { token, .. } if answer.status == Status::Renewed => {
                 let verdict = lock.terms.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
+                lock.permits.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
                 let lost_at = lock.lost_at;
                 if !self.grants_went_unseen(name) {
                     self.watch.check(verdict);
@@ -107,7 +129,11 @@ impl World<'_> {
     /// Who held when the data was lost is told so by its next renewal.
     fn observe_orphan(&mut self, name: usize, token: Token, lost_at: Option<Micros>) {
         let orphan = |tenure: &&Tenure| tenure.orphan && tenure.token == Some(token);
-        let Some(tenure) = self.watch.tenures.iter().map(|tenures| &tenures[name]).find(orphan) else { return };
+        let tenure = {
+            let lanes = self.watch.lanes.iter().flat_map(|lanes| lanes[name].each());
+            self.watch.tenures.iter().map(|tenures| &tenures[name]).chain(lanes).find(orphan).copied()
+        };
+        let Some(tenure) = tenure else { return };
         // Unless a late command of it has taken the lock anew.
         let anew = tenure.last_granted(token).is_some_and(|grant| lost_at.is_none_or(|lost| grant.at >= lost));
         if !anew {
@@ -122,6 +148,8 @@ impl World<'_> {
         let lock = &mut self.watch.locks[name];
         match *call {
             Call::Acquire { token, mode, claim_ms, how: How::Wait, .. } if answer.status == Status::Waiting => {
+                // Of those who want permits several may be granted at once.
+                let mode = if self.mix.sorts[name] == Sort::Semaphore { Mode::Shared } else { mode };
                 lock.queue.waits(token, mode, now_ms, claim_ms);
                 let verdict = lock.tokens.seen(self.now, token, "waits");
                 self.watch.check(verdict);
@@ -135,7 +163,18 @@ impl World<'_> {
         }
         let lock = &mut self.watch.locks[name];
         if !lock.queue.is_empty() && !self.servers.list[server].suffers(Fault::PublishRefused, self.now) {
-            let value = self.servers.models[server].get(server_us, &self.servers.names[name]);
+            let value = match self.mix.sorts[name] {
+                Sort::Semaphore => {
+                    let members = self.watch.keys.holders(&self.servers.models[server], server_us, name);
+                    let lives =
+                        |(token, until): (Token, Option<u64>)| until.is_some_and(|at| at > now_ms).then_some(token);
+                    let members: Vec<Token> = members.into_iter().filter_map(lives).collect();
+                    let first = lock.queue.first_alive(now_ms);
+                    let free = first.is_some_and(|first| lock.permits.suffice(first, &members));
+                    (!free).then(|| "full".to_string())
+                }
+                _ => self.servers.models[server].get(server_us, &self.servers.names[name]),
+            };
             let verdict = lock.queue.served(now_ms, value.as_deref());
             self.watch.check(verdict);
         }
@@ -180,10 +219,22 @@ impl World<'_> {
             Granting::Converted => Ok(()),
         };
         lock.terms.set(grant.token, now_ms, grant.ms);
+        if self.mix.sorts[name] == Sort::Semaphore {
+            let now = self.now;
+            let believed = self.watch.leases.held.iter();
+            let believed = believed.filter(|held| held.name == name && held.until > now && !held.orphan);
+            let believed: Vec<&Held> = believed.collect();
+            let again = grant.how == Granting::Again;
+            let verdict = lock.permits.granted(grant.token, now_ms, grant.ms, again, &believed);
+            self.watch.check(verdict);
+        }
         self.watch.check(back.and(drawn).and(turn));
         let holder = self.clients.iter_mut().enumerate().find(|(_, client)| client.life == grant.token.life);
         let Some((place, client)) = holder else { return };
-        let tenure = &mut self.watch.tenures[place][name];
+        let tenure = match self.mix.sorts[name] {
+            Sort::Semaphore => self.watch.lanes[place][name].tenure(grant.token),
+            _ => &mut self.watch.tenures[place][name],
+        };
         let granted = ServerGrant { token: grant.token, at: self.now, server_us };
         match grant.how {
             Granting::Converted => tenure.last_converted = Some(granted),
@@ -206,7 +257,18 @@ impl World<'_> {
         if !self.watch.leases.held.iter().any(|held| valid(&held)) {
             return;
         }
-        let value = self.servers.models[server].get(server_us, &self.servers.names[name]);
+        let (model, sort) = (&self.servers.models[server], self.mix.sorts[name]);
+        if sort != Sort::Lock {
+            let there = self.watch.keys.holders(model, server_us, name);
+            let mine = |held: &Held, token: Token| token.life == held.life && held.token.is_none_or(|own| own == token);
+            let backed = |held: &&Held| there.iter().any(|(token, _)| mine(held, *token));
+            if let Some(held) = self.watch.leases.held.iter().filter(valid).find(|held| !backed(held)) {
+                let verdict = broken("unbacked", format!("the server has {there:?} for {held:?}"));
+                self.watch.check(verdict);
+            }
+            return;
+        }
+        let value = model.get(server_us, &self.servers.names[name]);
         let holder = value.as_deref().and_then(|value| Token::read(value.as_bytes()));
         let shared = value.as_deref() == Some("shared");
         let backed = |held: &Held| {
@@ -224,7 +286,12 @@ impl World<'_> {
         let now = self.now;
         let believed =
             self.watch.leases.held.iter().filter(|held| held.name == name && held.until > now && !held.orphan);
-        let early = |held: &&Held| self.servers.time(server, held.until) > expires + 2_000;
+        let own_ends = self.watch.keys.holders(&self.servers.models[server], server_us, name);
+        let ends = |held: &Held| {
+            let own = own_ends.iter().find(|(token, _)| held.token == Some(*token)).and_then(|(_, until)| *until);
+            own.map_or(expires, |until| until * 1_000)
+        };
+        let early = |held: &&Held| self.servers.time(server, held.until) > ends(held) + 2_000;
         if let Some(held) = believed.into_iter().find(early) {
             let verdict =
                 broken("outlived", format!("the server's key ends at {expires}, now is {server_us}: {held:?}"));
@@ -247,10 +314,12 @@ impl World<'_> {
         open.ended = true;
         let open = *open;
         client.open.retain(|other| *other != number);
-        self.watch.check(calls::fits(&open, result, now));
         let converts = |op: &u32| client.ops[*op as usize].converts(open.name);
         if open.converts(open.name) && !client.open.iter().any(converts) {
             self.watch.asking[place][open.name].converted();
+        }
+        if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {
+            self.watch.check(calls::fits(&open, result, now, self.mix.sorts[open.name] != Sort::Lock));
         }
         match (open.wish, result) {
             (Wish::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
@@ -273,13 +342,26 @@ impl World<'_> {
 
     fn acquired(&mut self, place: usize, now: Instant, number: u32, grant: &Grant) {
         let client = &mut self.clients[place];
-        let in_order = calls::in_order(client, number, now);
         let open = client.ops[number as usize];
         let Wish::Acquire(options) = open.wish else { return };
         let (name, life) = (open.name, client.life);
+        if let Some(held) = self.watch.leases.find(life, grant.lease) {
+            return self.held_by_owner(held, &options, grant);
+        }
+        let trouble = client.trouble_until.max(self.servers.list[self.servers.home(name)].last_trouble());
+        let calm = trouble + 1_000_000 < self.now;
+        let in_order = match self.mix.sorts[name] {
+            Sort::Semaphore if grant.local && calm => calls::in_order_of_weight(client, number, now),
+            Sort::Semaphore => Ok(()),
+            _ => calls::in_order(client, number, now),
+        };
         client.granted[name] = 0;
         self.watch.locks[name].progress.granted();
         self.counts.grants += 1;
+        if self.mix.sorts[name] == Sort::Semaphore {
+            let verdict = self.acquired_permits(place, now, open.name, &options, grant);
+            return self.watch.check(verdict.and(in_order));
+        }
         let tenure = &mut self.watch.tenures[place][name];
         let joins = grant.mode == Mode::Shared && (self.watch.leases.has(life, name) || tenure.is_left(now));
         // A reader that waits with a token of its own may get it beside a lease that was downgraded meanwhile.
@@ -302,6 +384,8 @@ impl World<'_> {
             client: place,
             lease: grant.lease,
             name,
+            kind: options.kind,
+            allowed: u64::MAX,
             mode: grant.mode,
             fence: grant.fence,
             valid_until: grant.valid_until,
@@ -368,10 +452,15 @@ impl World<'_> {
             return self.watch.check(broken("loss-twice", detail));
         };
         self.counts.losses += 1;
-        self.watch.tenures[place][self.watch.leases.held[held].name].lost();
-        let held = self.watch.leases.end(held);
+        let lost = &self.watch.leases.held[held];
+        match (self.mix.sorts[lost.name], lost.token) {
+            (Sort::Semaphore, Some(token)) => self.watch.lanes[place][lost.name].tenure(token).lost(),
+            _ => self.watch.tenures[place][lost.name].lost(),
+        }
+        let held = self.watch.leases.end(self.now, held);
         let home = self.servers.home(held.name);
-        let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(held.mode));
+        let many_keys = held.mode == Mode::Shared || self.mix.sorts[held.name] == Sort::Semaphore;
+        let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(many_keys));
         // By a clock that may be slow.
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };

@@ -3,14 +3,16 @@
 use leasehold_core::{Failure, Reply};
 use leasehold_model::{Executed, ModelServer};
 
+use crate::channels::{Topic, channel_of};
 use crate::client::Delivery;
 use crate::clock::{Clock, Micros};
 use crate::faults::Fault;
 use crate::invariants::keys::Part;
+use crate::kinds::Sort;
 use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::tampering::Tampering;
-use crate::wire::{Call, life_of};
+use crate::wire::Call;
 use crate::world::{Arrival, Event, World};
 
 /// Microseconds since 1970 when a run begins, about.
@@ -34,6 +36,10 @@ pub(crate) struct Servers<'a> {
     pub(crate) list: Vec<Server>,
     pub(crate) models: &'a mut [ModelServer],
     pub(crate) names: Vec<String>,
+    /// The channel of each reentrant lock, at the first of those that share it.
+    pub(crate) channels: Vec<String>,
+    /// Each reentrant lock's topic.
+    pub(crate) topics: Vec<Option<Topic>>,
     homes: Vec<usize>,
 }
 
@@ -91,7 +97,17 @@ impl<'a> Servers<'a> {
             let clock = Clock::new(EPOCH + rng.below(1_000_000_000), drift);
             list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], excuse: "", runs: 0 });
         }
-        Self { list, models, names, homes }
+        let mut channels: Vec<String> = Vec::new();
+        for (name, sort) in names.iter().zip(&mix.sorts) {
+            let channel = if *sort == Sort::Reentrant { channel_of(name) } else { String::new() };
+            channels.push(if channels.contains(&channel) { String::new() } else { channel });
+        }
+        let topic = |(name, sort): (&String, &Sort)| match sort {
+            Sort::Reentrant => channels.iter().position(|known| *known == channel_of(name)).map(Topic::Lock),
+            _ => None,
+        };
+        let topics = names.iter().zip(&mix.sorts).map(topic).collect();
+        Self { list, models, names, channels, topics, homes }
     }
 
     /// The lock of that key.
@@ -146,6 +162,7 @@ impl World<'_> {
             return self.answer(&arrival, Err(Failure::Refused(text.into())));
         }
         let Some((call, _)) = Call::read(&words) else { return };
+        self.observe_before(server, arrival.name);
         let executed = self.servers.execute(server, self.now, &words);
         self.counts.calls += 1;
         if self.transcript.is_written() {
@@ -156,7 +173,7 @@ impl World<'_> {
         }
         self.observe(server, arrival.name, &call, &executed);
         for (channel, payload) in executed.published {
-            self.publish(&channel, payload);
+            self.publish(&channel, &payload);
         }
         self.answer(&arrival, executed.reply.map_err(Failure::Refused));
         self.look_at_server_now_and_then(server);
@@ -173,13 +190,6 @@ impl World<'_> {
             let what = Delivery::Reply(arrival.call, result.clone());
             self.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
             at += 1 + self.rng.below(arrival.back + 100_000);
-        }
-    }
-
-    fn publish(&mut self, channel: &str, payload: Vec<u8>) {
-        let Some(life) = channel.strip_prefix("leasehold:").and_then(life_of) else { return };
-        if let Some(client) = self.clients.iter().position(|client| client.life == life && client.subscribed) {
-            self.send_message(client, payload);
         }
     }
 
@@ -237,8 +247,10 @@ impl World<'_> {
         match part {
             Part::Fence => lock.fences.data_lost(),
             Part::Queue => lock.queue.data_lost(),
+            Part::Permits => lock.permits.permits_lost(),
             _ => {
                 lock.lost_at = Some(self.now);
+                lock.permits.data_lost();
                 self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
                 self.watch
                     .leases
@@ -247,6 +259,8 @@ impl World<'_> {
                     .filter(|held| held.name == name)
                     .for_each(|held| held.orphan = true);
                 self.watch.tenures.iter_mut().for_each(|tenures| tenures[name].orphan = true);
+                let lanes = self.watch.lanes.iter_mut().flat_map(|lanes| lanes[name].all());
+                lanes.for_each(|tenure| tenure.orphan = true);
             }
         }
     }

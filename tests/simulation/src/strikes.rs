@@ -107,9 +107,9 @@ impl World<'_> {
         let broke = || Failure::Interrupted("connection reset".into());
         let calls: Vec<_> = client.calls.drain(..).map(|sent| Delivery::Reply(sent.id, Err(broke()))).collect();
         client.inbox.extend(calls);
-        if std::mem::take(&mut client.subscribed) {
-            client.inbox.push(Delivery::Unsubscribed(broke()));
-        }
+        let ended = client.take_topics();
+        client.inbox.extend(ended.into_iter().map(|topic| Delivery::Unsubscribed(topic, broke())));
+        self.count_listeners();
     }
 
     /// A deliberate fault: the client's clock does not count the time asleep.

@@ -45,6 +45,10 @@ pub enum Theme {
     Unhurried,
     /// All faults, often.
     Everything,
+    /// Reentrant locks, under the faults of any of the above.
+    Reentrant,
+    /// Semaphores, under the faults of any of the above.
+    Semaphore,
     /// Leases of several names, in a world of their own: never drawn, every fourth seed runs it as well.
     Several,
     /// Locks over several servers, in a world of their own: never drawn, every eighth seed runs it as well.
@@ -53,7 +57,7 @@ pub enum Theme {
 
 impl Theme {
     /// Every theme that a seed may draw.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Calm,
         Self::Network,
         Self::Messages,
@@ -75,7 +79,18 @@ impl Theme {
         Self::Moving,
         Self::Unhurried,
         Self::Everything,
+        Self::Reentrant,
+        Self::Semaphore,
     ];
+
+    /// Those about plain locks.
+    pub(crate) const LOCKS: [Self; 21] = {
+        let [locks @ .., _, _] = Self::ALL;
+        locks
+    };
+
+    /// Those about another kind.
+    pub(crate) const KINDS: [Self; 2] = [Self::Reentrant, Self::Semaphore];
 
     /// The theme of that name, case aside.
     pub fn named(name: &str) -> Option<Self> {

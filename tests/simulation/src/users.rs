@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, LeaseId, Mode, OpId, Outcome, Wait};
+use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, Kind, LeaseId, Mode, OpId, Outcome, Owner, Wait};
 
 use crate::client::{Client, Op, Wish};
 use crate::clock::Micros;
 use crate::coverage::State;
 use crate::invariants::calls;
+use crate::kinds::Sort;
 use crate::wire::Life;
 use crate::world::{Event, Phase, World};
 
@@ -22,6 +23,8 @@ pub struct User {
     pub(crate) mode: Option<Mode>,
     pub(crate) ttl: Duration,
     pub(crate) holds: u32,
+    /// What it asked for last.
+    pub(crate) asked: Option<AcquireOptions>,
 }
 
 /// What a user does.
@@ -77,7 +80,8 @@ impl World<'_> {
             let after = until - self.now + 1 + self.rng.below(1_000);
             return self.schedule_step(place, user, after);
         }
-        match client.users[user].doing {
+        let doing = client.users[user].doing;
+        match doing {
             Doing::Thinking if self.phase != Phase::Busy => self.clients[place].users[user].doing = Doing::Gone,
             Doing::Thinking if self.rng.chance(self.mix.closes) => {
                 self.clients[place].users[user].doing = Doing::Closing;
@@ -89,6 +93,7 @@ impl World<'_> {
             Doing::Acting(op) if self.is_converting(place, op) && self.rng.chance(500_000) => {
                 self.convert_back(place, user)
             }
+            Doing::Holding if self.reenters(place, user) => self.reenter(place, user),
             Doing::Holding if self.rng.chance(self.mix.active) => self.act(place, user),
             Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
             Doing::Leaving(_) | Doing::Closing | Doing::Gone => {}
@@ -110,18 +115,36 @@ impl World<'_> {
         };
         let renew = !rng.chance(mix.fixed);
         let max_hold = (renew && rng.chance(mix.fixed)).then(|| Duration::from_millis(10 + rng.range(mix.ttl_ms) * 2));
-        let mode = if rng.chance(mix.shared) { Mode::Shared } else { Mode::Exclusive };
-        let options = AcquireOptions { mode, ttl, renew, max_hold, wait, ..AcquireOptions::default() };
         let name = rng.below(mix.names as u64) as usize;
+        let kind = mix.kind(rng, name, user);
+        let shares = rng.chance(mix.shared) && kind == Kind::Lock;
+        let mode = if shares { Mode::Shared } else { Mode::Exclusive };
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
-        (it.name, it.ttl, it.mode, it.holds) = (name, ttl, Some(mode), 0);
+        (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
         it.lease = None;
         let op = self.ask(place, user, Wish::Acquire(options));
         let it = self.clients[place].users.get(user);
         if let Some(after) = cancel.filter(|_| it.is_some_and(|it| it.doing == Doing::Asking(op))) {
             self.schedule_step(place, user, after);
         }
+    }
+
+    /// Whether a holder takes its reentrant lock once more.
+    fn reenters(&mut self, place: usize, user: usize) -> bool {
+        let it = &self.clients[place].users[user];
+        let may = self.phase == Phase::Busy
+            && self.mix.sorts[it.name] == Sort::Reentrant
+            && it.lease.is_some()
+            && it.holds < 4;
+        may && self.rng.chance(self.mix.asked.reenters)
+    }
+
+    fn reenter(&mut self, place: usize, user: usize) {
+        let options = self.clients[place].users[user].asked.unwrap_or_default();
+        let wait = if self.rng.chance(300_000) { Wait::No } else { options.wait };
+        self.ask(place, user, Wish::Acquire(AcquireOptions { wait, ..options }));
     }
 
     fn cancel(&mut self, place: usize, op: u32) {
@@ -169,10 +192,12 @@ impl World<'_> {
 
     /// Makes a call for a user.
     fn ask(&mut self, place: usize, user: usize, wish: Wish) -> u32 {
-        let client = &mut self.clients[place];
+        let client = &self.clients[place];
         let now = client.clock.instant(self.now);
+        let again = self.must_reenter(place, client.users[user].name, &wish, now);
+        let client = &mut self.clients[place];
         let it = &mut client.users[user];
-        let (name, lease) = (it.name, it.lease);
+        let (it_name, lease) = (it.name, it.lease);
         let number = client.ops.len() as u32;
         let op = OpId(u64::from(number));
         it.doing = match wish {
@@ -185,20 +210,31 @@ impl World<'_> {
         let held = place_held.map(|held| &self.watch.leases.held[held]);
         let ends = calls::deadline(&wish, now, client.config.response_timeout, held.map(|held| held.valid_until));
         let bounded = held.is_some_and(|held| held.max_hold.is_some());
-        client.ops.push(Op { wish, user, name, lease, since: now, ends, bounded, cancelled: false, ended: false });
+        client.ops.push(Op {
+            wish,
+            user,
+            name: it_name,
+            lease,
+            since: now,
+            ends,
+            bounded,
+            cancelled: false,
+            ended: false,
+            passed: 0,
+        });
         client.open.push(number);
         self.watch.paces[place].cause(self.now);
-        let name = self.servers.names[name].clone();
+        let name = self.servers.names[it_name].clone();
         let held = lease.unwrap_or(LeaseId(u64::MAX));
         match wish {
             Wish::Acquire(options) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
                 self.feed(place, Input::Acquire { op, name: &name, options });
+                self.look_at_reentry(place, number, again);
             }
             Wish::Nonsense => {
-                let options =
-                    AcquireOptions { ttl: Duration::from_millis(self.rng.below(2) * 1000), ..Default::default() };
-                let name = if options.ttl.is_zero() { name.as_str() } else { "a}b" };
+                let options = self.nonsense();
+                let name = if options == AcquireOptions::default() { "a}b" } else { name.as_str() };
                 self.feed(place, Input::Acquire { op, name, options });
             }
             Wish::Release => {
@@ -211,7 +247,7 @@ impl World<'_> {
             }
             Wish::Convert(mode) => {
                 // A reader from the moment of sending.
-                if let (Some(held), Mode::Shared) = (place_held, mode) {
+                if let (Some(held), Mode::Shared, Sort::Lock) = (place_held, mode, self.mix.sorts[it_name]) {
                     self.watch.leases.held[held].mode = Mode::Shared;
                 }
                 self.feed(place, Input::Convert { op, lease: held, mode });
@@ -228,6 +264,20 @@ impl World<'_> {
         number
     }
 
+    /// Options that are out of their bounds, or good ones for an impossible name.
+    fn nonsense(&mut self) -> AcquireOptions {
+        let good = AcquireOptions::default();
+        let permits = |permits, limit| AcquireOptions { kind: Kind::Semaphore { permits, limit }, ..good };
+        match self.rng.below(6) {
+            0 => AcquireOptions { ttl: Duration::ZERO, ..good },
+            1 => AcquireOptions { kind: Kind::Reentrant(Owner(1)), mode: Mode::Shared, ..good },
+            2 => permits(0, 3),
+            3 => permits(4, 3),
+            4 => permits(1, 0),
+            _ => good,
+        }
+    }
+
     /// A hold is given back: it counts no longer, whatever the server says.
     fn ledger_release(&mut self, held: Option<usize>, now: Instant) {
         let Some(place) = held else { return };
@@ -237,7 +287,7 @@ impl World<'_> {
         } else if held.holds > 1 {
             held.holds -= 1;
         } else {
-            let held = self.watch.leases.end(place);
+            let held = self.watch.leases.end(self.now, place);
             self.watch.tenures[held.client][held.name].left(now);
         }
     }
@@ -249,6 +299,10 @@ impl World<'_> {
         let Some(it) = self.clients[place].users.get_mut(user) else { return };
         match (it.doing, result) {
             (Doing::Asking(op), Ok(Outcome::Acquired(grant))) if op == number => self.user_holds(place, user, grant),
+            (Doing::Asking(op), _) if op == number && it.lease.is_some() => {
+                it.doing = Doing::Holding;
+                self.schedule_step(place, user, after);
+            }
             // Who can't have it at once comes back a little later.
             (Doing::Asking(op), _) if op == number => {
                 it.doing = Doing::Thinking;
@@ -278,7 +332,8 @@ impl World<'_> {
 
     fn user_holds(&mut self, place: usize, user: usize, grant: &Grant) {
         let it = &mut self.clients[place].users[user];
-        (it.doing, it.lease, it.mode, it.holds) = (Doing::Holding, Some(grant.lease), Some(grant.mode), 1);
+        it.holds = if it.lease == Some(grant.lease) { it.holds + 1 } else { 1 };
+        (it.doing, it.lease, it.mode) = (Doing::Holding, Some(grant.lease), Some(grant.mode));
         let after = self.rng.range(self.mix.hold);
         self.schedule_step(place, user, after);
     }
@@ -287,19 +342,22 @@ impl World<'_> {
     pub(crate) fn user_lost(&mut self, place: usize, lease: LeaseId) {
         let stubborn = self.rng.chance(200_000);
         let after = 1 + self.rng.range(self.mix.think);
-        let client = &mut self.clients[place];
-        let Some(user) = client.users.iter().position(|user| user.lease == Some(lease)) else { return };
-        let it = &mut client.users[user];
-        if !matches!(it.doing, Doing::Holding | Doing::Acting(_)) {
-            it.lease = None;
-            return;
+        let client = &self.clients[place];
+        // Users who share an owner share its lease.
+        let holds = |user: &usize| client.users[*user].lease == Some(lease);
+        for user in (0..client.users.len()).filter(holds).collect::<Vec<_>>() {
+            let it = &mut self.clients[place].users[user];
+            if !matches!(it.doing, Doing::Holding | Doing::Acting(_)) {
+                it.lease = None;
+                continue;
+            }
+            if stubborn {
+                (it.doing, it.holds) = (Doing::Holding, 1);
+            } else {
+                (it.doing, it.lease, it.holds) = (Doing::Thinking, None, 0);
+            }
+            self.schedule_step(place, user, after);
         }
-        if stubborn {
-            (it.doing, it.holds) = (Doing::Holding, 1);
-        } else {
-            (it.doing, it.lease, it.holds) = (Doing::Thinking, None, 0);
-        }
-        self.schedule_step(place, user, after);
     }
 
     fn client_closed(&mut self, place: usize) {

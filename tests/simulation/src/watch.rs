@@ -10,10 +10,13 @@ use crate::invariants::fences::Fences;
 use crate::invariants::keys::{Keys, Longest};
 use crate::invariants::leases::Leases;
 use crate::invariants::pace::Pace;
+use crate::invariants::permits::{Lanes, Permits};
 use crate::invariants::progress::Progress;
 use crate::invariants::queue::Queue;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
+use crate::invariants::vigil::Vigil;
+use crate::kinds::Sort;
 
 /// Every watcher.
 pub(crate) struct Watch {
@@ -24,6 +27,10 @@ pub(crate) struct Watch {
     pub(crate) tenures: Vec<Vec<Tenure>>,
     /// By client and name.
     pub(crate) asking: Vec<Vec<Asking>>,
+    /// By client and name: what a client has of a semaphore.
+    pub(crate) lanes: Vec<Vec<Lanes>>,
+    /// By client and name: who waits where nobody grants.
+    pub(crate) vigils: Vec<Vec<Vigil>>,
     /// The locks that the client being served has handed over inside, untold.
     pub(crate) untold: Vec<usize>,
     /// By client.
@@ -43,20 +50,25 @@ pub(crate) struct LockWatch {
     pub(crate) terms: Terms,
     pub(crate) tokens: Tokens,
     pub(crate) progress: Progress,
+    pub(crate) permits: Permits,
+    /// Whether its name has held something that is no such lock.
+    pub(crate) squatted: bool,
     /// When its holders' data was lost last.
     pub(crate) lost_at: Option<Micros>,
 }
 
 impl Watch {
-    pub(crate) fn new(names: &[String], clients: usize) -> Self {
+    pub(crate) fn new(names: &[String], sorts: &[Sort], clients: usize) -> Self {
         Self {
             leases: Leases::default(),
             locks: names.iter().map(|_| LockWatch::default()).collect(),
             tenures: vec![vec![Tenure::default(); names.len()]; clients],
             asking: vec![vec![Asking::default(); names.len()]; clients],
+            lanes: vec![vec![Lanes::default(); names.len()]; clients],
+            vigils: vec![vec![Vigil::default(); names.len()]; clients],
             untold: Vec::new(),
             paces: vec![Pace::default(); clients],
-            keys: Keys::of(names.iter().map(String::as_str)),
+            keys: Keys::of(names.iter().map(String::as_str).zip(sorts.iter().copied())),
             longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
             doomed: Vec::new(),
             verdict: Ok(()),
@@ -78,6 +90,8 @@ impl Watch {
     pub(crate) fn renew_client(&mut self, client: usize) {
         self.tenures[client].fill(Tenure::default());
         self.asking[client].fill(Asking::default());
+        self.lanes[client].fill(Lanes::default());
+        self.vigils[client].fill(Vigil::default());
         self.paces[client] = Pace::default();
     }
 }

@@ -51,6 +51,8 @@ pub enum Call {
         token: Token,
         /// How it wants to hold.
         mode: Mode,
+        /// How many permits of how many, of a semaphore.
+        permits: Option<(u64, u64)>,
         /// What the server is to keep.
         ttl_ms: u64,
         /// What it may do.
@@ -101,10 +103,12 @@ impl Call {
         let key = *words.get(3)?;
         let args = words.get(3 + keys..)?;
         let token = |place: usize| Token::read(args.get(place)?);
-        let call = match known.name {
+        let name = known.name.strip_prefix("reentrant-").or(known.name.strip_prefix("semaphore-"));
+        let call = match name.unwrap_or(known.name) {
             "acquire" => Self::Acquire {
                 token: token(0)?,
                 mode: mode(args.get(1)?)?,
+                permits: permits(args.get(1)?),
                 ttl_ms: number(args.get(2)?)?,
                 how: match *args.get(3)? {
                     b"try" => How::Try,
@@ -256,8 +260,14 @@ fn mode(word: &[u8]) -> Option<Mode> {
     match word {
         b"exclusive" => Some(Mode::Exclusive),
         b"shared" => Some(Mode::Shared),
-        _ => None,
+        // A semaphore's.
+        word => permits(word).map(|_| Mode::Exclusive),
     }
+}
+
+fn permits(word: &[u8]) -> Option<(u64, u64)> {
+    let (permits, limit) = std::str::from_utf8(word).ok()?.split_once('/')?;
+    Some((permits.parse().ok()?, limit.parse().ok()?))
 }
 
 fn number(word: &[u8]) -> Option<u64> {

@@ -7,6 +7,7 @@ use leasehold_core::{CallId, Command, Output};
 use leasehold_model::ModelServer;
 
 use crate::agenda::Agenda;
+use crate::channels::Topic;
 use crate::client::{Client, Delivery};
 use crate::clock::Micros;
 use crate::coverage::{Coverage, State};
@@ -38,9 +39,9 @@ pub(crate) enum Event {
     /// Something reaches a client.
     Deliver { client: usize, life: Life, what: Delivery },
     /// A subscription reaches its server.
-    Subscribe { client: usize, life: Life },
+    Subscribe { client: usize, life: Life, topic: Topic },
     /// The end of a subscription reaches its server.
-    Unsubscribe { client: usize, life: Life },
+    Unsubscribe { client: usize, life: Life, topic: Topic },
     /// A client's timer.
     Wake { client: usize, life: Life, number: u32 },
     /// A user goes on.
@@ -163,7 +164,7 @@ impl<'a> World<'a> {
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, mix.clients),
+            watch: Watch::new(&servers.names, &mix.sorts, mix.clients),
             coverage: Coverage::default(),
             counts: Counts::default(),
             transcript,
@@ -183,7 +184,7 @@ impl<'a> World<'a> {
             self.start_client(place);
         }
         for foreigner in 0..self.mix.foreigners {
-            let foreigner_ = Foreigner::new(&mut self.rng, foreigner);
+            let foreigner_ = Foreigner::new(&mut self.rng, foreigner, &self.mix);
             self.foreigners.push(foreigner_);
             let at = self.rng.below(200_000);
             self.agenda.push(at, Event::Foreign { foreigner, step: ForeignStep::Ask });
@@ -216,8 +217,8 @@ impl<'a> World<'a> {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
-            Event::Subscribe { client, life } => self.subscribe_arrives(client, life),
-            Event::Unsubscribe { client, life } => self.unsubscribe_arrives(client, life),
+            Event::Subscribe { client, life, topic } => self.subscribe_arrives(client, life, topic),
+            Event::Unsubscribe { client, life, topic } => self.unsubscribe_arrives(client, life, topic),
             Event::Wake { client, life, number } => self.wake(client, life, number),
             Event::Step { client, life, user, number } => self.step(client, life, user, number),
             Event::Resume { client, life } => self.resume(client, life),
@@ -301,7 +302,7 @@ impl<'a> World<'a> {
         for client in struck.clone() {
             let it = &self.clients[client];
             if it.engine.is_some() {
-                let states = it.states(self.now, |name| self.watch.leases.has(it.life, name));
+                let states = it.states(self.now, &self.mix.sorts, |name| self.watch.leases.has(it.life, name));
                 self.coverage.note(fault, states);
             }
         }

@@ -131,7 +131,7 @@ mod tests {
     const CLAIM: Duration = Duration::from_millis(300);
 
     fn acquire(token: Token, how: How) -> Call {
-        Call::Acquire { token, mode: Mode::Exclusive, ttl_ms: 1_000, how, claim_ms: 300 }
+        Call::Acquire { token, mode: Mode::Exclusive, permits: None, ttl_ms: 1_000, how, claim_ms: 300 }
     }
 
     fn at(ms: u64) -> Instant {

@@ -60,6 +60,8 @@ pub struct Tenure {
     known_us: u64,
     /// The same of a token by which it does not hold yet.
     answered: Option<(Token, u64)>,
+    /// About which token it may have been told that others wait: one waits, and that may be itself.
+    perhaps: Option<Token>,
 }
 
 impl Tenure {
@@ -108,12 +110,23 @@ impl Tenure {
             gave_back: None,
             known_us: grant.map_or(0, |grant| grant.server_us).max(answered),
             answered: None,
+            perhaps: self.perhaps,
         };
+    }
+
+    /// An answer about a token said that one waits, and that may be the client itself.
+    pub fn perhaps_told(&mut self, token: Token) {
+        self.perhaps = Some(token);
     }
 
     /// A holder was told that it lost.
     pub fn lost(&mut self) {
         self.lost = true;
+    }
+
+    /// Whether a holder was told that it lost.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// A holder gives its lease back.
@@ -150,7 +163,7 @@ impl Tenure {
 
     /// Whether certainly nobody has told it that others wait.
     pub fn is_untold(&self) -> bool {
-        self.told.is_none() && !self.told_before
+        self.told.is_none() && !self.told_before && (self.perhaps.is_none() || self.perhaps != self.token)
     }
 
     /// Whether no more may be handed over.

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Error, Instant, Outcome, Wait};
+use leasehold_core::{AcquireOptions, Error, Instant, Kind, Mode, Outcome, Wait};
 
 use super::{Verdict, broken};
 use crate::client::{Client, Op, Wish};
 
 /// What a wake-up at the deadline itself may be off by.
 const SLACK: Duration = Duration::from_millis(1);
+/// So many of a client ask for a semaphore's permits beside each other.
+const ASKING: u32 = 16;
 
 /// When a call must have ended by the client's clock; none if it may wait for ever.
 /// `valid_until` is that of the lease it is about.
@@ -56,8 +58,35 @@ pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     }
 }
 
+/// The same of a semaphore, where several ask beside each other, and a token that a caller was given may have to be renewed or turn
+/// out to be spent: in peace a caller is passed by at most one for each that asks of those who want as many. A fixed lease always
+/// waits for a renewal of its own.
+pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
+    let weight = |op: &Op| match op.wish {
+        Wish::Acquire(AcquireOptions { kind: Kind::Semaphore { permits, .. }, .. }) => permits,
+        _ => 0,
+    };
+    let op = client.ops[granted as usize];
+    let waits = |other: &Op| match other.wish {
+        Wish::Acquire(AcquireOptions { renew: false, .. } | AcquireOptions { wait: Wait::No, .. }) => false,
+        _ => other.ends.is_none_or(|ends| ends > now + SLACK),
+    };
+    for earlier in client.open.iter().filter(|other| **other < granted) {
+        let other = &mut client.ops[*earlier as usize];
+        if other.name != op.name || other.cancelled || other.ended || !waits(other) || weight(other) != weight(&op) {
+            continue;
+        }
+        other.passed += 1;
+        if other.passed > ASKING {
+            return broken("fifo-local", format!("{op:?} was granted before {other:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// The outcome fits the call, and says nothing impossible.
-pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant) -> Verdict {
+/// `one_mode`: it is no lock that converts.
+pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
     let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
     match (op.wish, result) {
         (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {
@@ -81,6 +110,8 @@ pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant) -> Verdict {
         | (Wish::Inspect, Ok(Outcome::Inspected(_)))
         | (Wish::Close, Ok(Outcome::Closed)) => Ok(()),
         (Wish::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
+        (Wish::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
+        (Wish::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
         (Wish::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
         // A script's answer is always understood; a server's own troubles are retried or named.
         (_, Err(Error::Protocol(_) | Error::WrongKind(_) | Error::InvalidOption { .. } | Error::Auth(_))) => wrong(),

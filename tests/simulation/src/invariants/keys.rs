@@ -3,6 +3,7 @@
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
+use crate::kinds::Sort;
 use crate::wire::Token;
 
 /// What a key is for.
@@ -15,6 +16,7 @@ pub enum Part {
     Waiters,
     Readers,
     Buried,
+    Permits,
 }
 
 /// How many keys a name may have.
@@ -40,9 +42,9 @@ pub struct Longest {
 
 impl Keys {
     /// The keys that these names may have, by the rule of DESIGN 4.1.
-    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+    pub fn of<'a>(names: impl Iterator<Item = (&'a str, Sort)>) -> Self {
         let mut keys = Self::default();
-        for (place, name) in names.enumerate() {
+        for (place, (name, sort)) in names.enumerate() {
             let tagged =
                 name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
             let side = |part: &str| {
@@ -52,7 +54,10 @@ impl Keys {
             keys.parts.push((side("fence"), place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
-            keys.parts.push((side("readers"), place, Part::Readers));
+            keys.parts.push(match sort {
+                Sort::Semaphore => (side("permits"), place, Part::Permits),
+                _ => (side("readers"), place, Part::Readers),
+            });
             keys.parts.push((side("buried"), place, Part::Buried));
             keys.buried.push(side("buried"));
         }
@@ -76,7 +81,7 @@ impl Keys {
                 return broken("key-without-ttl", key);
             };
             let most = match part {
-                Part::Lock | Part::Readers => longest.ttl_ms,
+                Part::Lock | Part::Readers | Part::Permits => longest.ttl_ms,
                 Part::Fence => longest.retention_ms.max(10 * longest.ttl_ms),
                 Part::Queue | Part::Waiters => longest.claim_ms,
                 Part::Buried => 60_000,
@@ -129,7 +134,7 @@ impl Keys {
         let mut tokens = Vec::new();
         for (key, _, part) in self.parts.iter().filter(|(_, place, _)| *place == name) {
             match part {
-                Part::Lock => tokens.extend(model.get(server_us, key).and_then(|value| Token::read(value.as_bytes()))),
+                Part::Lock => tokens.extend(holders(model, server_us, key)),
                 Part::Queue | Part::Readers => {
                     let members = model.zset(server_us, key);
                     tokens.extend(members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())));
@@ -144,10 +149,26 @@ impl Keys {
     pub fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
         let there = model.keys(server_us).into_iter().filter_map(|(key, _)| {
             let (key, place, part) = self.parts.iter().find(|(known, ..)| *known == key)?;
-            let losable = matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers);
+            let losable = matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers | Part::Permits);
             (*place == name && losable).then(|| (key.clone(), *part))
         });
         there.collect()
+    }
+
+    /// The holders under a lock's own key, with until when in the server's ms where each has its own end.
+    pub fn holders(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, Option<u64>)> {
+        let key = &self.parts[name * PARTS].0;
+        let members = model.zset(server_us, key);
+        if members.is_empty() {
+            return holders(model, server_us, key).into_iter().map(|token| (token, None)).collect();
+        }
+        let read = |(member, until): &(String, f64)| Some((Token::read(member.as_bytes())?, Some(*until as u64)));
+        members.iter().filter_map(read).collect()
+    }
+
+    /// Whether a semaphore's server knows what its members have.
+    pub fn knows_permits(&self, model: &ModelServer, server_us: u64, name: usize) -> bool {
+        !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()
     }
 
     /// The tokens in a lock's queue.
@@ -167,6 +188,14 @@ impl Keys {
             None => Ok(()),
         }
     }
+}
+
+/// The tokens under a lock's own key, whatever its kind.
+fn holders(model: &ModelServer, server_us: u64, key: &str) -> Vec<Token> {
+    let text = model.get(server_us, key).into_iter();
+    let fields = model.hash(server_us, key).into_iter().map(|(field, _)| field);
+    let members = model.zset(server_us, key).into_iter().map(|(member, _)| member);
+    text.chain(fields).chain(members).filter_map(|holder| Token::read(holder.as_bytes())).collect()
 }
 
 fn is_foreign(value: Option<String>) -> bool {

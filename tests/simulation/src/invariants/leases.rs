@@ -1,8 +1,9 @@
 //! Who holds what, by the client's own deadlines: at most one valid exclusive lease a name, and no readers beside it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold_core::{Instant, LeaseId, Mode};
+use leasehold_core::{Instant, Kind, LeaseId, Mode};
 
 use super::{Verdict, broken};
 use crate::clock::Micros;
@@ -19,6 +20,10 @@ pub struct Held {
     pub lease: LeaseId,
     /// The lock.
     pub name: usize,
+    /// What kind of lock it is.
+    pub kind: Kind,
+    /// How many permits may be held at once by the grant behind it.
+    pub allowed: u64,
     /// How it is held, in the holder's eyes.
     pub mode: Mode,
     /// Its fence.
@@ -65,6 +70,8 @@ pub struct Leases {
     pub held: Vec<Held>,
     /// The foreign clients' leases.
     pub foreign: Vec<ForeignHeld>,
+    /// When a client's lease of a lock ended last.
+    ended: HashMap<(Life, usize), Micros>,
 }
 
 impl Leases {
@@ -107,8 +114,15 @@ impl Leases {
     }
 
     /// A lease ended.
-    pub fn end(&mut self, place: usize) -> Held {
-        self.held.swap_remove(place)
+    pub fn end(&mut self, now: Micros, place: usize) -> Held {
+        let held = self.held.swap_remove(place);
+        self.ended.insert((held.life, held.name), now);
+        held
+    }
+
+    /// When a client's lease of a lock ended last.
+    pub fn last_held(&self, life: Life, name: usize) -> Micros {
+        self.ended.get(&(life, name)).copied().unwrap_or(0)
     }
 
     /// A client is gone with all its leases.
@@ -130,6 +144,8 @@ impl Leases {
         }
         let clash = |other: &&Held| {
             let excludes = other.mode == Mode::Exclusive || new.mode == Mode::Exclusive;
+            let excludes =
+                excludes && !matches!((other.kind, new.kind), (Kind::Semaphore { .. }, Kind::Semaphore { .. }));
             let same = other.life == new.life && other.lease == new.lease;
             excludes && !same && other.name == new.name && other.until > now && !other.orphan
         };
@@ -153,6 +169,8 @@ pub(crate) mod tests {
             client: usize::from(life),
             lease: LeaseId(1),
             name: 0,
+            kind: Kind::Lock,
+            allowed: u64::MAX,
             mode,
             fence: 1,
             valid_until: Instant::from_micros(until),

@@ -10,10 +10,12 @@ pub mod keys;
 pub mod leases;
 pub mod losses;
 pub mod pace;
+pub mod permits;
 pub mod progress;
 pub mod queue;
 pub mod terms;
 pub mod tokens;
+pub mod vigil;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with what it promises, for people.
-pub const ALL: [(&str, &str); 47] = [
+pub const ALL: [(&str, &str); 55] = [
     ("outlived", "the server keeps a lease at least as long as its holder believes"),
     ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -86,5 +88,13 @@ pub const ALL: [(&str, &str); 47] = [
     ("several-kept", "nothing is kept of several names by who did not get all of them, or has given them back"),
     ("script-error", "no script fails but for the server's state"),
     ("words", "every command is a known script with well-formed arguments"),
+    ("permits", "no more permits are held than the last of their grants allowed, by each holder's own deadline"),
+    ("reentry", "the owner of a reentrant lock has it again at once, by the same lease, and nobody else has"),
+    ("unpublished", "whoever releases a reentrant lock says so on its channel"),
+    ("unwoken", "a waiter for a reentrant lock asks at each word on its channel, and when it begins to listen"),
+    ("asleep", "a waiter asks at least at every third of its claim window"),
+    ("pause", "who gives a reentrant lock to those outside lets them in first"),
+    ("foreign-touched", "what a client of another library put there stays as it is"),
+    ("wrong-kind", "a name that holds another kind of lock is refused"),
     ("panic", "nothing panics"),
 ];

@@ -88,6 +88,17 @@ impl Queue {
         }
     }
 
+    /// Whether a token is in it.
+    pub fn has(&self, token: Token) -> bool {
+        self.waiters.iter().any(|waiter| waiter.token == token)
+    }
+
+    /// The first that lives.
+    pub fn first_alive(&mut self, now_ms: u64) -> Option<Token> {
+        self.drop_dead(now_ms);
+        self.first()
+    }
+
     /// The dead at the head are dropped by whatever grants.
     fn drop_dead(&mut self, now_ms: u64) {
         while self.waiters.front().is_some_and(|first| first.alive_until <= now_ms) {

@@ -1,5 +1,6 @@
 //! Tests of the tests: deliberate faults, one a hazard, each of which some invariant must notice.
 
+mod kinds;
 mod scripts;
 mod table;
 

@@ -5,7 +5,7 @@
 
 use leasehold_core::Mutant as Engine;
 
-use super::{Mutant, scripts};
+use super::{Mutant, kinds, scripts};
 use crate::mix::Theme;
 use crate::tampering::{ScriptChange, Tampering};
 
@@ -184,6 +184,46 @@ pub const TABLE: &[Mutant] = &[
     engine("several-loss-untold", Engine::SeveralLossUntold, Theme::Several, "one name that is lost ends the whole"),
     script("several-takes-held", scripts::SEVERAL_TAKES_HELD, Theme::Several, "all are free, or nothing is taken"),
     script("several-digs-up", scripts::SEVERAL_DIGS_UP, Theme::Several, "a buried token does not enter (!)"),
+    // Reentrant locks.
+    engine("reentry-for-any-owner", Engine::ReentryForAnyOwner, Theme::Reentrant, "only the owner has it again"),
+    engine("holds-not-counted", Engine::HoldsNotCounted, Theme::Reentrant, "each hold is given back by itself"),
+    engine(
+        "subscribed-unasked",
+        Engine::SubscribedUnasked,
+        Theme::Reentrant,
+        "who has begun to listen asks once more: a word may have come before",
+    ),
+    engine("word-ignored", Engine::WordIgnored, Theme::Reentrant, "a word on the channel wakes who waits"),
+    engine(
+        "waiter-trusts-messages",
+        Engine::WaiterTrustsMessages,
+        Theme::Reentrant,
+        "a waiter never sleeps past the TTL or a lost message",
+    ),
+    engine("no-pause", Engine::NoPause, Theme::Reentrant, "the pause after the budget lets those outside in"),
+    script("reentrant-frees-any", kinds::REENTRANT_FREES_ANY, Theme::Reentrant, "a foreign field is not touched"),
+    script("reentrant-enters-beside", kinds::REENTRANT_ENTERS_BESIDE, Theme::Reentrant, "one owner at a time"),
+    script("reentrant-unpublished", kinds::REENTRANT_UNPUBLISHED, Theme::Reentrant, "every release is published"),
+    // Semaphores.
+    engine(
+        "permits-not-counted",
+        Engine::PermitsNotCounted,
+        Theme::Semaphore,
+        "a token is handed on to who wants as many permits",
+    ),
+    script("limit-ignored", kinds::LIMIT_IGNORED, Theme::Semaphore, "never more permits than the limit"),
+    script("expired-permits-kept", kinds::EXPIRED_PERMITS_KEPT, Theme::Semaphore, "a crash gives permits back"),
+    script("one-permit-released", kinds::ONE_PERMIT_RELEASED, Theme::Semaphore, "a release gives all of a weight back"),
+    script("small-pass-big", kinds::SMALL_PASS_BIG, Theme::Semaphore, "a big request is not passed by small ones (!)"),
+    script("first-limit-stands", kinds::FIRST_LIMIT_STANDS, Theme::Semaphore, "the latest acquire's limit stands"),
+    script(
+        "limit-forgotten",
+        kinds::LIMIT_FORGOTTEN,
+        Theme::Semaphore,
+        "waiters know the limit of holders that died (!)",
+    ),
+    script("permits-without-ttl", kinds::PERMITS_WITHOUT_TTL, Theme::Semaphore, "no key is without TTL"),
+    script("other-kind-taken", kinds::OTHER_KIND_TAKEN, Theme::Semaphore, "another kind's name is left as it is"),
     Mutant {
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares N alone, and goes on while a slot moves (!)",

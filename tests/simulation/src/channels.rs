@@ -1,0 +1,203 @@
+//! Channels: each client's own, and those of the reentrant locks, whose listeners the servers count.
+
+use leasehold_core::Failure;
+
+use crate::client::{Client, Delivery};
+use crate::faults::Fault;
+use crate::wire::{Life, life_of};
+use crate::world::{Event, World};
+
+/// Stands for a client's own channel.
+pub(crate) const OWN: &str = "leasehold:";
+
+/// Which channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A client's own.
+    Own,
+    /// A reentrant lock's: that of the first lock that has it, as `a` and `{a}` share one.
+    Lock(usize),
+}
+
+/// The channel on which the releases of a reentrant lock are told, by Redisson's rule.
+pub(crate) fn channel_of(name: &str) -> String {
+    let tagged = if name.contains('{') { name.to_string() } else { format!("{{{name}}}") };
+    format!("redisson_lock__channel:{tagged}")
+}
+
+impl Client {
+    fn is_on(&mut self, topic: Topic) -> &mut bool {
+        match topic {
+            Topic::Own => &mut self.subscribed,
+            Topic::Lock(name) => &mut self.listens[name],
+        }
+    }
+
+    /// Ends all its subscriptions, and says which there were.
+    pub(crate) fn take_topics(&mut self) -> Vec<Topic> {
+        let locks = (0..self.listens.len()).map(Topic::Lock);
+        std::iter::once(Topic::Own).chain(locks).filter(|topic| std::mem::take(self.is_on(*topic))).collect()
+    }
+}
+
+impl World<'_> {
+    /// A channel's topic; none if nobody of the run has such a channel.
+    fn topic(&self, channel: &str) -> Option<Topic> {
+        if channel.starts_with(OWN) {
+            return Some(Topic::Own);
+        }
+        self.servers.channels.iter().position(|known| known == channel).map(Topic::Lock)
+    }
+
+    /// A script or a foreign client publishes.
+    pub(crate) fn publish(&mut self, channel: &str, payload: &[u8]) {
+        match self.topic(channel) {
+            Some(Topic::Own) => {
+                let life = channel.strip_prefix(OWN).and_then(life_of);
+                let of = |client: &Client| Some(client.life) == life && client.subscribed;
+                if let Some(client) = self.clients.iter().position(of) {
+                    self.send_message(client, Topic::Own, payload);
+                }
+            }
+            Some(topic @ Topic::Lock(name)) => {
+                for client in 0..self.clients.len() {
+                    if self.clients[client].listens[name] {
+                        self.send_message(client, topic, payload);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A message leaves for a subscriber.
+    fn send_message(&mut self, client: usize, topic: Topic, payload: &[u8]) {
+        let mut after = self.rng.range(self.mix.trip);
+        if self.strikes(Fault::MessageLost, client) {
+            return;
+        }
+        if self.strikes(Fault::MessageLate, client) {
+            after += self.rng.spread((1_000, 10_000_000));
+            self.calm_since = self.calm_since.max(self.now + after);
+        }
+        let life = self.clients[client].life;
+        let message = || Delivery::Message(topic, payload.to_vec());
+        if self.strikes(Fault::MessageTwice, client) {
+            let again = after + self.rng.spread((1, 5_000_000));
+            self.agenda.push(self.now + again, Event::Deliver { client, life, what: message() });
+        }
+        self.agenda.push(self.now + after, Event::Deliver { client, life, what: message() });
+        if self.strikes(Fault::SubscriptionBreaks, client) {
+            self.break_subscription(client);
+        }
+    }
+
+    /// The client gets no more messages, and learns it some time later: all its channels are on one connection.
+    pub(crate) fn break_subscription(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        let (life, ended) = (it.life, it.take_topics());
+        if ended.is_empty() {
+            return;
+        }
+        let after = self.rng.spread((100, 3_000_000));
+        self.calm_since = self.calm_since.max(self.now + after);
+        for topic in ended {
+            let what = Delivery::Unsubscribed(topic, Failure::Interrupted("connection reset".into()));
+            self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+        }
+        self.count_listeners();
+    }
+
+    /// An engine subscribes.
+    pub(crate) fn subscribe(&mut self, client: usize, channel: &str) {
+        let Some(topic) = self.topic(channel) else {
+            return self.watch.check(crate::invariants::broken("words", format!("c{client} subscribes to {channel}")));
+        };
+        let it = &mut self.clients[client];
+        let life = it.life;
+        if topic == Topic::Own {
+            // Without an answer it may go on after its timeout.
+            it.hears_since = it.hears_since.or(Some(it.clock.instant(self.now) + it.config.response_timeout));
+        }
+        let after = self.rng.range(self.mix.trip);
+        let failure = if self.clients[client].mute {
+            Some(Failure::Unsupported("no messages on this host".into()))
+        } else if self.strikes(Fault::SubscriptionBreaks, client) {
+            Some(Failure::Interrupted("connection reset".into()))
+        } else {
+            None
+        };
+        match failure {
+            Some(failure) => {
+                let what = Delivery::Unsubscribed(topic, failure);
+                self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+            }
+            None => {
+                let at = self.in_order(client, after);
+                self.agenda.push(at, Event::Subscribe { client, life, topic });
+            }
+        }
+    }
+
+    /// An engine unsubscribes. Until its server knows, messages go on.
+    pub(crate) fn unsubscribe(&mut self, client: usize, channel: &str) {
+        let mut after = self.rng.range(self.mix.trip);
+        if self.strikes(Fault::Slow, client) {
+            after += self.rng.range(self.mix.slow);
+        }
+        let life = self.clients[client].life;
+        let at = self.in_order(client, after);
+        if let Some(topic) = self.topic(channel) {
+            self.agenda.push(at, Event::Unsubscribe { client, life, topic });
+        }
+    }
+
+    /// When a change of a client's subscriptions reaches its server: never before an earlier one.
+    fn in_order(&mut self, client: usize, after: u64) -> u64 {
+        let last = &mut self.clients[client].last_change;
+        *last = (self.now + after).max(*last);
+        *last
+    }
+
+    /// The end of a subscription reaches its server.
+    pub(crate) fn unsubscribe_arrives(&mut self, client: usize, life: Life, topic: Topic) {
+        let it = &mut self.clients[client];
+        *it.is_on(topic) &= it.life != life;
+        self.count_listeners();
+    }
+
+    /// A subscription reaches its server.
+    pub(crate) fn subscribe_arrives(&mut self, client: usize, life: Life, topic: Topic) {
+        let down = self.servers.list[0].suffers(Fault::ServerCrash, self.now);
+        let it = &mut self.clients[client];
+        if it.life != life || it.engine.is_none() {
+            return;
+        }
+        *it.is_on(topic) = !down;
+        let what = if down {
+            Delivery::Unsubscribed(topic, Failure::Unavailable("connection refused".into()))
+        } else {
+            Delivery::Subscribed(topic)
+        };
+        let after = self.rng.range(self.mix.trip);
+        self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+        self.count_listeners();
+    }
+
+    /// The servers know how many listen for each reentrant lock, those of other libraries among them.
+    pub(crate) fn count_listeners(&mut self) {
+        for name in 0..self.servers.channels.len() {
+            if self.servers.channels[name].is_empty() {
+                continue;
+            }
+            let ours = self.clients.iter().filter(|client| client.listens[name]).count();
+            let others = self
+                .foreigners
+                .iter()
+                .filter(|it| it.listens && self.servers.topics[it.name] == Some(Topic::Lock(name)));
+            let count = (ours + others.count()) as u64;
+            let channel = &self.servers.channels[name];
+            self.servers.models.iter_mut().for_each(|model| model.set_listeners(channel, count));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Permits: never more than there are, by each holder's own deadline, and none left unused while the first in the queue wants them.
+//!
+//! The limit of the latest acquire stands. Lowering it takes nothing from anybody, and who asked for more than there are
+//! now gets that alone.
+
+use std::collections::HashMap;
+
+use super::budget::Tenure;
+use super::leases::Held;
+use super::{Verdict, broken};
+use crate::clock::Micros;
+use crate::kinds::permits;
+use crate::wire::Token;
+
+/// One semaphore, by the scripts' answers alone.
+#[derive(Clone, Debug, Default)]
+pub struct Permits {
+    /// What the latest acquire said.
+    limit: u64,
+    /// Who was granted: how many, until when in the server's ms, and by which limit.
+    granted: HashMap<Token, Granted>,
+    /// What each token wants that has asked.
+    wanted: HashMap<Token, (u64, u64)>,
+    /// The server has lost what its members have: nobody enters beside them.
+    unknown: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    permits: u64,
+    until_ms: u64,
+    /// How many may be held at once by this grant.
+    allowed: u64,
+}
+
+impl Permits {
+    /// An acquire ran. One that neither held nor waited before says how many there are.
+    pub fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
+        self.wanted.insert(token, (wanted, limit));
+        if new {
+            self.limit = limit;
+        }
+    }
+
+    /// How many a token wants.
+    pub fn wants(&self, token: Token) -> u64 {
+        self.wanted.get(&token).map_or(0, |(wanted, _)| *wanted)
+    }
+
+    /// The server granted a token, or raised what it has. Those whose clients don't know it yet count as well.
+    pub fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
+        self.granted.retain(|_, granted| granted.until_ms > now_ms);
+        let until_ms = now_ms + ms;
+        let permits = self.wants(token);
+        if again {
+            // A grant whose message was refused is seen here first.
+            let seen = self.granted.entry(token).or_insert(Granted { permits, until_ms, allowed: u64::MAX });
+            seen.until_ms = seen.until_ms.max(until_ms);
+            return Ok(());
+        }
+        if self.limit == 0 {
+            self.limit = self.wanted.get(&token).map_or(0, |(_, limit)| *limit);
+        }
+        let known = held.iter().filter(|held| held.token != Some(token));
+        let believed: u64 = known.clone().map(|held| self::permits(held.kind)).sum();
+        let unknown = |other: &&Token| **other != token && held.iter().all(|held| held.token != Some(**other));
+        let untold: u64 = self.granted.keys().filter(unknown).map(|other| self.granted[other].permits).sum();
+        let allowed = self.limit.max(permits);
+        self.granted.insert(token, Granted { permits, until_ms, allowed });
+        if believed + untold + permits > allowed {
+            let used = believed + untold;
+            return broken("permits", format!("{token:?} was granted {permits} beside {used} of {allowed}: {self:?}"));
+        }
+        Ok(())
+    }
+
+    /// A lease's end on the server was raised by a renewal.
+    pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
+        if let Some(granted) = self.granted.get_mut(&token) {
+            granted.until_ms = granted.until_ms.max(now_ms + ms);
+        }
+    }
+
+    /// A token gave back what it had.
+    pub fn released(&mut self, token: Token) {
+        self.granted.remove(&token);
+        self.wanted.remove(&token);
+    }
+
+    /// The valid leases hold no more than the last of their grants allowed: those held then are the others of these.
+    pub fn look<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
+        let valid: Vec<&Held> = held.filter(|held| held.until > now && !held.orphan).collect();
+        let used: u64 = valid.iter().map(|held| permits(held.kind)).sum();
+        let allowed = valid.iter().map(|held| held.allowed).max().unwrap_or(0);
+        if used > allowed {
+            return broken("permits", format!("{used} permits are held where {allowed} are allowed: {valid:?}"));
+        }
+        Ok(())
+    }
+
+    /// How many may be held at once by a token's grant.
+    pub fn allowed(&self, token: Option<Token>) -> u64 {
+        token.and_then(|token| self.granted.get(&token)).map_or(u64::MAX, |granted| granted.allowed)
+    }
+
+    /// The server knows of no limit any more: nobody holds. That of whoever is granted next stands.
+    pub fn forgets(&mut self) {
+        self.limit = 0;
+    }
+
+    /// Whether the permits that live members leave suffice for a token. `members` stand on the server.
+    pub fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
+        self.unknown &= !members.is_empty();
+        if self.unknown {
+            return false;
+        }
+        let used: u64 = members.iter().map(|member| self.wants(*member)).sum();
+        let wanted = self.wants(token);
+        used + wanted <= self.limit.max(wanted)
+    }
+
+    /// The server lost it.
+    pub fn data_lost(&mut self) {
+        self.granted.clear();
+    }
+
+    /// The server lost what each of its members has.
+    pub fn permits_lost(&mut self) {
+        self.unknown = true;
+    }
+}
+
+/// What one client has and asks for of one semaphore: a token for each lease, and one for each place in the queue.
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
+    tenures: HashMap<Token, Tenure>,
+    joined: Vec<Token>,
+    /// The last fence that a holder got by each token.
+    fences: HashMap<Token, u64>,
+}
+
+impl Lanes {
+    /// A token's time, from its first command on.
+    pub fn tenure(&mut self, token: Token) -> &mut Tenure {
+        self.tenures.entry(token).or_default()
+    }
+
+    /// Every token's.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Tenure> {
+        self.tenures.values_mut()
+    }
+
+    /// The same, to look at.
+    pub fn each(&self) -> impl Iterator<Item = &Tenure> {
+        self.tenures.values()
+    }
+
+    /// A token may stand in the queue from now on.
+    pub fn joins(&mut self, token: Token) {
+        if !self.joined.contains(&token) && self.tenures.get(&token).is_none_or(|tenure| tenure.token.is_none()) {
+            self.joined.push(token);
+        }
+    }
+
+    /// A caller holds by a token.
+    pub fn begins(&mut self, token: Token) {
+        self.joined.retain(|joined| *joined != token);
+    }
+
+    /// A holder gets a fence: above that of whoever held by this token before.
+    pub fn rises(&mut self, token: Token, fence: u64) -> Verdict {
+        match self.fences.insert(token, fence) {
+            Some(last) if last >= fence => broken("fence-order", format!("{token:?}: {fence} after {last}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A token is given back.
+    pub fn leaves(&mut self, token: Token) {
+        self.begins(token);
+        self.fences.remove(&token);
+        self.tenures.remove(&token);
+    }
+
+    /// Each place in the queue is a caller's.
+    pub fn look(&self, callers: usize) -> Verdict {
+        if self.joined.len() <= callers {
+            return Ok(());
+        }
+        broken("left-behind", format!("{callers} wait, and these stand in the queue: {:?}", self.joined))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Kind, Mode};
+
+    use super::super::leases::tests::held;
+    use super::*;
+
+    const A: Token = Token { life: 1, count: 1 };
+    const B: Token = Token { life: 2, count: 1 };
+
+    fn pool(limit: u64) -> Permits {
+        let mut pool = Permits::default();
+        pool.asks(A, (2, limit), true);
+        pool.asks(B, (2, limit), true);
+        pool
+    }
+
+    #[test]
+    fn a_grant_past_the_limit_is_seen_and_one_after_the_end_of_another_is_not() {
+        let mut small = pool(3);
+        small.granted(A, 0, 100, false, &[]).unwrap();
+        assert_eq!(small.clone().granted(B, 99, 100, false, &[]).unwrap_err().invariant, "permits");
+        small.granted(B, 100, 100, false, &[]).unwrap();
+        let mut large = pool(4);
+        large.granted(A, 0, 100, false, &[]).unwrap();
+        large.granted(B, 0, 100, false, &[]).unwrap();
+    }
+
+    #[test]
+    fn a_holder_that_believes_for_longer_than_the_server_keeps_it_is_seen() {
+        let mut pool = pool(3);
+        let mut lease = held(1, Mode::Exclusive, 500_000);
+        (lease.kind, lease.token) = (Kind::Semaphore { permits: 2, limit: 3 }, Some(A));
+        pool.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(pool.granted(B, 200, 100, false, &[&lease]).is_err());
+    }
+
+    #[test]
+    fn who_wants_more_than_there_are_is_alone() {
+        let mut pool = pool(1);
+        assert!(pool.suffice(A, &[]) && !pool.suffice(A, &[B]));
+        pool.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(pool.granted(B, 0, 100, false, &[]).is_err());
+    }
+
+    #[test]
+    fn a_place_in_the_queue_that_is_nobodys_is_seen() {
+        let mut lanes = Lanes::default();
+        lanes.joins(A);
+        lanes.look(1).unwrap();
+        assert_eq!(lanes.look(0).unwrap_err().invariant, "left-behind");
+        lanes.leaves(A);
+        lanes.look(0).unwrap();
+    }
+}

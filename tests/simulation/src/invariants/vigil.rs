@@ -1,0 +1,131 @@
+//! Who waits where nobody grants: for a reentrant lock everybody asks again at each word on its channel, and by and by. A
+//! semaphore's waiter asks by and by, too. Who has had its local hand-overs lets those outside in first.
+
+use std::time::Duration;
+
+use leasehold_core::Instant;
+
+use super::{Verdict, broken};
+use crate::wire::{Call, How, Status, Token};
+
+/// The least time that who gave a lock to those outside keeps from asking for it.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// One client's watch for one lock.
+#[derive(Clone, Debug, Default)]
+pub struct Vigil {
+    /// The token that it asks with, and whether it knows that somebody else has the lock.
+    asks: Option<(Token, bool)>,
+    /// When it last sent anything about the lock.
+    last: Option<Instant>,
+    /// When it gave the lock to those outside.
+    yielded: Option<Instant>,
+    /// By giving back which token.
+    gave: Option<Token>,
+    /// How many commands it has sent.
+    sent: u64,
+}
+
+impl Vigil {
+    /// A command leaves. `holds` is the token by which the client has the lock, `yields` whether it gives it to those outside.
+    pub fn sends(&mut self, now: Instant, call: &Call, holds: Option<Token>, yields: bool) -> Verdict {
+        self.last = Some(now);
+        self.sent += 1;
+        match *call {
+            Call::Acquire { how: How::Refill, .. } => {}
+            Call::Acquire { token, .. } if holds != Some(token) => {
+                if self.asks.is_none_or(|(asks, _)| asks != token) {
+                    self.asks = Some((token, false));
+                }
+                if let Some(since) = self.yielded.take()
+                    && now < since + PAUSE
+                {
+                    return broken("pause", format!("asks again {:?} after it gave way", now.since(since)));
+                }
+            }
+            Call::Release { token, .. } => {
+                self.asks = self.asks.filter(|(asks, _)| *asks != token);
+                // It may be sent again.
+                if yields && self.gave.replace(token) != Some(token) {
+                    self.yielded = Some(now);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An answer to an acquire came.
+    pub fn answered(&mut self, token: Token, status: Status) {
+        match (&mut self.asks, status) {
+            (Some((asks, busy)), Status::Busy) if *asks == token => *busy = true,
+            (Some((asks, _)), _) if *asks == token => self.asks = None,
+            _ => {}
+        }
+    }
+
+    /// Nobody waits here any more.
+    pub fn nobody_waits(&mut self) {
+        (self.asks, self.yielded) = (None, None);
+    }
+
+    /// Whether it knows that somebody else has the lock; and how much it has sent.
+    pub fn waits(&self) -> (bool, u64) {
+        (self.asks.is_some_and(|(_, busy)| busy), self.sent)
+    }
+
+    /// A caller has waited since then: it has to ask within this time.
+    pub fn is_awake(&self, now: Instant, since: Instant, within: Duration) -> Verdict {
+        let last = self.last.unwrap_or_default().max(since);
+        if now.since(last) <= within {
+            return Ok(());
+        }
+        broken("asleep", format!("waits since {since:?}, and has not asked for {:?}: {self:?}", now.since(last)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::Mode;
+
+    use super::*;
+
+    const A: Token = Token { life: 1, count: 1 };
+    const B: Token = Token { life: 1, count: 2 };
+
+    fn acquire(token: Token) -> Call {
+        Call::Acquire { token, mode: Mode::Exclusive, permits: None, ttl_ms: 1_000, how: How::Try, claim_ms: 300 }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_micros(ms * 1_000)
+    }
+
+    #[test]
+    fn a_waiter_that_has_not_asked_for_long_is_seen() {
+        let mut vigil = Vigil::default();
+        vigil.sends(at(0), &acquire(A), None, false).unwrap();
+        vigil.is_awake(at(100), at(0), Duration::from_millis(100)).unwrap();
+        let verdict = vigil.is_awake(at(101), at(0), Duration::from_millis(100));
+        assert_eq!(verdict.unwrap_err().invariant, "asleep");
+    }
+
+    #[test]
+    fn who_asks_right_after_it_gave_way_is_seen() {
+        let mut vigil = Vigil::default();
+        vigil.sends(at(0), &Call::Release { token: A, bury: false }, Some(A), true).unwrap();
+        assert_eq!(vigil.clone().sends(at(9), &acquire(B), None, false).unwrap_err().invariant, "pause");
+        vigil.sends(at(10), &acquire(B), None, false).unwrap();
+    }
+
+    #[test]
+    fn who_was_told_that_it_is_held_waits_for_a_word() {
+        let mut vigil = Vigil::default();
+        vigil.sends(at(0), &acquire(A), None, false).unwrap();
+        assert!(!vigil.waits().0);
+        vigil.answered(A, Status::Busy);
+        assert!(vigil.waits().0);
+        vigil.answered(A, Status::Entered);
+        assert!(!vigil.waits().0);
+    }
+}

@@ -1,0 +1,68 @@
+//! The kinds of lock in a run, and how users ask for each.
+
+use leasehold_core::{Kind, Owner};
+
+use crate::mix::{Bounds, Mix};
+use crate::rng::Rng;
+
+/// What a name is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// A lock: exclusive or shared.
+    Lock,
+    /// A reentrant lock.
+    Reentrant,
+    /// A semaphore.
+    Semaphore,
+}
+
+/// How users ask for the kinds beside the plain lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// How many permits the semaphores of the run have.
+    pub limit: u32,
+    /// Acquires that say another number.
+    pub limit_changes: u32,
+    /// How many are wanted at a time.
+    pub permits: Bounds,
+    /// How many users of a client share an owner.
+    pub sharing: usize,
+    /// Holders of a reentrant lock that take it again.
+    pub reenters: u32,
+}
+
+impl Asked {
+    /// Drawn from the seed.
+    pub fn draw(rng: &mut Rng) -> Self {
+        let limit = *rng.pick(&[1, 2, 3, 3, 5, 8]);
+        Self {
+            limit,
+            limit_changes: *rng.pick(&[0, 0, 20_000, 300_000]),
+            permits: (1, if rng.chance(400_000) { 1 } else { rng.range((1, u64::from(limit))) }),
+            sharing: *rng.pick(&[1, 1, 2, 3]),
+            reenters: *rng.pick(&[100_000, 500_000]),
+        }
+    }
+}
+
+impl Mix {
+    /// What a user of a client asks for.
+    pub(crate) fn kind(&self, rng: &mut Rng, name: usize, user: usize) -> Kind {
+        let asked = self.asked;
+        match self.sorts[name] {
+            Sort::Lock => Kind::Lock,
+            Sort::Reentrant => Kind::Reentrant(Owner((user / asked.sharing) as u64)),
+            Sort::Semaphore => {
+                let changed = rng.chance(asked.limit_changes);
+                let limit = if changed { rng.range((1, u64::from(asked.limit) + 2)) as u32 } else { asked.limit };
+                let permits = (rng.range(asked.permits) as u32).min(limit);
+                Kind::Semaphore { permits, limit }
+            }
+        }
+    }
+}
+
+/// The permits that a holder has; none for other kinds.
+pub(crate) fn permits(kind: Kind) -> u64 {
+    if let Kind::Semaphore { permits, .. } = kind { u64::from(permits) } else { 0 }
+}

@@ -1,0 +1,150 @@
+//! Tells the watchers what clients send, and what they learn: for each kind of lock.
+
+use leasehold_core::{Instant, Wait};
+
+use crate::channels::Topic;
+use crate::client::{Client, Sent, Wish};
+
+use crate::invariants::broken;
+use crate::kinds::Sort;
+use crate::wire::{Answer, Call, How, Status};
+use crate::world::World;
+
+impl Client {
+    /// Whether a caller of it waits for a lock, and is not about to give up.
+    fn has_waiters(&self, name: usize) -> bool {
+        self.waits_for(name).any(|op| op.wait() != Wait::No && !op.cancelled)
+    }
+
+    /// Whether it ends.
+    fn closes(&self) -> bool {
+        self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close)
+    }
+}
+
+impl World<'_> {
+    /// A command leaves.
+    pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, call: &Call) {
+        let client = &self.clients[place];
+        if self.mix.sorts[name] == Sort::Semaphore {
+            let lanes = &mut self.watch.lanes[place][name];
+            match *call {
+                Call::Acquire { token, how, .. } => {
+                    if how == How::Wait {
+                        lanes.joins(token);
+                    }
+                    lanes.tenure(token);
+                }
+                Call::Release { token, .. } => lanes.leaves(token),
+                _ => {}
+            }
+            let verdict = self.watch.vigils[place][name].sends(at, call, None, false);
+            return self.watch.check(verdict);
+        }
+        let tenure = &mut self.watch.tenures[place][name];
+        let holds = tenure.token;
+        let mut yields = false;
+        if let Call::Release { token, .. } = *call {
+            let spent = tenure.is_spent(at, client.config.local_handoffs) && tenure.holds_by(token);
+            yields = spent && !tenure.is_lost() && client.has_waiters(name) && !client.closes();
+            tenure.gives_back(token);
+        }
+        let asking = self.watch.asking[place][name].sends(at, call, holds);
+        let yields = yields && self.mix.sorts[name] == Sort::Reentrant;
+        let vigil = self.watch.vigils[place][name].sends(at, call, holds, yields);
+        self.watch.check(asking.and(vigil));
+    }
+
+    /// What a client knows of a semaphore from an answer, and must act on.
+    pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
+        let client = &self.clients[place];
+        let (life, name, sent_at) = (client.life, sent.name, client.clock.when(sent.at.as_micros()));
+        let lanes = &mut self.watch.lanes[place][name];
+        if let (Call::Acquire { token, .. } | Call::Renew { token, .. }, Status::Gone | Status::Taken) =
+            (sent.call, answer.status)
+        {
+            lanes.begins(token);
+        }
+        let doomed = match sent.call {
+            Call::Acquire { token, .. } if answer.grants() => {
+                let tenure = lanes.tenure(token);
+                if answer.waiting > 0 {
+                    tenure.told(now, Some(token), false);
+                }
+                tenure.is_anew(token, answer.status == Status::Entered, answer.server_us).then_some(token)
+            }
+            Call::Release { token, .. } => {
+                self.watch.locks[name].tokens.given_up(self.now, sent_at, token);
+                None
+            }
+            Call::Renew { token, .. } if matches!(answer.status, Status::Gone | Status::Taken) => {
+                lanes.tenure(token).holds_by(token).then_some(token)
+            }
+            _ => None,
+        };
+        if doomed.is_some() {
+            let held = self.watch.leases.of(life).filter(|held| held.token == doomed);
+            self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
+        }
+    }
+
+    /// The reentrant locks of a channel for which a client waits, with how much it has sent about each: it asks at every word.
+    pub(crate) fn waits_on(&self, place: usize, topic: Topic) -> Vec<(usize, u64)> {
+        let client = &self.clients[place];
+        let of = |name: &usize| self.servers.topics[*name] == Some(topic);
+        let waits = |name: usize| {
+            let (busy, sent) = self.watch.vigils[place][name].waits();
+            let waits = busy && client.has_waiters(name) && !client.closes();
+            (waits && !self.watch.leases.has(client.life, name)).then_some((name, sent))
+        };
+        (0..self.servers.names.len()).filter(of).filter_map(waits).collect()
+    }
+
+    /// A word has come on a channel.
+    pub(crate) fn look_at_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
+        for (name, before) in waited {
+            let client = &self.clients[place];
+            let (_, sent) = self.watch.vigils[place][name].waits();
+            if sent == before && client.has_waiters(name) && !self.watch.leases.has(client.life, name) {
+                let detail = format!("c{place} waits for {name}, and asks nothing at a word on its channel");
+                self.watch.check(broken("unwoken", detail));
+            }
+        }
+    }
+
+    /// Who waits asks now and then, whatever it hears.
+    pub(crate) fn look_at_waiters(&mut self, name: usize) {
+        for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {
+            let holds = self.watch.leases.has(client.life, name) && self.mix.sorts[name] == Sort::Reentrant;
+            let since = client.waits_for(name).filter(|op| op.wait() != Wait::No).map(|op| op.since).min();
+            let Some(since) = since.filter(|_| !holds && !client.closes()) else { continue };
+            // A renewal for the next local caller is sent again after a quarter of what is left.
+            let ttl = client.longest_ttl_ms * 1_000 / 4;
+            let slack = std::time::Duration::from_micros(ttl + 50_000);
+            let calm = client.clock.instant(client.trouble_until.min(self.now));
+            let since = since.max(calm).max(client.clock.instant(self.watch.leases.last_held(client.life, name)));
+            let now = client.clock.instant(self.now);
+            let verdict = self.watch.vigils[place][name].is_awake(now, since, client.config.claim_window / 3 + slack);
+            if verdict.is_err() {
+                return self.watch.check(verdict);
+            }
+        }
+    }
+
+    /// The lease that a caller must get at once: its owner holds the reentrant lock.
+    pub(crate) fn must_reenter(&self, place: usize, name: usize, wish: &Wish, now: Instant) -> bool {
+        let Wish::Acquire(options) = wish else { return false };
+        let client = &self.clients[place];
+        let own = |held: &crate::invariants::leases::Held| {
+            held.name == name && held.kind == options.kind && held.valid_until > now
+        };
+        self.mix.sorts[name] == Sort::Reentrant && !client.closes() && self.watch.leases.of(client.life).any(own)
+    }
+
+    /// Whether it did.
+    pub(crate) fn look_at_reentry(&mut self, place: usize, op: u32, must: bool) {
+        let Some(op) = self.clients[place].ops.get(op as usize).filter(|op| must && !op.ended) else { return };
+        let detail = format!("the owner holds the lock, and has to wait for it: {op:?}");
+        self.watch.check(broken("reentry", detail));
+    }
+}
