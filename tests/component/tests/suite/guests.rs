@@ -79,10 +79,8 @@ async fn an_application_component_tells_when_there_is_no_server() {
     run_job(&server.url()).await.unwrap_err();
 }
 
-#[test]
-fn the_example_host_does_its_job_under_the_lock() {
-    let server = Server::start().unwrap();
-    let name = "leasehold-wasmtime-host";
+/// Runs a program of `examples/wasi/host` to its end, and answers what it printed.
+fn run_host(name: &str, server: &Server) -> String {
     let mut build = Command::new(env!("CARGO"));
     // As a part of the workspace: built alone it would have a wasmtime of its own, with other features.
     build.args(["build", "--quiet", "--workspace", "--bin", name]).current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -90,12 +88,29 @@ fn the_example_host_does_its_job_under_the_lock() {
     let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name(name);
     let mut command = Command::new(program);
     let output = command.arg(lock_path()).env("REDIS_URL", server.url()).stderr(Stdio::inherit()).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_example_host_does_its_job_under_the_lock() {
+    let server = Server::start().unwrap();
+    let said = run_host("leasehold-wasmtime-host", &server);
     let (work, release) = said.split_once('\n').unwrap();
     let fence: u64 = work.strip_prefix("working with fence ").unwrap().parse().unwrap();
     assert!(fence > 0 && fence <= last_fence(&server, "nightly-job").unwrap());
     assert_eq!(release, "released\n");
-    assert!(output.status.success() && !is_there(&server, "nightly-job"));
+    assert!(!is_there(&server, "nightly-job"));
+}
+
+#[test]
+fn the_example_of_the_kinds_prints_what_its_head_says() {
+    let source = include_str!("../../../../examples/wasi/host/src/bin/kinds.rs");
+    let promised = source.split("```").nth(1).unwrap().trim_start_matches("text\n");
+    let lines = promised.lines().filter_map(|line| line.strip_prefix("//! ")).filter(|line| !line.is_empty());
+    let promised: String = lines.map(|line| format!("{line}\n")).collect();
+    assert!(promised.contains("reentrant"));
+    assert_eq!(run_host("kinds", &Server::start().unwrap()), promised);
 }
 
 /// Calls an export of `tests/component-caller`, and looks around while the instance still lives.
