@@ -1,0 +1,41 @@
+//! One lock over three servers that know nothing of each other (Redlock): held while two of them say so.
+//!
+//! `cargo run -p leasehold-examples --bin quorum`, with three servers in `REDIS_URLS`, divided by commas. It prints:
+//!
+//! ```text
+//! held by a majority; another client gets it: false
+//! one server is silent, and the lock is still held: true
+//! released: Released
+//! the next fence is greater: true
+//! with two servers: `servers` ..
+//! ```
+
+use leasehold::LockManager;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let urls = std::env::var("REDIS_URLS")?;
+    let urls: Vec<&str> = urls.split(',').collect();
+    let (locks, others) = (LockManager::quorum(urls.clone()).await?, LockManager::quorum(urls.clone()).await?);
+
+    let lease = locks.mutex("example:ledger").acquire().await?;
+    let (fence, another) = (lease.fence(), others.mutex("example:ledger").try_acquire().await?);
+    println!("held by a majority; another client gets it: {}", another.is_some());
+
+    // A server that does not answer for half a second: it is done without.
+    let mut one = redis::Client::open(urls[0])?.get_multiplexed_async_connection().await?;
+    redis::cmd("CLIENT").arg("PAUSE").arg(500).arg("ALL").exec_async(&mut one).await?;
+    println!("one server is silent, and the lock is still held: {}", lease.verify().await?);
+    println!("released: {:?}", lease.release().await?);
+
+    let next = others.mutex("example:ledger").acquire().await?;
+    println!("the next fence is greater: {}", next.fence() > fence);
+    next.release().await?;
+
+    if let Err(error) = LockManager::quorum(urls.iter().copied().take(2)).await {
+        println!("with two servers: {error}");
+    }
+    others.close().await?;
+    locks.close().await?;
+    Ok(())
+}
