@@ -45,8 +45,8 @@ impl Vigil {
             }
             Call::Release { token, .. } => {
                 self.asks = self.asks.filter(|(asks, _)| *asks != token);
-                // It may be sent again.
-                if yields && self.gave.replace(token) != Some(token) {
+                // It may be sent again, when the next token is asked for already.
+                if yields && self.asks.is_none() && self.gave.replace(token) != Some(token) {
                     self.yielded = Some(now);
                 }
             }
