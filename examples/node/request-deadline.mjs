@@ -55,7 +55,8 @@ const impatient = await fetch(`${url}/order-2`, { signal: AbortSignal.timeout(50
 console.log('the client left:', impatient);
 await colleague.release();
 
-server.close();
+const closed = once(server.close(), 'close');
 server.closeAllConnections();
+await closed; // every handler knows that its client is gone
 await locks.close();
 redis.disconnect();
