@@ -70,7 +70,10 @@ async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter
     soon("the loss", lease.lost()).await;
     assert_eq!(soon("the loss", alone.lost()).await, LossReason::Gone);
     assert!(next.fence() > lease.fence());
-    until("who waited is subscribed again", async || subscribed(&server).is_ok_and(|count| count >= 1)).await;
+    until("who waited and who renewed are subscribed again", async || {
+        subscribed(&server).is_ok_and(|count| count == 2)
+    })
+    .await;
     next.release().await?;
     Ok(())
 }
