@@ -105,8 +105,13 @@ impl World<'_> {
         let patience = client.config.response_timeout;
         let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
         let answer = result.as_ref().ok().and_then(Answer::read);
-        if let (Some(sent), Some(answer)) = (sent.filter(|sent| now.since(sent.at) < patience), answer) {
-            self.learn(place, now, &sent, &answer);
+        let sent = sent.filter(|sent| now.since(sent.at) < patience);
+        if let (Some(sent), Some(answer)) = (&sent, answer) {
+            self.learn(place, now, sent, &answer);
+        } else if let (Some(sent), Err(Failure::Refused(text))) = (sent, &result)
+            && text.contains("WRONGTYPE")
+        {
+            self.learn_overwritten(place, sent);
         }
         self.feed(place, Input::Reply { call, result });
     }

@@ -88,6 +88,13 @@ impl World<'_> {
         }
     }
 
+    /// The name holds another kind by now: what a renewal's token had there is gone, its place in the queue with it.
+    pub(crate) fn learn_overwritten(&mut self, place: usize, sent: &Sent) {
+        if let (Sort::Semaphore, Call::Renew { token, .. }) = (self.mix.sorts[sent.name], sent.call) {
+            self.watch.lanes[place][sent.name].begins(token);
+        }
+    }
+
     /// The reentrant locks of a channel for which a client waits, with how much it has sent about each: it asks at every word.
     pub(crate) fn waits_on(&self, place: usize, topic: Topic) -> Vec<(usize, u64)> {
         let client = &self.clients[place];
