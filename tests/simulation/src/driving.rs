@@ -111,7 +111,7 @@ impl World<'_> {
         } else if let (Some(sent), Err(Failure::Refused(text))) = (sent, &result)
             && text.contains("WRONGTYPE")
         {
-            self.learn_overwritten(place, sent);
+            self.learn_overwritten(place, &sent);
         }
         self.feed(place, Input::Reply { call, result });
     }
