@@ -6,15 +6,19 @@
 -- The common path: the lock is free, nobody waits, nothing is buried.
 if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
     and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5], KEYS[6]) == 0 then
-  local clock = redis.call('TIME')
-  local us = clock[1] * 1000000 + clock[2]
-  local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
-  local wanted, ttl = tonumber(ARGV[6]), tonumber(ARGV[3])
-  local fence = math.max(last + 1, us)
-  local block = math.max(1, math.min(wanted, us + 1024 - fence))
-  local keep = math.max(tonumber(ARGV[7]), 10 * ttl, redis.call('PTTL', KEYS[2]))
+  local clock, last = redis.call('TIME'), redis.call('GET', KEYS[2])
+  local us, ttl = clock[1] * 1000000 + clock[2], ARGV[3] + 0
+  local fence, keep, keep_ms = us, ARGV[7], 10 * ttl
+  if last then
+    fence = math.max((tonumber(last) or 0) + 1, us)
+    keep_ms = math.max(keep_ms, redis.call('PTTL', KEYS[2]))
+  end
+  if keep_ms > keep + 0 then
+    keep = string.format('%.0f', keep_ms)
+  end
+  local block = math.max(1, math.min(ARGV[6] + 0, us + 1024 - fence))
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-  redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', string.format('%.0f', keep))
+  redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', keep)
   return { 'entered', fence, block, us, ttl, 0, 0 }
 end
 
