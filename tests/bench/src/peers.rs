@@ -2,6 +2,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold_interop::{Library, Peer};
+use leasehold_servers::Server;
 use serde_json::json;
 
 use crate::Result;
@@ -22,6 +23,12 @@ const LOADS: [Load; 3] = [
     Load { title: "one lock, 25 tasks in each of 8 processes", processes: 8, tasks: 25, place: "shared" },
 ];
 
+/// Of a quorum.
+const SERVERS: usize = 5;
+
+/// Whom to set beside one another under a load, ours first.
+type Match = fn(&Load) -> Vec<Library>;
+
 /// Who wants which lock. They take it and give it back at once, again and again.
 struct Load {
     title: &'static str,
@@ -32,7 +39,11 @@ struct Load {
 
 /// Other languages' libraries, each in processes of its own, by turns with ours, which is in one as well.
 pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
-    for contenders in [mutexes, reentrant, semaphores] {
+    let others = (1..SERVERS).map(|_| Server::start()).collect::<std::result::Result<Vec<_>, _>>()?;
+    let one = bench.url();
+    let all = [one.clone()].into_iter().chain(others.iter().map(Server::url)).collect::<Vec<_>>().join(",");
+    let matches: [(Match, &str); 4] = [(mutexes, &one), (reentrant, &one), (semaphores, &one), (quorums, &all)];
+    for (contenders, urls) in matches {
         for load in &LOADS {
             let contenders = contenders(load);
             let Some(ours) = contenders.first() else { continue };
@@ -40,7 +51,7 @@ pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
             let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
             for _ in 0..ROUNDS {
                 for (contender, samples) in contenders.iter().zip(&mut samples) {
-                    match sample(bench, *contender, load) {
+                    match sample(bench, urls, *contender, load) {
                         Ok(sample) => samples.push(sample),
                         // A library that a busy machine starves is no reason to throw the other numbers away.
                         Err(error) if contender != ours => report.line(format_args!("without {error}")),
@@ -66,6 +77,11 @@ fn reentrant(_: &Load) -> Vec<Library> {
 
 fn semaphores(_: &Load) -> Vec<Library> {
     vec![Library::LeaseholdSemaphore, Library::RedisSemaphorePermits]
+}
+
+/// The servers' processor time is that of the first.
+fn quorums(_: &Load) -> Vec<Library> {
+    vec![Library::LeaseholdQuorum, Library::Redsync, Library::Redlock]
 }
 
 fn tell(report: &mut Report, load: &Load, contenders: &[Library], samples: &[Vec<Sample>]) {
@@ -117,9 +133,9 @@ struct Sample {
     waits: Vec<u64>,
 }
 
-fn sample(bench: &Bench, contender: Library, load: &Load) -> Result<Sample> {
+fn sample(bench: &Bench, urls: &str, contender: Library, load: &Load) -> Result<Sample> {
     let name = format!("{}-{}", contender.name(), load.tasks);
-    let start = |_| Peer::start(contender, &bench.url(), &contender.key(&name), TTL);
+    let start = |_| Peer::start(contender, urls, &contender.key(&name), TTL);
     let mut peers = (0..load.processes).map(start).collect::<std::result::Result<Vec<_>, _>>()?;
     let warm_up = if contender == Library::Redisson { WARM_UP_OF_JAVA } else { WARM_UP };
     let order = format!("work {} {} {} {}", load.tasks, load.place, warm_up.as_millis(), TIME.as_millis());

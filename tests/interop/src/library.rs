@@ -15,6 +15,8 @@ pub enum Library {
     LeaseholdReentrant,
     /// Our semaphore of five permits.
     LeaseholdSemaphore,
+    /// Our mutex on a quorum of servers.
+    LeaseholdQuorum,
     /// Go: `SET NX PX`, asks again after 50 to 250 ms.
     Redsync,
     /// Go: `SET NX PXAT`, woken by the server's invalidations.
@@ -43,6 +45,7 @@ impl Library {
             Self::LeaseholdMixed => "leasehold-mixed",
             Self::LeaseholdReentrant => "leasehold-reentrant",
             Self::LeaseholdSemaphore => "leasehold-semaphore",
+            Self::LeaseholdQuorum => "leasehold-quorum",
             Self::Redsync => "redsync",
             Self::Rueidislock => "rueidislock",
             Self::RueidislockNoloop => "rueidislock-noloop",
@@ -68,9 +71,11 @@ impl Library {
         let peers = built("LEASEHOLD_PEERS")?;
         let mut command;
         match self {
-            Self::Leasehold | Self::LeaseholdMixed | Self::LeaseholdReentrant | Self::LeaseholdSemaphore => {
-                command = Command::new(built("LEASEHOLD_PEER")?)
-            }
+            Self::Leasehold
+            | Self::LeaseholdMixed
+            | Self::LeaseholdReentrant
+            | Self::LeaseholdSemaphore
+            | Self::LeaseholdQuorum => command = Command::new(built("LEASEHOLD_PEER")?),
             Self::Redsync | Self::Rueidislock | Self::RueidislockNoloop => {
                 command = Command::new(peers.join("go/peer"))
             }

@@ -19,6 +19,7 @@ enum Kind {
     MixedMutex,
     Reentrant,
     Semaphore,
+    Quorum,
 }
 
 /// As many as redis-semaphore has in its peer.
@@ -38,6 +39,7 @@ impl Locks {
             "leasehold-mixed" => Kind::MixedMutex,
             "leasehold-reentrant" => Kind::Reentrant,
             "leasehold-semaphore" => Kind::Semaphore,
+            "leasehold-quorum" => Kind::Quorum,
             other => return Err(format!("no library {other} here").into()),
         };
         Ok(Self { kind, url: url.to_owned(), name: name.to_owned(), ttl })
@@ -52,12 +54,16 @@ impl Locks {
     pub(crate) async fn connect(&self) -> Done<Connected> {
         let builder = LockManager::builder().wait(Wait::Forever);
         let builder = match self.kind {
-            Kind::Mutex | Kind::Semaphore => builder,
+            Kind::Mutex | Kind::Semaphore | Kind::Quorum => builder,
             Kind::MixedMutex => builder.mixed_fleet(true),
             // A third of it is how often a waiter asks without being woken: too seldom to be taken for a message.
             Kind::Reentrant => builder.claim_window(Duration::from_secs(60)),
         };
-        Ok(Connected { manager: builder.connect(&self.url).await?, kind: self.kind, ttl: self.ttl })
+        let manager = match self.kind {
+            Kind::Quorum => builder.quorum(self.url.split(',')).await?,
+            _ => builder.connect(&self.url).await?,
+        };
+        Ok(Connected { manager, kind: self.kind, ttl: self.ttl })
     }
 }
 
@@ -65,7 +71,7 @@ impl Connected {
     /// A lock for one worker: where it matters, it is an owner of its own.
     pub(crate) fn lock(&self, name: &str) -> Lock {
         let lock = match self.kind {
-            Kind::Mutex | Kind::MixedMutex => self.manager.mutex(name),
+            Kind::Mutex | Kind::MixedMutex | Kind::Quorum => self.manager.mutex(name),
             Kind::Reentrant => self.manager.reentrant(name, &Owner::new()),
             Kind::Semaphore => self.manager.semaphore(name, PERMITS).permits(1),
         };
