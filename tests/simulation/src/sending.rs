@@ -46,7 +46,8 @@ impl World<'_> {
         let mut yields = false;
         if let Call::Release { token, .. } = *call {
             let spent = tenure.is_spent(at, client.config.local_handoffs) && tenure.holds_by(token);
-            yields = spent && !tenure.is_lost() && client.has_waiters(name) && !client.closes();
+            // What ends because its time is over, as after a sleep, is free for anybody already.
+            yields = spent && tenure.is_left(at) && !tenure.is_lost() && client.has_waiters(name) && !client.closes();
             tenure.gives_back(token);
         }
         let asking = self.watch.asking[place][name].sends(at, call, holds);
