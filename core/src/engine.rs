@@ -41,8 +41,8 @@ impl Engine {
     /// follow their order.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] names the option that is out of its bounds: `servers` if their number is even, or one is named
-    /// twice.
+    /// [`Error::InvalidOption`] names the option that is out of its bounds: `servers` if there are fewer than three, their number is
+    /// even, or one is named twice.
     #[cfg(feature = "quorum")]
     pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
         Ok(Self { kind: Kind::Quorum(Box::new(Quorum::new(client, config, servers)?)) })

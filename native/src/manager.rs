@@ -97,7 +97,7 @@ impl LockManager {
     /// Locks over several independent servers (Redlock): each is held while a majority of them says so, so it outlives the loss of a
     /// minority. The servers must not replicate each other.
     ///
-    /// It takes an odd number of servers, each of its own. A majority has to be reached at the start; a server that is away is
+    /// It takes an odd number of servers, three or more, each of its own. A majority has to be reached at the start; a server that is away is
     /// done without, and joins when it is back. All servers are asked at once, and whoever finds the lock taken asks again after a while: there is
     /// no queue between clients, and no order but by chance. The fencing token is the greatest of the majority, which all of it then
     /// remembers. Exclusive locks only: readers, the other kinds, and several names are `unsupported`.
@@ -113,8 +113,8 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// `invalid-option` for an even number of servers, or one that appears twice, also under two addresses; `unreachable` if there is no
-    /// majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old.
+    /// `invalid-option` for fewer than three servers, an even number of them, or one that appears twice, also under two addresses;
+    /// `unreachable` if there is no majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old.
     pub async fn quorum<I>(servers: I) -> Result<Self, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,

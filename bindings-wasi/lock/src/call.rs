@@ -12,6 +12,7 @@ use crate::state::{CallResult, Wanted};
 /// What is asked of the engine.
 pub(crate) enum Request<'a> {
     Acquire { name: &'a str, options: AcquireOptions },
+    AcquireAll { names: &'a [&'a str], options: AcquireOptions, one_script: bool },
     Release { lease: LeaseId },
     Extend { lease: LeaseId, ttl: Duration },
     Convert { lease: LeaseId, mode: Mode },
@@ -24,7 +25,9 @@ pub(crate) enum Request<'a> {
 impl Request<'_> {
     pub(crate) fn wanted(&self) -> Option<Wanted> {
         match self {
-            Self::Acquire { options, .. } => Some(Wanted { ttl: options.ttl, max_hold: options.max_hold }),
+            Self::Acquire { options, .. } | Self::AcquireAll { options, .. } => {
+                Some(Wanted { ttl: options.ttl, max_hold: options.max_hold })
+            }
             _ => None,
         }
     }
@@ -40,6 +43,7 @@ impl Request<'_> {
     pub(crate) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
             Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },

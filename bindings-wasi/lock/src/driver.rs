@@ -13,9 +13,9 @@ use core::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{CallId, Command, Failure, Input, Instant};
+use leasehold_core::{CallId, Command, Failure, Input, Instant, NodeId};
 
-use crate::bindings::leasehold::lock::connection::Endpoint;
+use crate::server::Server;
 use crate::shared::Shared;
 use crate::state::Table;
 use crate::subscription::{self, NODE};
@@ -24,22 +24,22 @@ use crate::wire;
 
 struct Driver {
     shared: Rc<Shared>,
-    endpoint: Rc<Endpoint>,
-    /// Each tells the engine its answer by itself.
-    calls: FuturesUnordered<LocalBoxFuture<'static, ()>>,
+    servers: Vec<Rc<Server>>,
+    /// Commands, of which each tells the engine its answer by itself, and attempts to connect.
+    tasks: FuturesUnordered<LocalBoxFuture<'static, ()>>,
     overdue: Rc<RefCell<Overdue>>,
     subscriptions: Vec<(Rc<str>, LocalBoxFuture<'static, Failure>)>,
     timer: Timer,
 }
 
-/// Runs until the engine is closed.
-pub(crate) async fn run(shared: Rc<Shared>, endpoint: Endpoint, response_timeout: Duration) {
+/// Runs until the engine is closed. `limit` is for one command's answer.
+pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration) {
     let _end = End(Rc::clone(&shared));
     let mut driver = Driver {
         shared,
-        endpoint: Rc::new(endpoint),
-        calls: FuturesUnordered::new(),
-        overdue: Rc::new(RefCell::new(Overdue::new(response_timeout))),
+        servers,
+        tasks: FuturesUnordered::new(),
+        overdue: Rc::new(RefCell::new(Overdue::new(limit))),
         subscriptions: Vec::new(),
         timer: Timer::default(),
     };
@@ -54,8 +54,8 @@ impl Driver {
             if work.closed {
                 return Poll::Ready(());
             }
-            for (call, command) in work.sends {
-                self.send(now, call, &command);
+            for (node, call, command) in work.sends {
+                self.send(now, node, call, &command);
             }
             for (channel, wanted) in work.subscriptions {
                 self.subscribe(channel, wanted);
@@ -72,7 +72,7 @@ impl Driver {
     /// Tells the engine what happened. True if anything did.
     fn take_in(&mut self, context: &mut Context<'_>) -> bool {
         let mut happened = false;
-        while let Poll::Ready(Some(())) = self.calls.poll_next_unpin(context) {
+        while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(context) {
             happened = true;
         }
         let shared = &self.shared;
@@ -89,13 +89,21 @@ impl Driver {
         happened || self.shared.needs_driver()
     }
 
-    fn send(&mut self, now: Instant, call: CallId, command: &Command) {
-        let (shared, endpoint, overdue) =
-            (Rc::clone(&self.shared), Rc::clone(&self.endpoint), Rc::clone(&self.overdue));
+    fn send(&mut self, now: Instant, node: NodeId, call: CallId, command: &Command) {
+        let Some(server) = self.servers.get(usize::from(node.0)) else { return };
+        let endpoint = match server.endpoint() {
+            Ok(endpoint) => endpoint,
+            Err(failure) => {
+                let server = Rc::clone(server);
+                self.tasks.push(Box::pin(async move { drop(server.connect().await) }));
+                return self.shared.tell(Input::Reply { call, result: Err(failure) });
+            }
+        };
+        let (shared, overdue) = (Rc::clone(&self.shared), Rc::clone(&self.overdue));
         let words = wire::command(command);
         let (abort, registration) = AbortHandle::new_pair();
         overdue.borrow_mut().sent(now, call, abort);
-        self.calls.push(Box::pin(async move {
+        self.tasks.push(Box::pin(async move {
             let answer = Abortable::new(endpoint.call(words), registration).await;
             let result = answer.map_or(Err(Failure::TimedOut), wire::result);
             overdue.borrow_mut().ended(call);
@@ -106,8 +114,9 @@ impl Driver {
     fn subscribe(&mut self, channel: String, wanted: bool) {
         // An old one is dropped first: an endpoint may have no room for two.
         self.subscriptions.retain(|(other, _)| **other != *channel);
-        if wanted {
-            let (shared, endpoint) = (Rc::clone(&self.shared), Rc::clone(&self.endpoint));
+        let endpoint = self.servers.first().and_then(|server| server.endpoint().ok());
+        if let Some(endpoint) = endpoint.filter(|_| wanted) {
+            let shared = Rc::clone(&self.shared);
             let channel: Rc<str> = channel.into();
             let subscription = subscription::run(shared, endpoint, Rc::clone(&channel)).boxed_local();
             self.subscriptions.push((channel, subscription));
@@ -117,14 +126,14 @@ impl Driver {
 
 /// Commands that have no answer yet, in the order of their sending. A provider that never answers costs no memory.
 struct Overdue {
-    response_timeout: Duration,
+    limit: Duration,
     sent: VecDeque<(Instant, CallId)>,
     open: Table<CallId, AbortHandle>,
 }
 
 impl Overdue {
-    fn new(response_timeout: Duration) -> Self {
-        Self { response_timeout, sent: VecDeque::new(), open: Table::default() }
+    fn new(limit: Duration) -> Self {
+        Self { limit, sent: VecDeque::new(), open: Table::default() }
     }
 
     fn sent(&mut self, now: Instant, call: CallId, abort: AbortHandle) {
@@ -144,7 +153,7 @@ impl Overdue {
         // The engine counts from a moment before the sending.
         let slack = Duration::from_millis(5);
         while let Some((sent, call)) = self.sent.front()
-            && *sent + self.response_timeout <= now + slack
+            && *sent + self.limit <= now + slack
         {
             if let Some(abort) = self.open.remove(call) {
                 abort.abort();

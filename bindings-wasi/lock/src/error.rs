@@ -2,17 +2,18 @@
 
 use alloc::borrow::ToOwned;
 use alloc::format;
-use alloc::string::String;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use core::time::Duration;
 
 use leasehold_core::{Error as EngineError, Failure};
 
-use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason};
+use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason, Vote, VoteAnswer};
 
 /// The engine's error about the lock `name`, or about none.
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
+    let name = name.filter(|name| !name.is_empty());
     let message = match name {
         Some(name) => format!("`{name}`: {error}"),
         None => error.to_string(),
@@ -27,9 +28,29 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         lock: name.map(ToOwned::to_owned),
         waited_ms: waited.map(ms),
         holder_remaining_ms: holder_remaining.map(ms),
+        votes: votes(error),
         message,
         retryable: error.is_retryable(),
     }
+}
+
+fn votes(error: &EngineError) -> Vec<Vote> {
+    let (EngineError::Busy { votes, .. } | EngineError::Unreachable { votes, .. }) = error else { return Vec::new() };
+    let vote = |vote: &leasehold_core::Vote| {
+        let (answer, problem) = match &vote.answer {
+            None => (VoteAnswer::Unanswered, String::new()),
+            Some(Ok(())) => (VoteAnswer::Agreed, String::new()),
+            Some(Err(EngineError::Unreachable { cause: None | Some(Failure::TimedOut), .. })) => {
+                (VoteAnswer::TimedOut, String::new())
+            }
+            Some(Err(EngineError::Unreachable { cause: Some(cause), .. })) => {
+                (VoteAnswer::Failed("unreachable".to_owned()), cause.to_string())
+            }
+            Some(Err(error)) => (VoteAnswer::Failed(error.code().to_owned()), error.to_string()),
+        };
+        Vote { server: vote.server.to_string(), answer, problem }
+    };
+    votes.iter().map(vote).collect()
 }
 
 /// A failure while connecting, or while asking the server what it is.
@@ -82,8 +103,10 @@ fn kind(error: &EngineError) -> ErrorKind {
 
 /// An option's name as the contract has it.
 fn option(field: &str) -> String {
-    let is_time =
-        matches!(field, "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "fence_retention");
+    let is_time = matches!(
+        field,
+        "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "node_timeout" | "fence_retention"
+    );
     let name = field.replace('_', "-");
     if is_time { name + "-ms" } else { name }
 }

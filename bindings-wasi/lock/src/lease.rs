@@ -1,9 +1,10 @@
 //! What a holder holds.
 
-use alloc::string::String;
-use alloc::string::ToString;
-
 use alloc::rc::Rc;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
 use core::cell::Cell;
 use core::future::poll_fn;
 use core::time::Duration;
@@ -21,6 +22,8 @@ pub(crate) struct Lease {
     client: Rc<Client>,
     id: LeaseId,
     name: Rc<str>,
+    /// The names with their fences, of several.
+    parts: Rc<[(String, u64)]>,
     granted: Cell<(u64, Mode)>,
     released: Cell<Option<Released>>,
 }
@@ -34,9 +37,9 @@ struct Released {
 }
 
 impl Lease {
-    pub(crate) fn new(client: Rc<Client>, name: Rc<str>, grant: &Grant) -> Self {
+    pub(crate) fn new(client: Rc<Client>, name: Rc<str>, parts: Rc<[(String, u64)]>, grant: &Grant) -> Self {
         let granted = Cell::new((grant.fence, grant.mode));
-        Self { client, id: grant.lease, name, granted, released: Cell::new(None) }
+        Self { client, id: grant.lease, name, parts, granted, released: Cell::new(None) }
     }
 
     fn is_released(&self) -> bool {
@@ -93,6 +96,10 @@ impl GuestLease for Lease {
         self.grant().0
     }
 
+    fn fences(&self) -> Vec<(String, u64)> {
+        if self.parts.is_empty() { vec![(self.name(), self.fence())] } else { self.parts.to_vec() }
+    }
+
     fn remaining_ms(&self) -> u64 {
         if self.is_released() { 0 } else { error::ms(self.client.shared.remaining(self.id)) }
     }
@@ -141,9 +148,9 @@ impl GuestLease for Lease {
         match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(&error))? {
             Outcome::Held(_) => {
                 self.client.shared.add_handle(self.id);
-                let (client, name) = (Rc::clone(&self.client), Rc::clone(&self.name));
+                let (client, name, parts) = (Rc::clone(&self.client), Rc::clone(&self.name), Rc::clone(&self.parts));
                 let (granted, released) = (Cell::new(self.grant()), Cell::new(None));
-                Ok(locks::Lease::new(Self { client, id: self.id, name, granted, released }))
+                Ok(locks::Lease::new(Self { client, id: self.id, name, parts, granted, released }))
             }
             _ => Err(error::unexpected()),
         }

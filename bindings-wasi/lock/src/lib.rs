@@ -10,10 +10,12 @@
 //!                        |
 //!                      Driver                        one task a manager: commands, messages, time
 //!                        |
-//!                     endpoint                       imported
+//!                     Server(s)                      an endpoint each, imported; a quorum has several
 //! ```
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
+// The contract's error; where this runs it has half the size.
+#![allow(clippy::result_large_err)]
 
 extern crate alloc;
 
@@ -31,9 +33,12 @@ mod manager;
 mod options;
 #[cfg(target_arch = "wasm32")]
 mod platform;
+mod quorum;
+mod server;
 mod shared;
 mod state;
 mod subscription;
+mod target;
 mod timer;
 mod version;
 mod wire;

@@ -1,24 +1,29 @@
 //! The client: where every lock begins.
 
 use alloc::borrow::ToOwned;
-use alloc::string::String;
-
 use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use core::time::Duration;
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Error as EngineError, Outcome, Wait};
+use leasehold_core::{AcquireOptions, ClientId, Engine, Error as EngineError, Outcome, Wait};
 
 use crate::bindings::exports::leasehold::lock::locks::{
     self, Error, GuestLockManager, Inspection, ManagerOptions, Target, Topology,
 };
-use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::bindings::leasehold::lock::connection::Servers;
 use crate::bindings::wasi::random::random;
 use crate::call::{Call, Request};
 use crate::client::Client;
 use crate::lease::Lease;
+use crate::server::Server;
 use crate::shared::Shared;
-use crate::timer::{Start, within};
-use crate::{driver, error, inspection, options, version, wire};
+use crate::state::granted;
+use crate::target::Names;
+use crate::timer::Start;
+use crate::{driver, error, inspection, options, quorum, version};
 
 pub(crate) struct LockManager {
     client: Rc<Client>,
@@ -27,22 +32,28 @@ pub(crate) struct LockManager {
 impl GuestLockManager for LockManager {
     async fn open(topology: Topology, options: Option<ManagerOptions>) -> Result<locks::LockManager, Error> {
         let config = options::config(options);
-        let response_timeout = config.response_timeout;
-        let engine = engine(config)?;
-        let servers = options::servers(topology)?;
-        let endpoint = connect(servers, response_timeout).await?;
-        version::check(&endpoint, response_timeout).await?;
+        let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
+        let (engine, servers, limit) = match options::servers(topology) {
+            Ok(servers) => {
+                let engine = engine(|id| Engine::new(id, config))?;
+                (engine, vec![connect(servers, response_timeout).await?], response_timeout)
+            }
+            Err(addresses) => {
+                let labels: Vec<&str> = addresses.iter().map(|address| quorum::label(address)).collect();
+                let engine = engine(|id| Engine::quorum(id, config, &labels))?;
+                (engine, quorum::connect(&addresses, response_timeout).await?, node_timeout)
+            }
+        };
         let shared = Rc::new(Shared::new(engine));
-        let driver = driver::run(Rc::clone(&shared), endpoint, response_timeout);
+        let driver = driver::run(Rc::clone(&shared), servers, limit);
         // It goes on as a part of this call's task, after the call has returned.
         drop(wit_bindgen::spawn_local(driver));
         Ok(locks::LockManager::new(Self { client: Rc::new(Client { shared }) }))
     }
 
     async fn acquire(&self, target: Target, options: Option<locks::AcquireOptions>) -> Result<locks::Lease, Error> {
-        let (name, options) = options::acquire(target, options)?;
-        let name: Rc<str> = name.into();
-        self.granted(&name, options).await.map_err(|error| error::from_engine(&error, Some(&name)))
+        let (names, options) = options::acquire(target, options)?;
+        self.granted(&names, options).await.map_err(|error| error::from_engine(&error, Some(names.label())))
     }
 
     async fn try_acquire(
@@ -51,12 +62,11 @@ impl GuestLockManager for LockManager {
         options: Option<locks::AcquireOptions>,
     ) -> Result<Option<locks::Lease>, Error> {
         let untimed = options.map(|options| locks::AcquireOptions { wait_ms: None, ..options });
-        let (name, options) = options::acquire(target, untimed)?;
-        let name: Rc<str> = name.into();
-        match self.granted(&name, AcquireOptions { wait: Wait::No, ..options }).await {
+        let (names, options) = options::acquire(target, untimed)?;
+        match self.granted(&names, AcquireOptions { wait: Wait::No, ..options }).await {
             Ok(lease) => Ok(Some(lease)),
             Err(EngineError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error::from_engine(&error, Some(&name))),
+            Err(error) => Err(error::from_engine(&error, Some(names.label()))),
         }
     }
 
@@ -76,26 +86,41 @@ impl GuestLockManager for LockManager {
 }
 
 impl LockManager {
-    async fn granted(&self, name: &Rc<str>, options: AcquireOptions) -> Result<locks::Lease, EngineError> {
-        match Call::begin(&self.client.shared, &Request::Acquire { name, options }).await? {
-            Outcome::Acquired(grant) => {
-                Ok(locks::Lease::new(Lease::new(Rc::clone(&self.client), Rc::clone(name), &grant)))
+    async fn granted(&self, wanted: &Names, options: AcquireOptions) -> Result<locks::Lease, EngineError> {
+        let client = &self.client;
+        let outcome = match wanted {
+            Names::One(name) => Call::begin(&client.shared, &Request::Acquire { name, options }).await?,
+            Names::All { names, one_script, .. } => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let request = Request::AcquireAll { names: &names, options, one_script: *one_script };
+                Call::begin(&client.shared, &request).await?
             }
-            _ => Err(EngineError::Protocol("unexpected outcome".to_owned())),
-        }
+        };
+        let Some(grant) = granted(&outcome) else {
+            return Err(EngineError::Protocol("unexpected outcome".to_owned()));
+        };
+        let parts = match (wanted, outcome) {
+            (Names::All { names, .. }, Outcome::AcquiredAll { fences, .. }) => {
+                names.iter().cloned().zip(fences).collect()
+            }
+            _ => Rc::default(),
+        };
+        Ok(locks::Lease::new(Lease::new(Rc::clone(client), Rc::clone(wanted.label()), parts, &grant)))
     }
 }
 
-fn engine(config: Config) -> Result<Engine, Error> {
+fn engine(new: impl FnOnce(ClientId) -> Result<Engine, EngineError>) -> Result<Engine, Error> {
     let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);
     let mut id = [0; 16];
     id.copy_from_slice(random.as_flattened());
-    Engine::new(ClientId::from_random(id), config).map_err(|error| error::from_engine(&error, None))
+    new(ClientId::from_random(id)).map_err(|error| error::from_engine(&error, None))
 }
 
-async fn connect(servers: Servers, limit: Duration) -> Result<Endpoint, Error> {
+async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error> {
     let start = Start::now();
-    let opened = within(limit, Endpoint::open(servers, error::ms(limit))).await;
-    let opened = opened.unwrap_or(Err(crate::bindings::leasehold::lock::connection::Failure::TimedOut));
-    opened.map_err(|failure| error::from_connecting(wire::failure(failure), start.elapsed()))
+    let failed = |failure| error::from_connecting(failure, start.elapsed());
+    let server = Server::new(servers, limit);
+    let endpoint = server.connect().await.map_err(failed)?;
+    version::judge(&version::info(&endpoint, limit).await.map_err(failed)?)?;
+    Ok(server)
 }

@@ -2,14 +2,16 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
+use leasehold_core::{AcquireOptions, Config, Wait};
 
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, Target, Topology};
 use crate::bindings::leasehold::lock::connection::{Sentinel, Servers};
 use crate::error;
+use crate::target::{self, Names};
 
 /// The longest wait and the longest hold: a call that its host has dropped goes on for so long.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
@@ -23,38 +25,32 @@ pub(crate) fn config(options: Option<locks::ManagerOptions>) -> Config {
         local_handoffs: options.local_handoffs.unwrap_or(default.local_handoffs),
         claim_window: time(options.claim_window_ms, default.claim_window),
         response_timeout: time(options.response_timeout_ms, default.response_timeout),
+        node_timeout: time(options.node_timeout_ms, default.node_timeout),
         mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
         fence_retention: time(options.fence_retention_ms, default.fence_retention),
-        ..Config::default()
     }
 }
 
-pub(crate) fn servers(topology: Topology) -> Result<Servers, Error> {
+/// What one endpoint leads to, or the addresses of the quorum's servers, which have one each.
+pub(crate) fn servers(topology: Topology) -> Result<Servers, Vec<String>> {
     match topology {
         Topology::Single(address) => Ok(Servers::Single(address)),
         Topology::Cluster(addresses) => Ok(Servers::Cluster(addresses)),
         Topology::Sentinel(locks::Sentinel { addresses, primary }) => {
             Ok(Servers::Sentinel(Sentinel { addresses, primary }))
         }
-        Topology::Quorum(_) => Err(error::unsupported("a quorum of servers is not built yet")),
+        Topology::Quorum(addresses) => Err(addresses),
     }
 }
 
-/// The lock's name and how it is wanted.
+/// What is wanted, and how.
 pub(crate) fn acquire(
     target: Target,
     options: Option<locks::AcquireOptions>,
-) -> Result<(String, AcquireOptions), Error> {
-    let (name, mode, kind) = match target {
-        Target::Mutex(name) | Target::Write(name) => (name, Mode::Exclusive, Kind::Lock),
-        Target::Read(name) => (name, Mode::Shared, Kind::Lock),
-        Target::Reentrant(lock) => (lock.name, Mode::Exclusive, Kind::Reentrant(Owner(lock.owner))),
-        Target::Semaphore(locks::Semaphore { name, limit, permits }) => {
-            (name, Mode::Exclusive, Kind::Semaphore { permits, limit })
-        }
-    };
+) -> Result<(Names, AcquireOptions), Error> {
+    let (names, mode, kind) = target::read(target);
     let mut wanted = AcquireOptions { kind, mode, ..AcquireOptions::default() };
-    let Some(options) = options else { return Ok((name, wanted)) };
+    let Some(options) = options else { return Ok((names, wanted)) };
     if let Some(ttl) = options.ttl_ms {
         wanted.ttl = Duration::from_millis(ttl);
     }
@@ -62,7 +58,7 @@ pub(crate) fn acquire(
         wanted.wait = Wait::For(bounded("wait", wait)?);
     }
     wanted.max_hold = options.max_hold_ms.map(Duration::from_millis);
-    Ok((name, wanted))
+    Ok((names, wanted))
 }
 
 /// A time for which a call may go on although nobody waits for it any more.

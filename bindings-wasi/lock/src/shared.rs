@@ -10,10 +10,10 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId};
 
 use crate::call::Request;
-use crate::state::{CallResult, State, Waiting, Work};
+use crate::state::{CallResult, State, Waiting, Work, granted};
 
 pub(crate) struct Shared {
     state: RefCell<State>,
@@ -78,7 +78,11 @@ impl Shared {
     /// Nobody waits for the call any more: an acquire is cancelled, or given back if it was granted.
     pub(crate) fn abandon(&self, op: OpId) {
         self.turn(|state, now| match state.calls.remove(&op) {
-            Some(Waiting { result: Some(Ok(Outcome::Acquired(grant))), .. }) => state.give_back(now, grant.lease),
+            Some(Waiting { result: Some(result), .. }) => {
+                if let Some(grant) = result.ok().as_ref().and_then(granted) {
+                    state.give_back(now, grant.lease);
+                }
+            }
             Some(Waiting { result: None, wanted: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
             _ => {}
         });

@@ -9,7 +9,7 @@ use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leasehold_core::{
-    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Output,
+    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome, Output,
 };
 
 use crate::clock::Clock;
@@ -70,7 +70,7 @@ pub(crate) struct Held {
 /// What there is for the driver to do.
 #[derive(Default)]
 pub(crate) struct Work {
-    pub(crate) sends: Vec<(CallId, Command)>,
+    pub(crate) sends: Vec<(NodeId, CallId, Command)>,
     /// Channels to subscribe to (true) or to leave, in this order.
     pub(crate) subscriptions: Vec<(String, bool)>,
     /// When to wake the engine at the latest.
@@ -103,7 +103,8 @@ impl State {
     pub(crate) fn sort_outputs(&mut self, now: Instant) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, node: _, command } => self.work.sends.push((call, command)),
+                Output::Send { call, node, command } => self.work.sends.push((node, call, command)),
+                // A quorum subscribes to nothing.
                 Output::Subscribe { node: _, channel } => self.work.subscriptions.push((channel, true)),
                 Output::Unsubscribe { node: _, channel } => self.work.subscriptions.push((channel, false)),
                 Output::Completed { op, result } => self.complete(now, op, result),
@@ -113,20 +114,16 @@ impl State {
     }
 
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult) {
-        let acquired = match &result {
-            Ok(Outcome::Acquired(grant)) => Some(*grant),
-            Ok(Outcome::Closed) => {
-                self.work.closed = true;
-                None
-            }
+        match &result {
+            Ok(Outcome::Closed) => self.work.closed = true,
             Ok(Outcome::Converted(grant)) => {
                 if let Some(held) = self.held.get_mut(&grant.lease) {
                     (held.fence, held.mode) = (grant.fence, grant.mode);
                 }
-                None
             }
-            _ => None,
-        };
+            _ => {}
+        }
+        let acquired = result.as_ref().ok().and_then(granted);
         let mut wanted = None;
         if let Some(waiting) = self.calls.get_mut(&op) {
             waiting.result = Some(result);
@@ -247,5 +244,17 @@ impl State {
             (wanted, _) => wanted.is_some(),
         };
         sooner || !self.work.sends.is_empty() || !self.work.subscriptions.is_empty() || self.work.closed
+    }
+}
+
+/// What a call has granted. Of several names the greatest fence stands for the lease.
+pub(crate) fn granted(outcome: &Outcome) -> Option<Grant> {
+    match outcome {
+        Outcome::Acquired(grant) => Some(*grant),
+        Outcome::AcquiredAll { lease, fences, valid_until } => {
+            let fence = fences.iter().copied().max().unwrap_or_default();
+            Some(Grant { lease: *lease, mode: Mode::Exclusive, fence, valid_until: *valid_until, local: false })
+        }
+        _ => None,
     }
 }

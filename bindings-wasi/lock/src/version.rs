@@ -9,23 +9,22 @@ use leasehold_core::{Failure, Reply, Scalar};
 
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Endpoint;
-use crate::timer::{Start, within};
+use crate::timer::within;
 use crate::{error, wire};
 
-/// Asks the server for its version. A server that does not tell is taken as it is.
-pub(crate) async fn check(endpoint: &Endpoint, limit: Duration) -> Result<(), Error> {
-    let start = Start::now();
+/// What the server tells of itself; nothing if this user may not ask.
+pub(crate) async fn info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
     let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
     match within(limit, info).await.map(wire::result) {
-        Some(Ok(Reply::One(Scalar::Text(info)))) => judge(&String::from_utf8_lossy(&info)),
-        Some(Ok(_)) => Ok(()),
-        // This user may not ask.
-        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(()),
-        Some(Err(failure)) => Err(error::from_connecting(failure, start.elapsed())),
-        None => Err(error::from_connecting(Failure::TimedOut, start.elapsed())),
+        Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
+        Some(Ok(_)) => Ok(String::new()),
+        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(String::new()),
+        Some(Err(failure)) => Err(failure),
+        None => Err(Failure::TimedOut),
     }
 }
 
-fn judge(info: &str) -> Result<(), Error> {
+/// Judges the server by its version. One that does not tell is taken as it is.
+pub(crate) fn judge(info: &str) -> Result<(), Error> {
     leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
 }

@@ -47,7 +47,7 @@ pub(crate) struct Quorum {
 
 impl Quorum {
     /// # Errors
-    /// [`Error::InvalidOption`] for an option out of its bounds, an even number of servers, or one that is named twice.
+    /// [`Error::InvalidOption`] for an option out of its bounds, fewer than three servers, an even number of them, or one that is named twice.
     pub(crate) fn new(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
         check(servers)?;
         config.check()?;
@@ -199,10 +199,10 @@ impl Quorum {
     }
 }
 
-/// An odd number of servers, each named once.
+/// An odd number of servers, so many that one may be lost, each named once.
 fn check(servers: &[&str]) -> Result<(), Error> {
     let refuse = |problem: String| Err(Error::InvalidOption { field: "servers", problem });
-    if servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {
+    if servers.len() < 3 || servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {
         return refuse(format!(
             "are {}: choose an odd number, so that there is a majority; 3 or 5 are usual",
             servers.len()

@@ -49,6 +49,7 @@ async fn open(url: String) -> Result<LockManager, String> {
         local_handoffs: None,
         claim_window_ms: Some(300),
         response_timeout_ms: Some(500),
+        node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
     };

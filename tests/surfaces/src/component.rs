@@ -104,6 +104,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
+        node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
     }

@@ -100,6 +100,10 @@ impl<'a> Lease<'a> {
         self.locks.guest.lease().call_fence(self.locks.accessor, self.handle).await
     }
 
+    pub async fn fences(self) -> Result<Vec<(String, u64)>> {
+        self.locks.guest.lease().call_fences(self.locks.accessor, self.handle).await
+    }
+
     pub async fn remaining_ms(self) -> Result<u64> {
         self.locks.guest.lease().call_remaining_ms(self.locks.accessor, self.handle).await
     }

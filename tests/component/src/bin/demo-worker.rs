@@ -45,6 +45,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         local_handoffs: None,
         claim_window_ms: None,
         response_timeout_ms: None,
+        node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
     };

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_servers::{Reply, Server};
-use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Reentrant, Target};
+use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Reentrant, Target};
 
 /// What has not happened by now will not happen.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
@@ -42,6 +42,11 @@ pub(crate) fn reentrant(name: &str, owner: u64) -> Target {
     Target::Reentrant(Reentrant { name: name.to_owned(), owner })
 }
 
+/// Several names as one.
+pub(crate) fn multi(names: &[&str]) -> Target {
+    Target::Multi(Multi { names: names.iter().map(|name| (*name).to_owned()).collect(), one_script: false })
+}
+
 /// A lease of so long, waited for at most 10 s.
 pub(crate) fn ttl(ttl_ms: u64) -> Option<AcquireOptions> {
     Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(10_000), max_hold_ms: None })
@@ -59,6 +64,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         local_handoffs: None,
         claim_window_ms: Some(300),
         response_timeout_ms: Some(500),
+        node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
     })

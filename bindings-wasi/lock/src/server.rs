@@ -1,0 +1,58 @@
+//! A server, or whatever an endpoint leads to. One of a quorum may be away when the manager is opened: it is connected to when it is needed.
+
+use alloc::borrow::ToOwned;
+use alloc::rc::Rc;
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use leasehold_core::Failure;
+
+use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::timer::within;
+use crate::{error, wire};
+
+pub(crate) struct Server {
+    servers: Servers,
+    limit: Duration,
+    /// Or why there is none.
+    endpoint: RefCell<Result<Rc<Endpoint>, Failure>>,
+    connecting: Cell<bool>,
+}
+
+impl Server {
+    /// Nothing is sent yet. `limit` is for connecting.
+    pub(crate) fn new(servers: Servers, limit: Duration) -> Rc<Self> {
+        let endpoint = RefCell::new(Err(Failure::Unavailable("not connected yet".to_owned())));
+        Rc::new(Self { servers, limit, endpoint, connecting: Cell::new(false) })
+    }
+
+    /// Where commands go to, or why they can't be sent now.
+    pub(crate) fn endpoint(&self) -> Result<Rc<Endpoint>, Failure> {
+        self.endpoint.borrow().clone()
+    }
+
+    /// Tries once, unless somebody does so already.
+    pub(crate) async fn connect(&self) -> Result<Rc<Endpoint>, Failure> {
+        if self.connecting.replace(true) {
+            return self.endpoint();
+        }
+        let opened = within(self.limit, Endpoint::open(self.servers.clone(), error::ms(self.limit))).await;
+        self.connecting.set(false);
+        let opened = match opened {
+            Some(Ok(endpoint)) => Ok(Rc::new(endpoint)),
+            Some(Err(failure)) => Err(not_sent(wire::failure(failure))),
+            None => Err(not_sent(Failure::TimedOut)),
+        };
+        *self.endpoint.borrow_mut() = opened.clone();
+        opened
+    }
+}
+
+/// Whatever became of the connection, no command was sent over it.
+fn not_sent(failure: Failure) -> Failure {
+    match failure {
+        Failure::Interrupted(text) => Failure::Unavailable(text),
+        Failure::TimedOut => Failure::Unavailable("there was no connection in time".to_owned()),
+        failure => failure,
+    }
+}

@@ -1,0 +1,264 @@
+//! Locks over several real servers that know nothing of each other.
+
+use std::time::{Duration, Instant};
+
+use leasehold_component_tests::{with_component, with_tcp_component};
+use leasehold_servers::{Reply, Server};
+use leasehold_wasmtime_host::{
+    Error, ErrorKind, HoldEnd, Locks, LossReason, Manager, ManagerOptions, Multi, RedisProvider, ReleaseOutcome,
+    Semaphore, Target, Topology, VoteAnswer,
+};
+
+use crate::common::*;
+
+const TTL: u64 = 1_000;
+
+fn three() -> [Server; 3] {
+    std::array::from_fn(|_| Server::start().unwrap())
+}
+
+fn urls(servers: &[Server]) -> Vec<String> {
+    servers.iter().map(Server::url).collect()
+}
+
+/// A node timeout that a busy machine keeps.
+fn patient() -> Option<ManagerOptions> {
+    quick().map(|quick| ManagerOptions { node_timeout_ms: Some(500), ..quick })
+}
+
+async fn open_at<'a>(locks: Locks<'a>, servers: &[Server]) -> Manager<'a> {
+    ok(locks.open_at(Topology::Quorum(urls(servers)), patient()).await)
+}
+
+async fn not_opened(locks: Locks<'_>, urls: &[String]) -> Error {
+    refused(locks.open_at(Topology::Quorum(urls.to_vec()), patient()).await)
+}
+
+/// How many of the servers have a lock's key.
+fn holding(servers: &[Server], name: &str) -> usize {
+    servers.iter().filter(|server| is_there(server, name)).count()
+}
+
+fn answers(error: &Error) -> Vec<&VoteAnswer> {
+    error.votes.iter().map(|vote| &vote.answer).collect()
+}
+
+fn failed(code: &str) -> VoteAnswer {
+    VoteAnswer::Failed(code.to_owned())
+}
+
+#[tokio::test]
+async fn a_majority_holds_the_lock_and_fences_rise() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(TTL)).await);
+        assert!(holding(&servers, "job") >= 2 && lease.is_held().await.unwrap());
+        assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
+        let error = refused(other.acquire(mutex("job"), wait(300)).await);
+        assert!(matches!(error.kind, ErrorKind::Busy) && error.retryable, "{error:?}");
+        assert!(answers(&error).into_iter().filter(|answer| **answer == failed("busy")).count() >= 2, "{error:?}");
+        assert_eq!(ok(one.inspect("job").await).holders.len(), 1);
+
+        assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held, "it is renewed");
+        ok(lease.extend(10_000).await);
+        assert!(ok(lease.verify().await) && lease.remaining_ms().await.unwrap() > 8_000);
+        let nested = ok(lease.nested().await);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::StillHeld);
+        let next = other.acquire(mutex("job"), ttl(TTL));
+        let (next, released) = tokio::join!(next, nested.release());
+        assert_eq!(ok(released), ReleaseOutcome::Released);
+        let next = ok(next);
+        assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
+        assert_eq!(ok(other.force_release("job").await), 1);
+        assert!(!ok(next.verify().await));
+        assert_eq!(ok(next.release().await), ReleaseOutcome::AlreadyExpired);
+        until("all are free", || holding(&servers, "job") == 0).await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_nobody_holds_ends_on_every_server() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
+        let granted = Instant::now();
+        until("it is over", || holding(&servers, "job") == 0).await;
+        assert!(granted.elapsed() < Duration::from_millis(2 * TTL), "after {:?}", granted.elapsed());
+        assert!(!lease.is_held().await.unwrap());
+        let end = ok(soon("the end is told", lease.hold(10_000)).await);
+        assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dead_minority_is_done_without_and_joins_when_it_is_back() {
+    let mut servers = three();
+    servers[0].stop();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
+        assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held, "renewed by the other two");
+        assert!(ok(lease.verify().await));
+        // It was away when the manager was opened.
+        servers[0].restart().unwrap();
+        let joining = async {
+            until("the lease is there as well", || is_there(&servers[0], "job")).await;
+            ok(lease.release().await)
+        };
+        let (end, outcome) = tokio::join!(lease.hold(60_000), joining);
+        assert_eq!((ok(end), outcome), (HoldEnd::Released, ReleaseOutcome::Released));
+        until("all are free", || holding(&servers, "job") == 0).await;
+        // Then another one dies.
+        servers[2].stop();
+        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
+        assert_eq!(ok(lease.hold(TTL).await), HoldEnd::Held);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dead_majority_ends_the_lease_in_time_and_each_cause_is_told() {
+    let mut servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
+        servers[0].stop();
+        servers[1].stop();
+        let start = Instant::now();
+        let end = ok(soon("the loss is told", lease.hold(60_000)).await);
+        assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
+        assert!(start.elapsed() < Duration::from_millis(2 * TTL), "after {:?}", start.elapsed());
+
+        let error = refused(manager.acquire(mutex("job"), wait(3_000)).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert_eq!(answers(&error)[..2], [&failed("unreachable"), &failed("unreachable")], "{error:?}");
+        assert_eq!(error.votes[0].server, servers[0].address().to_string());
+        assert!(error.message.contains("2 of 3 unreachable") && !error.votes[0].problem.is_empty(), "{error:?}");
+
+        let error = not_opened(locks, &urls(&servers)).await;
+        assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+        assert_eq!(answers(&error), [&failed("unreachable"), &failed("unreachable"), &VoteAnswer::Agreed], "{error:?}");
+        servers[0].restart().unwrap();
+        servers[1].restart().unwrap();
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn one_slow_server_slows_nobody_down() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
+        servers[1].cli(&["CLIENT", "PAUSE", "3000"]).unwrap();
+        let start = Instant::now();
+        let lease = ok(manager.acquire(mutex("job"), None).await);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
+        assert!(start.elapsed() < Duration::from_millis(2_000), "took {:?}", start.elapsed());
+        servers[1].cli(&["CLIENT", "UNPAUSE"]).unwrap();
+        until("its part is given back", || servers[1].cli(&["GET", "job"]).is_ok_and(|reply| reply == Reply::Nil))
+            .await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_let_us_in_is_told_from_one_that_is_away() {
+    let mut servers = three();
+    servers[2].stop();
+    let closed = Server::builder().password("right").start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let wrong = format!("redis://:wrong@127.0.0.1:{}/", closed.port());
+        let mut given = urls(&servers);
+        given[1] = wrong.clone();
+        let error = not_opened(locks, &given).await;
+        assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+        assert_eq!(answers(&error), [&VoteAnswer::Agreed, &failed("auth"), &failed("unreachable")], "{error:?}");
+        assert_eq!(error.votes[1].server, format!("127.0.0.1:{}", closed.port()));
+        assert!(!format!("{error:?}").contains("wrong@"), "{error:?}");
+        // Retrying mends nothing where a majority refuses.
+        given[2] = wrong.replace("127.0.0.1", "localhost");
+        let error = not_opened(locks, &given).await;
+        assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{error:?}");
+        given[2] = "no address".to_owned();
+        let error = not_opened(locks, &given).await;
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_are_too_few_even_in_number_or_the_same_are_refused() {
+    let servers: [Server; 4] = std::array::from_fn(|_| Server::start().unwrap());
+    let urls = urls(&servers);
+    let work = with_component(RedisProvider, async |locks| {
+        let other = |from: &str, to: &str| vec![urls[0].clone(), urls[1].clone(), urls[0].replace(from, to)];
+        let given = [
+            urls[..0].to_vec(),
+            urls[..1].to_vec(),
+            urls[..2].to_vec(),
+            urls[..4].to_vec(),
+            other("", ""),
+            other("redis://", "redis://:@"),
+            // Only the server itself tells that it is the same.
+            other("127.0.0.1", "localhost"),
+        ];
+        for given in given {
+            let error = not_opened(locks, &given).await;
+            assert!(
+                matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "servers"),
+                "{given:?}: {error:?}"
+            );
+        }
+        let wrong = quick().map(|quick| ManagerOptions { node_timeout_ms: Some(1), ..quick });
+        let error = refused(locks.open_at(Topology::Quorum(urls[..3].to_vec()), wrong).await);
+        assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "node-timeout-ms"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quorum_has_exclusive_locks_only() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        let together = Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: false };
+        let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1 };
+        for target in [read("job"), reentrant("job", 1), Target::Semaphore(permits), Target::Multi(together)] {
+            let error = refused(manager.acquire(target, None).await);
+            assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+        }
+        let lease = ok(manager.acquire(write("job"), None).await);
+        assert!(matches!(refused(lease.downgrade().await).kind, ErrorKind::Unsupported));
+        ok(lease.release().await);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none() {
+    let mut servers = three();
+    let work = with_tcp_component(async |locks| {
+        let manager = open_at(locks, &servers).await;
+        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
+        servers[1].stop();
+        assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
+        lease.drop().unwrap();
+        manager.drop().unwrap();
+        for server in [&servers[0], &servers[2]] {
+            until("its connection is closed", || {
+                let list = server.cli(&["CLIENT", "LIST"]).unwrap();
+                list.text().unwrap_or_default().lines().count() == 1
+            })
+            .await;
+        }
+    });
+    work.await.unwrap();
+}
