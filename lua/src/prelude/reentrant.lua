@@ -13,9 +13,13 @@ if redis.call('EXISTS', KEYS[6]) > 0 then
 end
 
 local channel = 'redisson_lock__channel:' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
--- Nobody else listens there. Where it can't be told, others wait.
+-- How many listen there. Where it can't be told, others wait. On a cluster Redisson's clients listen on the shard.
 local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
 waiting = listening.err and 1 or tonumber(listening[2])
+if waiting == 0 then
+  listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
+  waiting = listening.err and 0 or tonumber(listening[2])
+end
 
 local function purge()
 end
@@ -50,6 +54,7 @@ local function give_up(token)
   redis.call('DEL', KEYS[1])
   holder = false
   redis.pcall('PUBLISH', channel, '0')
+  redis.pcall('SPUBLISH', channel, '0') -- unknown before Redis 7, which is no matter
   return true
 end
 

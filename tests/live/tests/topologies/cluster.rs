@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Error, LockManager, Owner, ReleaseOutcome};
 use leasehold_live::{Tested, ToyServer, begin, quick, soon, until, waiters};
-use leasehold_servers::{Cluster, Server};
+use leasehold_servers::{Cluster, Reply, Server};
 
 /// Nobody finds a grant by a heartbeat in time.
 async fn by_message(cluster: &Cluster) -> Result<LockManager, Error> {
@@ -84,6 +84,22 @@ async fn reentrant_locks_semaphores_and_several_names_are_on_all_servers_too() -
     .await;
     lease.release().await?;
     soon("both", next).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn a_released_reentrant_lock_is_told_to_those_who_listen_on_its_shard_as_redisson_does() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let locks = by_message(&cluster).await?;
+    for (name, channel) in [("a", "redisson_lock__channel:{a}"), ("{b}:1", "redisson_lock__channel:{b}:1")] {
+        let mut java = cluster.server(cluster.owner(name)?).connect()?;
+        java.call(&["SSUBSCRIBE", channel])?;
+        locks.reentrant(name, &Owner::new()).acquire().await?.release().await?;
+        let message = java.receive()?;
+        let words: Vec<_> = message.list().iter().map(Reply::text).collect();
+        assert_eq!(words, [Some("smessage"), Some(channel), Some("0")]);
+    }
     Ok(())
 }
 
