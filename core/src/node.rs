@@ -1,27 +1,24 @@
 //! One server's locks (or one cluster's): takes every input to the machine it belongs to.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
 
 use crate::answer::Answer;
 use crate::calls::{Call, Purpose};
 use crate::command::Command;
-use crate::context::{Context, ResourceId, Table};
+use crate::context::{Context, ResourceId};
 use crate::error::{Error, LossReason};
 use crate::event::{CallId, Input, LeaseId, Output, Reason};
-use crate::message::Message;
 use crate::mutant::Mutant;
-use crate::name::Name;
 use crate::options::{Config, Family};
 use crate::pool::Pools;
-use crate::reentrant;
 use crate::reply::{Failure, Reply};
-use crate::request::Request;
 use crate::resource::Resource;
+use crate::resources::Resources;
 use crate::script::Form;
 use crate::several::Several;
-use crate::subscription::{Channel, Subscription};
+use crate::subscription::Channel;
 use crate::time::Instant;
 use crate::timers::Timer;
 use crate::token::ClientId;
@@ -35,14 +32,6 @@ pub(crate) struct Node {
     pub(crate) several: Several,
 }
 
-/// The names in use, by number and by key.
-pub(crate) struct Resources {
-    list: Vec<Option<Box<Resource>>>,
-    free: Vec<ResourceId>,
-    locks: Table<Arc<str>, ResourceId>,
-    reentrant: Table<Arc<str>, ResourceId>,
-}
-
 impl Node {
     /// An engine for one client.
     ///
@@ -50,11 +39,9 @@ impl Node {
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub(crate) fn new(client: ClientId, config: Config) -> Result<Self, Error> {
         config.check()?;
-        let table = || foldhash::fast::FixedState::with_seed(client.seed());
-        let (locks, reentrant) = (Table::with_hasher(table()), Table::with_hasher(table()));
-        let resources = Resources { list: Vec::new(), free: Vec::new(), locks, reentrant };
-        let cx = Context::new(client, config);
-        Ok(Self { cx, resources, pools: Pools::with_hasher(table()), several: Several::default() })
+        let table = || FixedState::with_seed(client.seed());
+        let (resources, pools) = (Resources::new(table), Pools::with_hasher(table()));
+        Ok(Self { cx: Context::new(client, config), resources, pools, several: Several::default() })
     }
 
     /// Switches a deliberate fault on, for the tests of the tests.
@@ -239,89 +226,6 @@ impl Node {
         }
     }
 
-    fn message(&mut self, channel: &str, payload: &[u8]) {
-        if reentrant::keys_of(channel).is_some() {
-            // Somebody has released it.
-            if !self.cx.has(Mutant::WordIgnored) {
-                self.ask_on(channel);
-            }
-            return;
-        }
-        match Message::read(payload) {
-            Some(Message::Grant(grant)) => {
-                if self.cx.client != grant.client {
-                    return;
-                }
-                let lock = self.resources.find(Family::Lock, grant.key);
-                for id in lock.into_iter().chain(self.lanes(grant.key)) {
-                    self.with(id, |resource, cx| resource.grant_received(cx, &grant));
-                }
-            }
-            Some(Message::Revoked { client, token, key }) if self.cx.client == client => {
-                let lock = [Family::Lock, Family::Reentrant].map(|family| self.resources.find(family, key));
-                for id in lock.into_iter().flatten().chain(self.lanes(key)) {
-                    self.with(id, |resource, cx| {
-                        if resource.tenure.as_ref().is_some_and(|tenure| tenure.token == token) {
-                            resource.lose_tenure(cx, LossReason::Revoked, false);
-                        }
-                    });
-                }
-            }
-            Some(Message::Wanted { key }) => {
-                let lock = self.resources.find(Family::Lock, key);
-                for id in lock.into_iter().chain(self.lanes(key)) {
-                    self.with(id, |resource, cx| {
-                        if let Some(tenure) = &mut resource.tenure {
-                            tenure.heard(cx, id, Some(1));
-                        }
-                        resource.settle(cx, None);
-                    });
-                }
-            }
-            Some(Message::Revoked { .. }) | None => {}
-        }
-    }
-
-    /// A subscription changed: waiters ask, so that they join, or find what was told in between.
-    fn subscription(&mut self, channel: &str, change: impl Fn(&mut Subscription, &mut Context, Channel)) {
-        let Some(keys) = reentrant::keys_of(channel) else {
-            self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
-            return self.ask_for_all(|_| true);
-        };
-        for key in keys {
-            let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
-            self.with(id, |resource, cx| change(&mut resource.subscription, cx, Channel::Of(id)));
-        }
-        if !self.cx.has(Mutant::SubscribedUnasked) {
-            self.ask_on(channel);
-        }
-    }
-
-    /// Who waits for a lock on its channel asks again.
-    fn ask_on(&mut self, channel: &str) {
-        for key in reentrant::keys_of(channel).into_iter().flatten() {
-            let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
-            self.with(id, |resource, cx| {
-                if resource.request.as_ref().is_some_and(|request| request.waits && request.is_known_busy()) {
-                    resource.heartbeat_due(cx);
-                }
-            });
-        }
-    }
-
-    /// The subscription to the client's own channel changed: waiters ask, so that they join, or find a grant whose message was lost.
-    fn ask_for_all(&mut self, which: impl Fn(&Request) -> bool) {
-        for id in self.resources.ids() {
-            self.with(id, |resource, cx| {
-                // A reentrant lock has a channel of its own.
-                let own = resource.name.family != Family::Reentrant;
-                if own && resource.request.as_ref().is_some_and(|request| request.waits && which(request)) {
-                    resource.heartbeat_due(cx);
-                }
-            });
-        }
-    }
-
     /// Runs one name's machine, and forgets the name when nothing is left of it.
     pub(crate) fn with(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) {
         if let Some(pool) = self.run(id, run) {
@@ -338,67 +242,5 @@ impl Node {
             self.resources.remove(id);
         }
         pool
-    }
-}
-
-impl Resources {
-    pub(crate) fn get(&self, id: ResourceId) -> Option<&Resource> {
-        self.list.get(id.0 as usize)?.as_deref()
-    }
-
-    pub(crate) fn get_mut(&mut self, id: ResourceId) -> Option<&mut Resource> {
-        self.list.get_mut(id.0 as usize)?.as_deref_mut()
-    }
-
-    pub(crate) fn find(&self, family: Family, key: &str) -> Option<ResourceId> {
-        match family {
-            Family::Lock => self.locks.get(key).copied(),
-            Family::Reentrant => self.reentrant.get(key).copied(),
-            Family::Semaphore => None,
-        }
-    }
-
-    pub(crate) fn ids(&self) -> Vec<ResourceId> {
-        self.list.iter().flatten().map(|resource| resource.id).collect()
-    }
-
-    /// The name's number; a new one if it is not in use, or for each lane of a semaphore.
-    ///
-    /// # Errors
-    /// For a name that can't be a lock's.
-    pub(crate) fn of(&mut self, cx: &Context, name: &str, family: Family) -> Result<ResourceId, Error> {
-        let key = Name::key(&cx.config.prefix, name);
-        if let Some(id) = self.find(family, &key) {
-            return Ok(id);
-        }
-        let key = Name::check(&cx.config.prefix, name)?;
-        Ok(self.add(if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key, family) }))
-    }
-
-    /// A new machine for a name.
-    pub(crate) fn add(&mut self, name: Name) -> ResourceId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.list.push(None);
-            ResourceId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
-        });
-        match name.family {
-            Family::Lock => self.locks.insert(name.key.clone(), id),
-            Family::Reentrant => self.reentrant.insert(name.key.clone(), id),
-            Family::Semaphore => None,
-        };
-        if let Some(place) = self.list.get_mut(id.0 as usize) {
-            *place = Some(Box::new(Resource::new(id, name)));
-        }
-        id
-    }
-
-    fn remove(&mut self, id: ResourceId) {
-        let Some(resource) = self.list.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        match resource.name.family {
-            Family::Lock => self.locks.remove(&resource.name.key),
-            Family::Reentrant => self.reentrant.remove(&resource.name.key),
-            Family::Semaphore => None,
-        };
-        self.free.push(id);
     }
 }
