@@ -51,7 +51,6 @@ mod resources;
 mod script;
 mod server;
 mod several;
-mod several_script;
 mod subscription;
 mod tenure;
 mod time;

@@ -11,6 +11,9 @@
 //! has the same number. What becomes of both is put aside for [`Node::gather`]. Everybody takes names in the same order and
 //! waits for the next one only, so nobody waits in a circle (Havender 1968).
 
+mod held;
+mod script;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -18,16 +21,17 @@ use hashbrown::HashMap;
 
 use crate::context::ResourceId;
 use crate::error::{Error, LossReason};
-use crate::event::{LeaseId, OpId, Outcome, Output, ReleaseOutcome};
+use crate::event::{LeaseId, OpId, Outcome, Output};
 use crate::mutant::Mutant;
 use crate::name::{Name, slot};
 use crate::node::Node;
 use crate::numbering::ByNumber;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Family, Mode, Wait};
-use crate::time::Instant;
 use crate::token::Token;
 use crate::vote::Votes;
+
+use held::Fan;
 
 /// The bit of calls and leases that no driver knows of.
 pub(crate) const INNER: u64 = 1 << 63;
@@ -63,12 +67,6 @@ pub(crate) struct Group {
     fences: Vec<u64>,
     /// None as long as it is wanted.
     holds: u32,
-}
-
-pub(crate) struct Fan {
-    op: OpId,
-    left: usize,
-    result: Result<Outcome, Error>,
 }
 
 /// The number of a part's call and lease.
@@ -321,100 +319,9 @@ impl Node {
         self.fail_all(number, error);
     }
 
-    pub(crate) fn release_all(&mut self, op: OpId, lease: LeaseId) {
-        let Some(group) = self.several.held(lease) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
-        };
-        if group.holds > 1 {
-            group.holds = group.holds.saturating_sub(1);
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
-        }
-        let parts = self.parts(lease);
-        self.several.remove(lease);
-        self.fan_out(op, Outcome::Released(ReleaseOutcome::Released), parts, Self::release);
-    }
-
-    /// An extend or a verify.
-    pub(crate) fn call_all(&mut self, op: OpId, lease: LeaseId, kind: &OpKind) {
-        let Some(group) = self.several.held(lease) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        let fixed = !group.options.renew;
-        let parts = self.parts(lease);
-        let OpKind::Extend { ttl, .. } = *kind else {
-            return self.fan_out(op, Outcome::Verified(true), parts, Self::verify);
-        };
-        let until = self.cx.now + ttl;
-        let end = Outcome::Extended { valid_until: Instant::from_micros(u64::MAX) };
-        self.fan_out(op, end, parts, |node, op, part| {
-            // A fixed lease's end moves; its parts may be renewed up to it.
-            let ends = node.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| fixed);
-            if let Some(ends) = ends {
-                node.keep(part, ends.max(until));
-            }
-            node.extend(op, part, ttl);
-        });
-    }
-
-    fn fan_out(
-        &mut self,
-        op: OpId,
-        best: Outcome,
-        parts: impl Iterator<Item = u64>,
-        call: impl Fn(&mut Self, OpId, LeaseId),
-    ) {
-        let number = self.cx.new_lease();
-        let mut left = 0;
-        for lease in parts {
-            call(self, OpId(part(number, left)), LeaseId(lease));
-            left = left.saturating_add(1);
-        }
-        // What they come to is gathered later.
-        self.several.insert(number, Entry::Fan(Fan { op, left, result: Ok(best) }));
-    }
-
-    pub(crate) fn hold_all(&mut self, op: OpId, lease: LeaseId) {
-        let held = self.several.held(lease).map(|group| {
-            group.holds = group.holds.saturating_add(1);
-            Outcome::Held(group.holds)
-        });
-        self.cx.answer(op, held.ok_or(Error::NotHeld));
-    }
-
-    pub(crate) fn convert_all(&mut self, op: OpId, lease: LeaseId) {
-        let error = match self.several.held(lease) {
-            Some(_) => Error::Unsupported("several names are held as exclusive locks".into()),
-            None => Error::NotHeld,
-        };
-        self.cx.answer(op, Err(error));
-    }
-
-    pub(crate) fn keep_all(&mut self, lease: LeaseId, until: Instant) {
-        if self.several.held(lease).is_some_and(|group| group.options.renew) {
-            self.parts(lease).for_each(|part| self.keep(LeaseId(part), until));
-        }
-    }
-
-    pub(crate) fn all_valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        self.parts(lease).filter_map(|part| self.valid_until(LeaseId(part))).min()
-    }
-
     /// The client ends: waits have ended, leases were given back.
     pub(crate) fn close_all(&mut self) {
         self.gather();
         self.several.open.retain(|_, entry| !matches!(entry, Entry::Group(_)));
-    }
-}
-
-impl Fan {
-    /// Keeps the worst; that the server has another token there is the worst word of a verify.
-    fn take_in(&mut self, result: Result<Outcome, Error>) {
-        match (&mut self.result, result) {
-            (worst, Ok(Outcome::Verified(false))) => *worst = Ok(Outcome::Verified(false)),
-            (Ok(Outcome::Released(worst)), Ok(Outcome::Released(outcome))) => *worst = outcome.max(*worst),
-            (Ok(Outcome::Extended { valid_until: first }), Ok(Outcome::Extended { valid_until })) => {
-                *first = valid_until.min(*first);
-            }
-            (Ok(Outcome::Verified(false)) | Err(_), _) | (_, Ok(_)) => {}
-            (worst, error) => *worst = error,
-        }
     }
 }
