@@ -14,6 +14,7 @@ pub mod coverage;
 mod driving;
 pub mod faults;
 pub mod foreign;
+mod hearing;
 pub mod invariants;
 pub mod kinds;
 mod looking;

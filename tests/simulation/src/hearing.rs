@@ -1,0 +1,181 @@
+//! Tells the watchers what the users are told.
+
+use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome};
+
+use crate::client::Wish;
+use crate::clock::Micros;
+use crate::invariants::leases::Held;
+use crate::invariants::{broken, calls, losses};
+use crate::kinds::Sort;
+use crate::world::World;
+
+impl World<'_> {
+    /// A call of a user has ended.
+    pub(crate) fn completed(&mut self, place: usize, now: Instant, op: OpId, result: &Result<Outcome, Error>) {
+        let client = &mut self.clients[place];
+        let number = op.0 as u32;
+        if client.engine.is_none() {
+            return;
+        }
+        let Some(open) = client.ops.get_mut(number as usize).filter(|open| !open.ended) else {
+            return self
+                .watch
+                .check(broken("ends-once", format!("{op:?} ended again, or was never asked: {result:?}")));
+        };
+        open.ended = true;
+        let open = *open;
+        client.open.retain(|other| *other != number);
+        let converts = |op: &u32| client.ops[*op as usize].converts(open.name);
+        if open.converts(open.name) && !client.open.iter().any(converts) {
+            self.watch.asking[place][open.name].converted();
+        }
+        if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {
+            self.watch.check(calls::fits(&open, result, now, self.mix.sorts[open.name] != Sort::Lock));
+        }
+        match (open.wish, result) {
+            (Wish::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
+            (Wish::Convert(_), Ok(Outcome::Converted(grant))) => self.converted(place, open.name, grant),
+            (Wish::Hold, Ok(Outcome::Held(holds))) => self.held_again(place, open.lease, *holds),
+            (Wish::Verify, Ok(Outcome::Verified(false))) => {
+                self.watch.doomed.extend(open.lease.map(|lease| (lease, "loss-untold")));
+            }
+            (Wish::Release, Ok(Outcome::Released(outcome))) => self.released(place, open.lease, *outcome),
+            _ => {}
+        }
+        if let (Wish::Extend(_) | Wish::Hold | Wish::Convert(_), Ok(_), Some(lease)) = (open.wish, result, open.lease)
+            && self.watch.doomed.contains(&(lease, "loss-late"))
+        {
+            let detail = format!("{open:?} ended with {result:?} on a lease that was over");
+            self.watch.check(broken("loss-late", detail));
+        }
+        self.user_answered(place, number, result);
+    }
+
+    fn acquired(&mut self, place: usize, now: Instant, number: u32, grant: &Grant) {
+        let client = &mut self.clients[place];
+        let open = client.ops[number as usize];
+        let Wish::Acquire(options) = open.wish else { return };
+        let (name, life) = (open.name, client.life);
+        if let Some(held) = self.watch.leases.find(life, grant.lease) {
+            return self.held_by_owner(held, &options, grant);
+        }
+        let trouble = client.trouble_until.max(self.servers.list[self.servers.home(name)].last_trouble());
+        let calm = trouble + 1_000_000 < self.now;
+        let in_order = match self.mix.sorts[name] {
+            Sort::Semaphore if grant.local && calm => calls::in_order_of_weight(client, number, now),
+            Sort::Semaphore => Ok(()),
+            _ => calls::in_order(client, number, now),
+        };
+        client.granted[name] = 0;
+        self.watch.locks[name].progress.granted();
+        self.counts.grants += 1;
+        if self.mix.sorts[name] == Sort::Semaphore {
+            let verdict = self.acquired_permits(place, now, open.name, &options, grant);
+            return self.watch.check(verdict.and(in_order));
+        }
+        let tenure = &mut self.watch.tenures[place][name];
+        let joins = grant.mode == Mode::Shared && (self.watch.leases.has(life, name) || tenure.is_left(now));
+        // A reader that waits with a token of its own may get it beside a lease that was downgraded meanwhile.
+        let learnt = self.watch.asking[place][name].is_granted();
+        let budget = if grant.local && tenure.began_with(learnt) {
+            self.counts.local += 1;
+            let most = client.config.local_handoffs;
+            // Who has just slept goes through old timers first, and through what came meanwhile afterwards.
+            if tenure.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.now {
+                self.watch.untold.push(name);
+            }
+            tenure.handed_over(now, most, client.config.mixed_fleet && !joins)
+        } else {
+            tenure.begin(now, learnt, self.watch.locks[name].lost_at);
+            self.watch.asking[place][name].begins(now);
+            Ok(())
+        };
+        let held = Held {
+            life,
+            client: place,
+            lease: grant.lease,
+            name,
+            kind: options.kind,
+            allowed: u64::MAX,
+            mode: grant.mode,
+            fence: grant.fence,
+            valid_until: grant.valid_until,
+            until: client.clock.when(grant.valid_until.as_micros()),
+            since: self.now,
+            since_local: now,
+            ttl: options.ttl,
+            renew: options.renew,
+            max_hold: options.max_hold,
+            holds: 1,
+            orphan: tenure.orphan,
+            token: tenure.token,
+        };
+        let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, tenure.orphan);
+        let exclusive = self.watch.leases.grant(self.now, held);
+        self.watch.check(exclusive.and(fence).and(in_order).and(budget));
+    }
+
+    fn converted(&mut self, place: usize, name: usize, grant: &Grant) {
+        let life = self.clients[place].life;
+        let Some(held) = self.watch.leases.find(life, grant.lease) else {
+            return; // It was given back meanwhile.
+        };
+        let (before, orphan) = (self.watch.leases.held[held].fence, self.watch.leases.held[held].orphan);
+        self.watch.tenures[place][name].converted();
+        self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.now));
+        let exclusive =
+            self.watch.leases.changed(self.now, held, |held| (held.mode, held.fence) = (grant.mode, grant.fence));
+        self.watch.check(exclusive);
+        if grant.fence != before {
+            let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan);
+            self.watch.check(verdict);
+        }
+    }
+
+    fn held_again(&mut self, place: usize, lease: Option<LeaseId>, holds: u32) {
+        let life = self.clients[place].life;
+        let Some(held) = lease.and_then(|lease| self.watch.leases.find(life, lease)) else {
+            return self.watch.check(broken("answer", format!("held {holds} times, but it is no lease of c{place}")));
+        };
+        let held = &mut self.watch.leases.held[held];
+        held.holds += 1;
+        if held.holds != holds {
+            let verdict = broken("answer", format!("held {holds} times by the engine, {} by its users", held.holds));
+            self.watch.check(verdict);
+        }
+    }
+
+    /// A lease that counts as held was not given back, or only one hold of it.
+    fn released(&mut self, place: usize, lease: Option<LeaseId>, outcome: ReleaseOutcome) {
+        let life = self.clients[place].life;
+        let held = lease.and_then(|lease| self.watch.leases.find(life, lease));
+        if held.is_some() != (outcome == ReleaseOutcome::StillHeld) {
+            let verdict = broken("answer", format!("{outcome:?} for {held:?}"));
+            self.watch.check(verdict);
+        }
+    }
+
+    /// A lease was lost.
+    pub(crate) fn lost(&mut self, place: usize, now: Instant, lease: LeaseId, reason: LossReason) {
+        let client = &self.clients[place];
+        let Some(held) = self.watch.leases.find(client.life, lease) else {
+            let detail = format!("{lease:?} of c{place} was lost ({reason}) after it had ended");
+            return self.watch.check(broken("loss-twice", detail));
+        };
+        self.counts.losses += 1;
+        let lost = &self.watch.leases.held[held];
+        match (self.mix.sorts[lost.name], lost.token) {
+            (Sort::Semaphore, Some(token)) => self.watch.lanes[place][lost.name].tenure(token).lost(),
+            _ => self.watch.tenures[place][lost.name].lost(),
+        }
+        let held = self.watch.leases.end(self.now, held);
+        let home = self.servers.home(held.name);
+        let many_keys = held.mode == Mode::Shared || self.mix.sorts[held.name] == Sort::Semaphore;
+        let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(many_keys));
+        // By a clock that may be slow.
+        let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
+        let calm = losses::Calm { since, patience };
+        self.watch.check(losses::told(&held, reason, self.now, now, calm));
+        self.user_lost(place, lease);
+    }
+}
