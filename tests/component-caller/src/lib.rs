@@ -1,54 +1,50 @@
-//! A component that begins calls of the lock component and cancels them a little later, which a host can't do.
+//! A component that begins calls of the lock component and cancels them while they are under way, which a host can't do.
 
 mod bindings;
 
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use bindings::leasehold::lock::locks::{AcquireOptions, Error, LockManager, ManagerOptions, Target, Topology};
+use bindings::leasehold::lock::locks::{AcquireOptions, Error, Lease, LockManager, ManagerOptions, Target, Topology};
 use bindings::wasi::clocks::monotonic_clock::wait_for;
 
 struct Component;
 
-/// Long after a call has begun, and long before it would end.
-const A_WHILE: Duration = Duration::from_millis(300);
-
 impl bindings::Guest for Component {
     /// Waits for a lock that somebody holds, gives the wait up, and uses the same manager for another one.
     async fn cancel_acquire(url: String, name: String) -> Result<(), String> {
-        let locks = open(url).await?;
-        cancelled(locks.acquire(Target::Mutex(name.clone()), None)).await?;
+        let locks = open(url, 500).await?;
+        cancelled(locks.acquire(Target::Mutex(name.clone()), None), waiting(&locks, &name)).await?;
         let other = locks.acquire(Target::Mutex(format!("{name}-other")), None).await.map_err(shown)?;
         other.release().await.map_err(shown)?;
         std::mem::forget((locks, other));
         Ok(())
     }
 
-    /// Stands by a lease that is over in a second, gives that up, and leaves the lease to its end.
+    /// Stands by a lease until that has renewed it, gives it up, and leaves the lease to its end.
     async fn cancel_hold(url: String, name: String) -> Result<(), String> {
-        let locks = open(url).await?;
-        let options = AcquireOptions { ttl_ms: Some(1_000), wait_ms: None, max_hold_ms: None };
+        let locks = open(url, 500).await?;
+        let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None };
         let lease = locks.acquire(Target::Mutex(name), Some(options)).await.map_err(shown)?;
-        cancelled(lease.hold(60_000)).await?;
+        cancelled(lease.hold(60_000), renewed(&lease)).await?;
         // A dropped one would be released.
         std::mem::forget((locks, lease));
         Ok(())
     }
 
-    /// Connects to a server that does not answer, and gives that up.
+    /// Connects to a server that does not answer, and gives that up long before it would end.
     async fn cancel_open(url: String) -> Result<(), String> {
-        cancelled(LockManager::open(Topology::Single(url), None)).await
+        cancelled(open(url, 60_000), pause(300)).await
     }
 }
 
-async fn open(url: String) -> Result<LockManager, String> {
+async fn open(url: String, response_timeout_ms: u64) -> Result<LockManager, String> {
     let options = ManagerOptions {
         prefix: None,
         local_handoffs: None,
         claim_window_ms: Some(300),
-        response_timeout_ms: Some(500),
+        response_timeout_ms: Some(response_timeout_ms),
         node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
@@ -56,13 +52,34 @@ async fn open(url: String) -> Result<LockManager, String> {
     LockManager::open(Topology::Single(url), Some(options)).await.map_err(shown)
 }
 
-/// Begins a call, and drops it while it is under way: the component model cancels it.
-async fn cancelled<T>(call: impl Future<Output = T>) -> Result<(), String> {
-    let nanos = u64::try_from(A_WHILE.as_nanos()).unwrap_or(u64::MAX);
-    match select(pin!(call), pin!(wait_for(nanos))).await {
+/// Begins a call, and drops it when it is time to: the component model cancels it.
+async fn cancelled<T>(call: impl Future<Output = T>, time: impl Future<Output = ()>) -> Result<(), String> {
+    match select(pin!(call), pin!(time)).await {
         Either::Left(_) => Err("it ended before it could be cancelled".to_owned()),
         Either::Right(_) => Ok(()),
     }
+}
+
+/// Until somebody stands in the queue.
+async fn waiting(locks: &LockManager, name: &str) {
+    while !locks.inspect(name.to_owned()).await.is_ok_and(|seen| !seen.waiters.is_empty()) {
+        pause(5).await;
+    }
+}
+
+async fn renewed(lease: &Lease) {
+    let mut left = lease.remaining_ms();
+    loop {
+        pause(5).await;
+        let before = std::mem::replace(&mut left, lease.remaining_ms());
+        if left > before {
+            return;
+        }
+    }
+}
+
+async fn pause(ms: u64) {
+    wait_for(ms * 1_000_000).await;
 }
 
 fn shown(error: Error) -> String {

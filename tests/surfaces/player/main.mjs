@@ -1,4 +1,5 @@
-// Carries out the steps of a scenario, one a line of standard input, on the server in REDIS_URL: the npm package among the surfaces.
+// Carries out the steps of a scenario, one a line of standard input, on the server in REDIS_URLS: the npm package among the surfaces.
+// Several servers, with commas between them, are a quorum.
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
 import { LockManager, Owner } from 'leasehold';
@@ -8,9 +9,14 @@ const leases = new Map();
 const owners = new Map();
 
 const acts = {
-  open({ client, handoffs }) {
+  async open({ client, handoffs }) {
     const options = { claimWindow: 30_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
-    managers.set(client, new LockManager(new Redis(process.env.REDIS_URL), options));
+    const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
+    const manager = others.length === 0
+      ? new LockManager(redis, options)
+      // What a busy machine keeps.
+      : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 1_000 });
+    managers.set(client, manager);
     return 'open';
   },
   async acquire(step) {
@@ -51,9 +57,10 @@ async function perform(step) {
   }
 }
 
-function lock({ client, lock: name, mode, ttl, owner, limit, permits }) {
+function lock({ client, lock: name, mode, ttl, owner, limit, permits, names, 'one-script': oneScript = false }) {
   const options = ttl === undefined ? {} : { ttl };
   const manager = managers.get(client);
+  if (names !== undefined) return manager.multi(names, { oneScript, ...options });
   if (owner !== undefined) return manager.reentrant(name, ownerOf(owner), options);
   if (limit !== undefined) return manager.semaphore(name, { limit, permits, ...options });
   return mode === 'shared' ? manager.readWrite(name, options).read() : manager.mutex(name, options);
@@ -67,7 +74,8 @@ function ownerOf(number) {
 
 function granted(step, lease) {
   leases.set(step.as, lease);
-  return { mode: lease.mode, held: lease.isHeld, fence: lease.fence };
+  const names = [...lease.fences.keys()];
+  return { mode: lease.mode, held: lease.isHeld, fence: lease.fence, ...(names.length > 1 ? { names } : {}) };
 }
 
 function done() {

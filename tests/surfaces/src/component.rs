@@ -2,8 +2,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use leasehold_wasmtime_host::{
-    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Reentrant, ReleaseOutcome,
-    Semaphore, Target,
+    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Multi, Reentrant, ReleaseOutcome,
+    Semaphore, Target, Topology,
 };
 use serde_json::{Value, json};
 
@@ -11,16 +11,16 @@ use crate::{Act, Kind, Step, Surface};
 
 /// The component, in an instance of its own.
 pub struct Component<'a> {
-    url: String,
+    urls: Vec<String>,
     locks: Locks<'a>,
     managers: RefCell<BTreeMap<String, Manager<'a>>>,
     leases: RefCell<BTreeMap<String, Lease<'a>>>,
 }
 
 impl<'a> Component<'a> {
-    /// On the server of that URL.
-    pub fn new(url: &str, locks: Locks<'a>) -> Self {
-        Self { url: url.to_owned(), locks, managers: RefCell::default(), leases: RefCell::default() }
+    /// On the server of that URL; on a quorum if there are several.
+    pub fn new(urls: &[String], locks: Locks<'a>) -> Self {
+        Self { urls: urls.to_vec(), locks, managers: RefCell::default(), leases: RefCell::default() }
     }
 
     fn manager(&self, step: &Step<'_>) -> Manager<'a> {
@@ -29,7 +29,12 @@ impl<'a> Component<'a> {
 
     async fn granted(&self, step: &Step<'_>, lease: Lease<'a>) -> wasmtime::Result<Value> {
         let (held, fence) = (lease.is_held().await?, lease.fence().await?);
-        let told = json!({ "mode": mode(lease.mode().await?), "held": held, "fence": fence });
+        let mut told = json!({ "mode": mode(lease.mode().await?), "held": held, "fence": fence });
+        let fences = lease.fences().await?;
+        assert_eq!(fences.iter().map(|(_, fence)| *fence).max(), Some(fence), "the greatest stands for all");
+        if fences.len() > 1 {
+            told["names"] = fences.into_iter().map(|(name, _)| name).collect();
+        }
         self.leases.borrow_mut().insert(step.text("as").to_owned(), lease);
         Ok(told)
     }
@@ -38,7 +43,11 @@ impl<'a> Component<'a> {
     async fn try_perform(&self, step: &Step<'_>) -> wasmtime::Result<Result<Value, Error>> {
         match step.act() {
             Act::Open => {
-                let opened = self.locks.open(&self.url, Some(options(step))).await?;
+                let topology = match self.urls.as_slice() {
+                    [url] => Topology::Single(url.clone()),
+                    urls => Topology::Quorum(urls.to_vec()),
+                };
+                let opened = self.locks.open_at(topology, Some(options(step))).await?;
                 Ok(opened.map(|manager| {
                     self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
                     json!("open")
@@ -104,19 +113,21 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
-        node_timeout_ms: None,
+        // What a busy machine keeps.
+        node_timeout_ms: Some(1_000),
         mixed_fleet: None,
         fence_retention_ms: None,
     }
 }
 
 fn target(step: &Step<'_>) -> Target {
-    let name = step.text("lock").to_owned();
+    let name = || step.text("lock").to_owned();
     match step.kind() {
-        Kind::Mutex => Target::Mutex(name),
-        Kind::Read => Target::Read(name),
-        Kind::Reentrant { owner } => Target::Reentrant(Reentrant { name, owner }),
-        Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name, limit, permits }),
+        Kind::Mutex => Target::Mutex(name()),
+        Kind::Read => Target::Read(name()),
+        Kind::Reentrant { owner } => Target::Reentrant(Reentrant { name: name(), owner }),
+        Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name: name(), limit, permits }),
+        Kind::Multi { names, one_script } => Target::Multi(Multi { names, one_script }),
     }
 }
 

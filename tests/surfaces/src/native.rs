@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockManager, Mode, Owner, ReleaseOutcome, Wait};
+use leasehold::{Error, Lease, Lock, LockManager, Mode, Multi, MultiLease, Owner, ReleaseOutcome, Wait};
 use serde_json::{Value, json};
 
 use crate::{Act, Kind, Step, Surface};
@@ -10,42 +10,69 @@ use crate::{Act, Kind, Step, Surface};
 /// The crate.
 #[derive(Default)]
 pub struct Native {
-    url: String,
+    urls: Vec<String>,
     managers: RefCell<BTreeMap<String, LockManager>>,
-    leases: RefCell<BTreeMap<String, Lease>>,
+    leases: RefCell<BTreeMap<String, Held>>,
     owners: RefCell<BTreeMap<u64, Owner>>,
 }
 
+enum Wanted {
+    One(Lock),
+    All(Multi),
+}
+
+enum Held {
+    One(Lease),
+    All(MultiLease),
+}
+
 impl Native {
-    /// On the server of that URL.
-    pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), ..Self::default() }
+    /// On the server of that URL; on a quorum if there are several.
+    pub fn new(urls: &[String]) -> Self {
+        Self { urls: urls.to_vec(), ..Self::default() }
     }
 
     fn manager(&self, step: &Step<'_>) -> LockManager {
         self.managers.borrow()[step.text("client")].clone()
     }
 
-    fn lock(&self, step: &Step<'_>) -> Lock {
+    fn wanted(&self, step: &Step<'_>) -> Wanted {
         let manager = self.manager(step);
-        let name = step.text("lock");
+        let name = || step.text("lock");
         let mut lock = match step.kind() {
-            Kind::Mutex => manager.mutex(name),
-            Kind::Read => manager.read_write(name).read(),
-            Kind::Reentrant { owner } => manager.reentrant(name, self.owners.borrow_mut().entry(owner).or_default()),
-            Kind::Semaphore { limit, permits } => manager.semaphore(name, limit).permits(permits),
+            Kind::Mutex => manager.mutex(name()),
+            Kind::Read => manager.read_write(name()).read(),
+            Kind::Reentrant { owner } => manager.reentrant(name(), self.owners.borrow_mut().entry(owner).or_default()),
+            Kind::Semaphore { limit, permits } => manager.semaphore(name(), limit).permits(permits),
+            Kind::Multi { names, one_script } => {
+                let multi = manager.multi(names);
+                let multi = if one_script { multi.one_script() } else { multi };
+                return Wanted::All(match step.time("wait") {
+                    Some(time) => multi.wait(Wait::For(time)),
+                    None => multi,
+                });
+            }
         };
         if let Some(ttl) = step.time("ttl") {
             lock = lock.ttl(ttl);
         }
-        match step.time("wait") {
+        Wanted::One(match step.time("wait") {
             Some(time) => lock.wait(Wait::For(time)),
             None => lock,
-        }
+        })
     }
 
-    fn granted(&self, step: &Step<'_>, lease: Lease) -> Value {
-        let told = json!({ "mode": mode(lease.mode()), "held": lease.is_held(), "fence": lease.fence().get() });
+    fn granted(&self, step: &Step<'_>, lease: Held) -> Value {
+        let told = match &lease {
+            Held::One(lease) => {
+                json!({ "mode": mode(lease.mode()), "held": lease.is_held(), "fence": lease.fence().get() })
+            }
+            Held::All(lease) => {
+                let names: Vec<_> = lease.fences().map(|(name, _)| name).collect();
+                let greatest = lease.fences().map(|(_, fence)| fence.get()).max();
+                json!({ "mode": "exclusive", "held": lease.is_held(), "fence": greatest, "names": names })
+            }
+        };
         self.leases.borrow_mut().insert(step.text("as").to_owned(), lease);
         told
     }
@@ -57,12 +84,28 @@ impl Native {
                 if let Some(number) = step.handoffs() {
                     builder = builder.local_handoffs(number);
                 }
-                let manager = builder.connect(&self.url).await?;
+                let manager = match self.urls.as_slice() {
+                    [url] => builder.connect(url).await?,
+                    // What a busy machine keeps.
+                    urls => builder.node_timeout(Duration::from_secs(1)).quorum(urls.iter().cloned()).await?,
+                };
                 self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
                 Ok(json!("open"))
             }
-            Act::Acquire => Ok(self.granted(step, self.lock(step).acquire().await?)),
-            Act::Try => Ok(self.lock(step).try_acquire().await?.map_or(Value::Null, |lease| self.granted(step, lease))),
+            Act::Acquire => {
+                let lease = match self.wanted(step) {
+                    Wanted::One(lock) => Held::One(lock.acquire().await?),
+                    Wanted::All(locks) => Held::All(locks.acquire().await?),
+                };
+                Ok(self.granted(step, lease))
+            }
+            Act::Try => {
+                let lease = match self.wanted(step) {
+                    Wanted::One(lock) => lock.try_acquire().await?.map(Held::One),
+                    Wanted::All(locks) => locks.try_acquire().await?.map(Held::All),
+                };
+                Ok(lease.map_or(Value::Null, |lease| self.granted(step, lease)))
+            }
             Act::Inspect => {
                 let seen = self.manager(step).inspect(step.text("lock")).await?;
                 let holders: Vec<_> = seen.holders.iter().map(|holder| mode(holder.mode)).collect();
@@ -74,9 +117,16 @@ impl Native {
                 let name = step.text("lease");
                 let lease = self.leases.borrow_mut().remove(name).unwrap_or_else(|| panic!("there is no lease {name}"));
                 if act == Act::Release {
-                    return Ok(json!(released(lease.release().await?)));
+                    let outcome = match lease {
+                        Held::One(lease) => lease.release().await?,
+                        Held::All(lease) => lease.release().await?,
+                    };
+                    return Ok(json!(released(outcome)));
                 }
-                let done = self.with_lease(act, step, &lease).await;
+                let done = match &lease {
+                    Held::One(lease) => self.with_lease(act, step, lease).await,
+                    Held::All(lease) => self.with_leases(act, step, lease).await,
+                };
                 self.leases.borrow_mut().insert(name.to_owned(), lease);
                 done
             }
@@ -87,10 +137,20 @@ impl Native {
         match act {
             Act::Verify => Ok(json!(lease.verify().await?)),
             Act::Held => Ok(json!(lease.is_held())),
-            Act::Nested => Ok(self.granted(step, lease.nested()?)),
+            Act::Nested => Ok(self.granted(step, Held::One(lease.nested()?))),
             Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
             Act::Downgrade => lease.downgrade().await.map(done),
             _ => lease.upgrade().await.map(done),
+        }
+    }
+
+    async fn with_leases(&self, act: Act, step: &Step<'_>, lease: &MultiLease) -> Result<Value, Error> {
+        match act {
+            Act::Verify => Ok(json!(lease.verify().await?)),
+            Act::Held => Ok(json!(lease.is_held())),
+            Act::Nested => Ok(self.granted(step, Held::All(lease.nested()?))),
+            Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
+            act => panic!("there is no {act:?} for several names"),
         }
     }
 }

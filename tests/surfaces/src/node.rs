@@ -21,14 +21,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// On the server of that URL. `LEASEHOLD_SURFACES_NODE` is the program, `player/main.mjs` with the package installed beside it.
+    /// On the server of that URL; on a quorum if there are several. `LEASEHOLD_SURFACES_NODE` is the program, `player/main.mjs` with the package installed beside it.
     ///
     /// # Panics
     /// If it does not start.
-    pub fn new(url: &str) -> Self {
+    pub fn new(urls: &[String]) -> Self {
         let program = env::var_os("LEASEHOLD_SURFACES_NODE").expect("`cargo xtask test` says where the npm package is");
         let mut command = Command::new("node");
-        command.arg(program).env("REDIS_URL", url).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .arg(program)
+            .env("REDIS_URLS", urls.join(","))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut process = command.spawn().expect("there is a `node`");
         let (input, output) = process.stdin.take().zip(process.stdout.take()).expect("both are pipes");
         Self {

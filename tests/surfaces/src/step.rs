@@ -24,14 +24,15 @@ pub enum Act {
     Release,
 }
 
-/// The kinds of locks: a lock of an `owner` is reentrant, and one with a `limit` a semaphore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kinds of locks: a lock of an `owner` is reentrant, one with a `limit` a semaphore, and one with `names` has several.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the surfaces' own words")]
 pub enum Kind {
     Mutex,
     Read,
     Reentrant { owner: u64 },
     Semaphore { limit: u32, permits: u32 },
+    Multi { names: Vec<String>, one_script: bool },
 }
 
 impl<'a> Step<'a> {
@@ -79,6 +80,10 @@ impl<'a> Step<'a> {
         if let Some(limit) = number("limit") {
             let count = |number: u64| number.try_into().unwrap_or(u32::MAX);
             return Kind::Semaphore { limit: count(limit), permits: count(number("permits").unwrap_or(1)) };
+        }
+        if let Some(names) = self.0["names"].as_array() {
+            let names = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            return Kind::Multi { names, one_script: self.0["one-script"] == true };
         }
         if self.0["mode"] == "shared" { Kind::Read } else { Kind::Mutex }
     }

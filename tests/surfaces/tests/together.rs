@@ -127,6 +127,22 @@ async fn share<S: Surface>(surface: S, account: &Account, out: &Cell<usize>) {
     .await;
 }
 
+/// Those who take two names as one, each surface in an order of its own.
+async fn transfer<S: Surface>(surface: S, account: &Account, names: [&str; 2]) {
+    let surface = &begin(surface, account).await;
+    join_all(CLIENTS.map(async |client| {
+        for _ in 0..ROUNDS {
+            let acquire = json!({ "do": "acquire", "client": client, "names": names, "as": client });
+            let lease = surface.perform(&Step(&acquire)).await;
+            let fence = lease["fence"].as_u64().unwrap_or_else(|| panic!("{}: {lease}", S::NAME));
+            account.turns.borrow_mut().push(S::NAME);
+            account.write(fence).await;
+            release(surface, client, "released").await;
+        }
+    }))
+    .await;
+}
+
 async fn begin<S: Surface>(surface: S, account: &Account) -> S {
     for client in CLIENTS {
         assert_eq!(surface.perform(&Step(&json!({ "do": "open", "client": client, "handoffs": 2 }))).await, "open");
@@ -159,10 +175,14 @@ fn beside_each_other(account: Account) {
 #[tokio::test]
 async fn owners_on_every_surface_exclude_each_other_and_come_back_to_their_own() {
     let server = Server::start().unwrap();
-    let (url, account) = (server.url(), account(&server));
+    let (urls, account) = ([server.url()], account(&server));
     let all = with_component(RedisProvider, async |locks| {
-        let node = Node::new(&url);
-        tokio::join!(own(Native::new(&url), &account), own(node, &account), own(Component::new(&url, locks), &account));
+        let node = Node::new(&urls);
+        tokio::join!(
+            own(Native::new(&urls), &account),
+            own(node, &account),
+            own(Component::new(&urls, locks), &account)
+        );
     });
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
     let updates = 3 * CLIENTS.len() * WRITERS * ROUNDS;
@@ -173,13 +193,13 @@ async fn owners_on_every_surface_exclude_each_other_and_come_back_to_their_own()
 #[tokio::test]
 async fn permits_of_every_surface_together_are_never_more_than_the_limit() {
     let server = Server::start().unwrap();
-    let (url, account, out) = (server.url(), account(&server), Cell::new(0));
+    let (urls, account, out) = ([server.url()], account(&server), Cell::new(0));
     let all = with_component(RedisProvider, async |locks| {
-        let node = Node::new(&url);
+        let node = Node::new(&urls);
         tokio::join!(
-            share(Native::new(&url), &account, &out),
+            share(Native::new(&urls), &account, &out),
             share(node, &account, &out),
-            share(Component::new(&url, locks), &account, &out),
+            share(Component::new(&urls, locks), &account, &out),
         );
     });
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
@@ -188,15 +208,34 @@ async fn permits_of_every_surface_together_are_never_more_than_the_limit() {
 }
 
 #[tokio::test]
+async fn pairs_of_names_in_opposite_orders_never_deadlock_between_surfaces() {
+    let server = Server::start().unwrap();
+    let (urls, account) = ([server.url()], account(&server));
+    let (there, back) = (["from", "to"], ["to", "from"]);
+    let all = with_component(RedisProvider, async |locks| {
+        let node = Node::new(&urls);
+        tokio::join!(
+            transfer(Native::new(&urls), &account, there),
+            transfer(node, &account, back),
+            transfer(Component::new(&urls, locks), &account, back),
+        );
+    });
+    tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();
+    let updates = 3 * CLIENTS.len() * ROUNDS;
+    assert_eq!(account.run(&["GET", "counter"]), i64::try_from(updates).unwrap());
+    beside_each_other(account);
+}
+
+#[tokio::test]
 async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences_rise() {
     let server = Server::start().unwrap();
-    let (url, account) = (server.url(), account(&server));
+    let (urls, account) = ([server.url()], account(&server));
     let all = with_component(RedisProvider, async |locks| {
-        let node = Node::new(&url);
+        let node = Node::new(&urls);
         tokio::join!(
-            work(Native::new(&url), &account),
+            work(Native::new(&urls), &account),
             work(node, &account),
-            work(Component::new(&url, locks), &account),
+            work(Component::new(&urls, locks), &account),
         );
     });
     tokio::time::timeout(Duration::from_secs(120), all).await.expect("all is done in time").unwrap();

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use leasehold_component_tests::{component_beside_lock, engine, lock_path};
 use leasehold_servers::Server;
@@ -133,10 +134,9 @@ where
 #[tokio::test]
 async fn an_acquire_that_its_caller_cancels_leaves_the_queue_at_once() {
     let server = Server::start().unwrap();
-    // Before the lease begins: to compile it may take longer than the TTL.
-    component_beside_lock("caller.wasm");
     let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
-    let lease = native.mutex("job").acquire().await.unwrap();
+    // It need not be renewed while this thread waits for the component to be compiled.
+    let lease = native.mutex("job").ttl(Duration::from_secs(3_600)).acquire().await.unwrap();
     let arguments = (server.url(), "job".to_owned());
     call(&server, "cancel-acquire", arguments, async || {
         assert_eq!(waiters(&server, "job"), 0);

@@ -1,0 +1,6 @@
+//! The surfaces side by side, and together on one lock.
+
+mod commands;
+mod play;
+mod same;
+mod together;

@@ -1,0 +1,78 @@
+//! A scenario on one surface.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use leasehold_servers::Server;
+use leasehold_surfaces::{Step, Surface};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// One surface, and the server that the scenario looks at.
+pub(crate) struct Stage<'a, S> {
+    surface: &'a S,
+    server: &'a Server,
+    greatest: Cell<u64>,
+}
+
+impl<'a, S: Surface> Stage<'a, S> {
+    pub(crate) fn new(surface: &'a S, server: &'a Server) -> Self {
+        Self { surface, server, greatest: Cell::new(0) }
+    }
+
+    /// Plays a scenario, and compares each outcome with what it says.
+    pub(crate) async fn play(&self, steps: &[Value]) -> Vec<Value> {
+        let mut outcomes = Vec::new();
+        for step in steps {
+            if let Some(words) = step["server"].as_array() {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                self.server.cli(&words).unwrap();
+                continue;
+            }
+            if let Some(lock) = step["queue"].as_str() {
+                self.until_queued(lock, step).await;
+                continue;
+            }
+            let meanwhile = async {
+                let Some(then) = step["then"].as_array() else { return Vec::new() };
+                self.until_queued(Step(step).text("lock"), step).await;
+                Box::pin(self.play(then)).await
+            };
+            let asked = Step(step);
+            let outcome = async { tokio::join!(self.surface.perform(&asked), meanwhile) };
+            let (mut outcome, meanwhile) = tokio::time::timeout(PATIENCE, outcome)
+                .await
+                .unwrap_or_else(|_| panic!("{}: {step} does not end", S::NAME));
+            self.judge_fence(&mut outcome);
+            assert_eq!(outcome, step["is"], "{}: {step}", S::NAME);
+            outcomes.extend(meanwhile);
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    async fn until_queued(&self, lock: &str, step: &Value) {
+        let Some(count) = step["until-queued"].as_i64() else { return };
+        let queue = format!("leasehold:{{{lock}}}:queue");
+        while self.server.cli(&["ZCARD", &queue]).unwrap().integer() != Some(count) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Fences differ from run to run; that they rise does not. Readers among themselves have no order.
+    fn judge_fence(&self, outcome: &mut Value) {
+        let Some(fence) = outcome["fence"].as_u64() else { return };
+        let greatest = self.greatest.get();
+        self.greatest.set(greatest.max(fence));
+        if outcome["mode"] == "shared" {
+            outcome.as_object_mut().unwrap().shift_remove("fence");
+        } else {
+            outcome["fence"] = json!(match fence.cmp(&greatest) {
+                std::cmp::Ordering::Greater => "greater",
+                std::cmp::Ordering::Equal => "same",
+                std::cmp::Ordering::Less => "less",
+            });
+        }
+    }
+}
