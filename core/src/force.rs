@@ -1,6 +1,7 @@
 //! An operator's way out: the lock is taken from whoever holds it.
 //!
-//! What kind of lock it is, only the server knows: the script of each family is tried until one fits what is there.
+//! What kind of lock it is, only the server knows: the script of each family is tried until one fits what is there. Unlike every
+//! other script it does more when it is run twice, so it is not sent again once it may have been run.
 
 use crate::answer::Answer;
 use crate::calls::Purpose;
@@ -11,8 +12,10 @@ use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::Family;
 use crate::reply::{Failure, Reply};
+use crate::resource::waited;
 use crate::script::Form;
 use crate::trouble::{Failed, Trouble};
+use crate::vote::Votes;
 
 impl Node {
     pub(crate) fn force(&mut self, op: OpId, name: &str) {
@@ -46,6 +49,12 @@ impl Node {
         };
         match failed.trouble {
             Trouble::NoScript => self.send_force(op, Form::Source),
+            // A second one would take it from the next holder as well.
+            Trouble::Retry(cause) if failed.maybe_applied => {
+                let waited = waited(&self.cx, op);
+                let error = Error::Unreachable { waited, cause: Some(cause), votes: Votes::default() };
+                self.cx.complete(op, Err(error));
+            }
             Trouble::Retry(_) => self.cx.send_op_again(op),
             Trouble::Fatal(error @ Error::WrongKind(_)) => {
                 let Some(OpKind::Force { name }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };

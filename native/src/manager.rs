@@ -209,7 +209,8 @@ impl LockManager {
     /// until then they do beside the next holder: only the fence keeps the resource safe.
     ///
     /// # Errors
-    /// As [`inspect`](Self::inspect).
+    /// As [`inspect`](Self::inspect). `unreachable` leaves open whether it was done: it is never sent twice, as that would take the lock
+    /// from the next holder as well.
     pub async fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
         let name = name.as_ref();
         match self.client.ask(Request::ForceRelease { name }, Some(name)).await? {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{LossReason, Owner, ReleaseOutcome};
-use leasehold_live::{Tested, begin, client, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_live::{Tested, begin, client, quick, shared_server, soon, subscribed, unique, until, waiters};
 use leasehold_servers::Server;
 
 #[tokio::test]
@@ -56,5 +56,28 @@ async fn what_is_no_lock_is_left_alone() -> Tested {
     assert!(matches!(refused, Err(leasehold::Error::WrongKind { .. })), "{refused:?}");
     assert!(matches!(operator.inspect(&name).await, Err(leasehold::Error::WrongKind { .. })));
     assert_eq!(server.cli(&["LLEN", &name])?.integer(), Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Tested {
+    let server = Server::start()?;
+    let (holder, operator) = (client(&server).await?, client(&server).await?);
+    let waiter = quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await?;
+    let lease = holder.mutex("door").acquire().await?;
+    let waiting = begin(waiter.mutex("door"));
+    until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    // The script is there.
+    operator.force_release("window").await?;
+    server.pause()?;
+    let answer = tokio::spawn(async move { operator.force_release("door").await });
+    // Longer than the operator waits for one answer, and shorter than it waits for the call.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    server.resume()?;
+    let answer = answer.await?;
+    assert!(matches!(&answer, Err(error) if error.code() == "unreachable"), "it may have been done: {answer:?}");
+    let next = soon("the lock", waiting).await??;
+    assert!(next.fence() > lease.fence());
+    assert!(next.verify().await?, "taken from the next one as well");
     Ok(())
 }
