@@ -79,7 +79,7 @@ impl Lock {
 
     /// Only a lease that at least `min` replicas have is given out: a failover to one of them does not lose it. If fewer have
     /// confirmed it after `timeout` (1 ms to 60 s), the lease is given back and the call ends with
-    /// [`Error::NotReplicated`].
+    /// [`Error::NotReplicated`]; with [`Error::Lost`] if it ended meanwhile. A connection of your own and a quorum can't (`unsupported`).
     ///
     /// Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. That
     /// comes after the `wait`, and takes `timeout` and four response timeouts at most. The replicas' confirmation is about this
@@ -100,7 +100,8 @@ impl Lock {
     ///
     /// # Errors
     /// `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
-    /// name or an option that can't be used, `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`.
+    /// name or an option that can't be used, `unsupported` for a kind that a quorum does not have, `not-replicated`, `lost` while replicas were waited
+    /// for, `wrong-kind`, `auth`, `server`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_waiting(self.options.wait).await
     }

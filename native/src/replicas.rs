@@ -40,8 +40,9 @@ impl Replicas {
             return Err(Error::invalid(FIELD, "needs a time from 1 ms to 60 s"));
         }
         if client.endpoint.is_none() {
-            let problem = "`wait_for_replicas` takes connections of its own: connect by a URL or a client".to_owned();
-            return Err(Error::Unsupported { problem });
+            let problem = "`wait_for_replicas` takes connections of its own to the server that has the lease: connect by a URL or a client. \
+                           A quorum has no such server, and has the lease on a majority";
+            return Err(Error::Unsupported { problem: problem.to_owned() });
         }
         Ok(())
     }
@@ -49,17 +50,26 @@ impl Replicas {
     /// Ends when enough replicas have the lease.
     pub(crate) async fn confirm(self, client: &Client, lease: LeaseId, name: &str) -> Result<(), Error> {
         let start = Instant::now();
-        let gone = || Error::Lost { name: name.to_owned(), reason: LossReason::Gone };
-        let (Some(endpoint), Some(touch)) = (&client.endpoint, client.shared.touch(lease)) else { return Err(gone()) };
+        let lost = |reason| {
+            let reason = client.shared.loss(lease).unwrap_or(reason);
+            Error::Lost { name: name.to_owned(), reason }
+        };
+        let (Some(endpoint), Some(touch)) = (&client.endpoint, client.shared.touch(lease)) else {
+            return Err(lost(LossReason::Gone));
+        };
         let failed = |failure| client.shared.error(EngineError::of_connecting(failure, start.elapsed()), Some(name));
         let question = Question { endpoint, limit: client.response_timeout };
         let (connection, reply) = question.touch(&touch).await.map_err(failed)?;
         match first_word(&reply) {
             Some(b"renewed") => {}
-            Some(b"taken") => return Err(Error::Lost { name: name.to_owned(), reason: LossReason::Taken }),
-            _ => return Err(gone()),
+            Some(b"taken") => return Err(lost(LossReason::Taken)),
+            _ => return Err(lost(LossReason::Gone)),
         }
         let confirmed = question.wait(&connection, self).await.map_err(failed)?;
+        // Its time may have ended meanwhile.
+        if client.shared.remaining(lease).is_zero() {
+            return Err(lost(LossReason::Expired));
+        }
         if confirmed >= self.min {
             return Ok(());
         }

@@ -139,6 +139,10 @@ impl Shared {
     /// How long a lease is still valid by the local clock: zero once it is over.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let state = self.lock();
+        // The engine has not heard that its driver is gone.
+        if state.held.get(&lease).is_some_and(|held| held.lost.is_some()) {
+            return Duration::ZERO;
+        }
         state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(clock::now()))
     }
 

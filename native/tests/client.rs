@@ -206,6 +206,7 @@ fn a_runtime_that_ends_with_a_lease_held_harms_nobody() -> Tested {
     drop(first);
     let told = runtime()?.block_on(async { tokio::time::timeout(SOON, lost).await })?;
     assert_eq!(told, LossReason::Expired, "nobody renews it any more");
+    assert!(!lease.is_held() && lease.remaining().is_zero(), "what was told lost is not held");
     assert!(matches!(runtime()?.block_on(locks.mutex("window").acquire()), Err(Error::Closed)));
     drop(lease);
     drop(locks);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Owner};
+use leasehold::{Error, LockManager, LossReason, Owner};
 use leasehold_live::{Tested, begin, client, is_there, quick, soon, until, waiters};
 use leasehold_servers::{Server, follow};
 
@@ -123,4 +123,29 @@ async fn what_can_not_be_waited_for_is_refused_at_once() -> Tested {
 
 fn redis_client(server: &Server) -> leasehold::redis::RedisResult<leasehold::redis::Client> {
     leasehold::redis::Client::open(server.url())
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_while_the_replicas_are_waited_for_is_lost_and_not_given_out() -> Tested {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let locks = client(&primary).await?;
+    replica.pause()?;
+    let brief = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, Duration::from_secs(9));
+    let waiting = begin(brief);
+    until("it is held", async || is_there(&primary, "door").is_ok_and(|there| there)).await;
+    until("its time is over", async || is_there(&primary, "door").is_ok_and(|there| !there)).await;
+    replica.resume()?;
+    let answer = soon("an end", waiting).await?;
+    assert!(matches!(answer, Err(Error::Lost { reason: LossReason::Expired, .. })), "{answer:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_quorum_has_no_replicas_to_wait_for() -> Tested {
+    let servers = [Server::start()?, Server::start()?, Server::start()?];
+    let locks = LockManager::quorum(servers.iter().map(Server::url)).await?;
+    let refused = locks.mutex("door").wait_for_replicas(1, MOMENT).acquire().await.unwrap_err();
+    assert!(refused.code() == "unsupported" && refused.to_string().contains("quorum"), "{refused}");
+    Ok(())
 }
