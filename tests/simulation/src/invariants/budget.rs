@@ -116,7 +116,10 @@ impl Tenure {
 
     /// An answer about a token said that one waits, and that may be the client itself.
     pub fn perhaps_told(&mut self, token: Token) {
-        self.perhaps = Some(token);
+        // What is told late about an earlier token takes nothing back.
+        if self.perhaps.is_none_or(|known| known.count <= token.count) {
+            self.perhaps = Some(token);
+        }
     }
 
     /// A holder was told that it lost.
