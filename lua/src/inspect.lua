@@ -12,7 +12,7 @@ local live = string.format('(%.0f', math.floor(us / 1000))
 if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
   holder = fields[1]
-  if #fields > 2 or not string.match(holder, ':%d+$') then
+  if #fields > 2 or not string.match(holder .. '=' .. fields[2], ':%d+=%d+$') then
     return { err = 'WRONGTYPE the hash is no reentrant lock' }
   end
 elseif kind == 'zset' then

@@ -39,8 +39,12 @@ local function held(token)
   end
 end
 
+-- A waiter of another kind asks for itself.
 local function compatible(mode)
-  return not holder or (holder == 'shared' and mode == 'shared')
+  if mode == 'shared' then
+    return not holder or holder == 'shared'
+  end
+  return not holder and mode == 'exclusive'
 end
 
 -- The lock is free, or shared and so is the mode. `shared` keeps the longest TTL of its readers.

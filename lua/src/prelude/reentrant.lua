@@ -3,7 +3,7 @@
 -- Its clients see no queue: whoever releases says so on the lock's channel, and everybody who waits there tries again.
 -- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
 local fields = redis.call('HGETALL', KEYS[1])
-if #fields > 2 or fields[1] and not string.match(fields[1], ':%d+$') then
+if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], ':%d+=%d+$') then
   return { err = 'WRONGTYPE the hash is no reentrant lock' }
 end
 local holder = fields[1] or false

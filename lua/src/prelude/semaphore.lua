@@ -80,8 +80,12 @@ propose = function(mode)
   end
 end
 
+-- A waiter of another kind asks for itself.
 local function compatible(mode)
-  local wanted = permits(mode)
+  local wanted = tonumber(string.match(mode, '^%d+'))
+  if not wanted then
+    return false
+  end
   return used + wanted <= math.max(limit, wanted)
 end
 
