@@ -190,7 +190,8 @@ impl LockManager {
         Multi::new(self.clone(), names.into_iter().map(|name| name.as_ref().into()))
     }
 
-    /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
+    /// Asks the server who holds the lock `name` and who waits for it, in one round trip. Who waits for a reentrant lock or in a quorum
+    /// stands in no queue, and is not told.
     ///
     /// # Errors
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed`.
