@@ -52,6 +52,24 @@ test('readers share, and exclude a writer', async () => {
   assert.equal(await writer.release(), 'released');
 });
 
+test('several names are one lease with a fence for each', async () => {
+  const [one, other] = [await open(), await open()];
+  const both = (names) => ({ tag: 'multi', val: { names, oneScript: false } });
+  const lease = await one.acquire(both(['to', 'from']), undefined);
+  // What is put into memory comes as a promise, though the call does not wait.
+  assert.deepEqual((await lease.fences()).map(([name]) => name), ['to', 'from']);
+  assert.equal(await other.tryAcquire(both(['from', 'to']), undefined), undefined);
+  assert.equal(await lease.release(), 'released');
+  await assert.rejects(one.acquire(both(['to', 'to']), undefined), (thrown) => thrown.payload.kind.val === 'names');
+});
+
+test('a quorum of one server under three names is refused', async () => {
+  const url = process.env.REDIS_URL;
+  const urls = [url, url.replace('127.0.0.1', 'localhost'), url.replace('127.0.0.1', '[::ffff:127.0.0.1]')];
+  const open = LockManager.open({ tag: 'quorum', val: urls }, { nodeTimeoutMs: 500n });
+  await assert.rejects(open, (thrown) => thrown.payload.kind.tag === 'invalid-option' && thrown.payload.kind.val === 'servers');
+});
+
 test('cut connections cost no lease', async () => {
   const manager = await open();
   const lease = await manager.acquire(mutex('cut'), { ttlMs: 1000n });

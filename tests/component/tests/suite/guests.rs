@@ -81,22 +81,31 @@ async fn an_application_component_tells_when_there_is_no_server() {
 }
 
 /// Runs a program of `examples/wasi/host` to its end, and answers what it printed.
-fn run_host(name: &str, server: &Server) -> String {
+fn run_host(name: &str, servers: &[Server]) -> String {
     let mut build = Command::new(env!("CARGO"));
     // As a part of the workspace: built alone it would have a wasmtime of its own, with other features.
-    build.args(["build", "--quiet", "--workspace", "--bin", name]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    build.args(["build", "--quiet", "--workspace", "--bins"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(build.status().unwrap().success());
     let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name(name);
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let mut command = Command::new(program);
-    let output = command.arg(lock_path()).env("REDIS_URL", server.url()).stderr(Stdio::inherit()).output().unwrap();
+    command.arg(lock_path()).env("REDIS_URL", &urls[0]).env("REDIS_URLS", urls.join(","));
+    let output = command.stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The lines that stand in a program's head, after `It prints:`.
+fn promised(source: &str) -> String {
+    let promised = source.split("```").nth(1).unwrap().trim_start_matches("text\n");
+    let lines = promised.lines().filter_map(|line| line.strip_prefix("//! ")).filter(|line| !line.is_empty());
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
 fn the_example_host_does_its_job_under_the_lock() {
     let server = Server::start().unwrap();
-    let said = run_host("leasehold-wasmtime-host", &server);
+    let said = run_host("leasehold-wasmtime-host", std::slice::from_ref(&server));
     let (work, release) = said.split_once('\n').unwrap();
     let fence: u64 = work.strip_prefix("working with fence ").unwrap().parse().unwrap();
     assert!(fence > 0 && fence <= last_fence(&server, "nightly-job").unwrap());
@@ -106,12 +115,16 @@ fn the_example_host_does_its_job_under_the_lock() {
 
 #[test]
 fn the_example_of_the_kinds_prints_what_its_head_says() {
-    let source = include_str!("../../../../examples/wasi/host/src/bin/kinds.rs");
-    let promised = source.split("```").nth(1).unwrap().trim_start_matches("text\n");
-    let lines = promised.lines().filter_map(|line| line.strip_prefix("//! ")).filter(|line| !line.is_empty());
-    let promised: String = lines.map(|line| format!("{line}\n")).collect();
+    let promised = promised(include_str!("../../../../examples/wasi/host/src/bin/kinds.rs"));
     assert!(promised.contains("reentrant"));
-    assert_eq!(run_host("kinds", &Server::start().unwrap()), promised);
+    assert_eq!(run_host("kinds", &[Server::start().unwrap()]), promised);
+}
+
+#[test]
+fn the_example_of_a_quorum_prints_what_its_head_says() {
+    let promised = promised(include_str!("../../../../examples/wasi/host/src/bin/quorum.rs"));
+    assert!(promised.contains("majority"));
+    assert_eq!(run_host("quorum", &[(); 3].map(|()| Server::start().unwrap())), promised);
 }
 
 /// Calls an export of `tests/component-caller`, and looks around while the instance still lives.

@@ -1,17 +1,18 @@
-//! The kinds of locks as a host calls them: a reentrant lock, a semaphore, and an operator's way out.
+//! The kinds of locks as a host calls them: a reentrant lock, a semaphore, several names as one, and an operator's way out.
 //!
 //! `REDIS_URL=redis://.. kinds <lock.wasm>`. It prints:
 //!
 //! ```text
 //! reentrant: another owner gets it: false; given back: ReleaseOutcome::StillHeld, ReleaseOutcome::Released
 //! semaphore: two and one of three are taken; another one: false
+//! several names: a fence for each of 2; another client gets one of them: false; given back: ReleaseOutcome::Released
 //! operator: taken from 1 holder; its own word: false; its late release: ReleaseOutcome::AlreadyExpired
 //! ```
 
 use std::env;
 use std::error::Error;
 
-use leasehold_wasmtime_host::{Manager, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider};
+use leasehold_wasmtime_host::{Manager, Multi, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider};
 use wasmtime::component::Component;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -26,6 +27,7 @@ async fn main() -> Result {
         let manager = locks.open(&url, None).await??;
         reentrant(manager).await?;
         semaphore(manager).await?;
+        several(manager).await?;
         operator(manager).await
     })
     .await?
@@ -51,6 +53,22 @@ async fn semaphore(locks: Manager<'_>) -> Result {
     for lease in [big, small] {
         lease.release().await??;
     }
+    Ok(())
+}
+
+/// All or nothing, and nobody deadlocks, whatever the order in which others name them.
+async fn several(locks: Manager<'_>) -> Result {
+    let names = ["example:account:1", "example:account:2"].map(str::to_owned);
+    let both = Target::Multi(Multi { names: names.to_vec(), one_script: false });
+    let lease = locks.acquire(both, None).await??;
+    let fences = lease.fences().await?;
+    let [_, second] = names;
+    let another = locks.try_acquire(Target::Mutex(second), None).await??.is_some();
+    let outcome = lease.release().await??;
+    let count = fences.len();
+    println!(
+        "several names: a fence for each of {count}; another client gets one of them: {another}; given back: {outcome:?}"
+    );
     Ok(())
 }
 

@@ -1,0 +1,55 @@
+//! One lock over three servers that know nothing of each other (Redlock), as a host calls it: held while two of them say so.
+//!
+//! `REDIS_URLS=redis://..,redis://..,redis://.. quorum <lock.wasm>`. It prints:
+//!
+//! ```text
+//! held by a majority; another client gets it: false
+//! one server is silent, and the lock is still held: true
+//! given back: ReleaseOutcome::Released
+//! the next fence is greater: true
+//! with two servers: `servers` are 2: choose an odd number, so that there is a majority; 3 or 5 are usual
+//! ```
+
+use std::env;
+use std::error::Error;
+
+use leasehold_wasmtime_host::{Locks, RedisProvider, Target, Topology, engine, with_provider};
+use wasmtime::component::Component;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let usage = "usage: REDIS_URLS=redis://..,redis://..,redis://.. quorum <lock.wasm>";
+    let path = env::args().nth(1).ok_or(usage)?;
+    let urls = env::var("REDIS_URLS").map_err(|_| usage)?;
+    let urls: Vec<String> = urls.split(',').map(str::to_owned).collect();
+    let lock = Component::from_file(&engine()?, path)?;
+    with_provider(&lock, RedisProvider, async |locks| ledger(locks, &urls).await).await?
+}
+
+/// Each server has an endpoint of its own from the provider.
+async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
+    let servers = || Topology::Quorum(urls.to_vec());
+    let name = || Target::Mutex("example:ledger".to_owned());
+    let (one, other) = (locks.open_at(servers(), None).await??, locks.open_at(servers(), None).await??);
+
+    let lease = one.acquire(name(), None).await??;
+    let another = other.try_acquire(name(), None).await??.is_some();
+    println!("held by a majority; another client gets it: {another}");
+
+    // A server that does not answer for half a second: it is done without.
+    let mut silent = redis::Client::open(urls[0].as_str())?.get_multiplexed_async_connection().await?;
+    redis::cmd("CLIENT").arg("PAUSE").arg(500).arg("ALL").exec_async(&mut silent).await?;
+    println!("one server is silent, and the lock is still held: {}", lease.verify().await??);
+    println!("given back: {:?}", lease.release().await??);
+
+    let next = other.acquire(name(), None).await??;
+    println!("the next fence is greater: {}", next.fence().await? > lease.fence().await?);
+    next.release().await??;
+
+    if let Err(error) = locks.open_at(Topology::Quorum(urls[..2].to_vec()), None).await? {
+        println!("with two servers: {}", error.message);
+    }
+    Ok(())
+}
