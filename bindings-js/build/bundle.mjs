@@ -9,6 +9,7 @@ process.chdir(dirname(import.meta.dirname));
 rmSync('dist', { recursive: true, force: true });
 mkdirSync('dist');
 copyFileSync('generated/core.wasm', 'dist/core.wasm');
+copyFileSync('generated/quorum/quorum.wasm', 'dist/quorum.wasm');
 
 const common = {
   entryPoints: ['ts/index.ts'],
@@ -24,12 +25,17 @@ const common = {
 
 // Node searches a CommonJS file for its names, character by character, when a module imports it. So the big ones stand
 // behind a small one that lists them.
-await build({ ...common, format: 'cjs', outfile: 'dist/leasehold.cjs', plugins: [{ name: 'node', setup: withTextApart }] });
-await build({ entryPoints: ['generated/base64.js'], format: 'cjs', outfile: 'dist/base64.cjs' });
+// What is imported late is required late: hosts that run CommonJS by themselves, such as Jest, know no `import()`.
+const node = { ...common, format: 'cjs', supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
+await build({ ...node, outfile: 'dist/leasehold.cjs' });
+await build({ ...node, entryPoints: ['ts/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
+for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs']]) {
+  await build({ entryPoints: [`${text}/base64.js`], format: 'cjs', outfile });
+}
 
-const { metafile } = await build({
-  ...common, format: 'esm', outfile: 'dist/workerd.mjs', metafile: true, plugins: [{ name: 'workerd', setup: forWorkerd }],
-});
+const workerd = { ...common, format: 'esm', plugins: [{ name: 'workerd', setup: forWorkerd }] };
+await build({ ...workerd, entryPoints: ['ts/wasm/quorum-workerd.ts'], outfile: 'dist/workerd-quorum.mjs' });
+const { metafile } = await build({ ...workerd, outfile: 'dist/workerd.mjs', metafile: true });
 const names = metafile.outputs['dist/workerd.mjs'].exports;
 const listed = names.map((name) => `exports.${name} = leasehold.${name};\n`).join('');
 writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./leasehold.cjs');\n${listed}`);
@@ -56,13 +62,20 @@ function withTypesAsTypes(text) {
 /** workerd makes no code from bytes: it gets the module as a file of its own. */
 function forWorkerd(build) {
   startFrom(build, 'workerd');
-  build.onResolve({ filter: /\/core\.wasm$/ }, () => ({ path: './core.wasm', external: true }));
+  asItIs(build, /\/wasm\/quorum\.js$/, () => './workerd-quorum.mjs');
+  asItIs(build, /\.wasm$/, (path) => path);
 }
 
 /** Node reads the file, and the text only where there is none. */
 function withTextApart(build) {
   startFrom(build, 'beside');
-  build.onResolve({ filter: /\/base64\.js$/ }, () => ({ path: './base64.cjs', external: true }));
+  asItIs(build, /\/wasm\/quorum\.js$/, () => './quorum.cjs');
+  asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
+}
+
+/** A file that stays one of its own in `dist`. */
+function asItIs(build, filter, name) {
+  build.onResolve({ filter }, ({ path }) => ({ path: name(path), external: true }));
 }
 
 function startFrom(build, name) {

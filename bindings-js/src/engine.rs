@@ -1,12 +1,13 @@
 //! The exported engine: each method is one input.
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply,
-    Scalar, Wait,
+    AcquireOptions, CallId, ClientId, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply, Scalar,
+    Wait,
 };
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use crate::config::{config_of, refused};
 use crate::number::{duration, moment, number, small, whole};
 use crate::outcome::Row;
 use crate::{failure, reply};
@@ -37,24 +38,9 @@ impl Engine {
         mixed_fleet: bool,
         fence_retention: f64,
     ) -> Result<Engine, JsValue> {
-        let refused = |field: &str, problem: &str| JsValue::from_str(&[field, problem].join("\n"));
-        let time = |field, millis| duration(millis).ok_or_else(|| refused(field, "is no number of milliseconds"));
-        let config = Config {
-            prefix,
-            local_handoffs: small(local_handoffs)
-                .ok_or_else(|| refused("local_handoffs", "is no whole number: choose between 0 and 1023"))?,
-            claim_window: time("claim_window", claim_window)?,
-            response_timeout: time("response_timeout", response_timeout)?,
-            mixed_fleet,
-            fence_retention: time("fence_retention", fence_retention)?,
-            ..Config::default()
-        };
-        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"))?;
-        match Core::new(ClientId::from_random(id), config) {
-            Ok(core) => Ok(Self { core, row: Row::default() }),
-            Err(leasehold_core::Error::InvalidOption { field, problem }) => Err(refused(field, &problem)),
-            Err(other) => Err(refused("options", other.code())),
-        }
+        let numbers = (local_handoffs, claim_window, response_timeout, fence_retention);
+        let config = config_of(prefix, numbers, mixed_fleet)?;
+        Self::make(id, |id| Core::new(id, config))
     }
 
     /// `wait` is infinite for ever, and absent for not at all. `owner` makes it a reentrant lock's, `permits` of `limit` a
@@ -196,6 +182,12 @@ impl Engine {
         until.map_or(-1.0, |until| number(until.as_micros()))
     }
 
+    /// What the server is sent to touch a lease, by digest and by source, as two commands to send; none once it was released or lost.
+    pub fn touch(&mut self, lease: f64) -> Address {
+        let touch = whole(lease).and_then(|lease| self.core.touch(LeaseId(lease)));
+        self.row.commands(touch.as_ref().map_or(&[], |commands| commands))
+    }
+
     fn lease_input(
         &mut self,
         now: f64,
@@ -207,6 +199,18 @@ impl Engine {
         match input(op, LeaseId(lease)) {
             Some(input) => self.handle(now, input),
             None => REFUSED,
+        }
+    }
+
+    pub(crate) fn make(
+        id: &[u8],
+        make: impl FnOnce(ClientId) -> Result<Core, leasehold_core::Error>,
+    ) -> Result<Self, JsValue> {
+        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"))?;
+        match make(ClientId::from_random(id)) {
+            Ok(core) => Ok(Self { core, row: Row::default() }),
+            Err(leasehold_core::Error::InvalidOption { field, problem }) => Err(refused(field, &problem)),
+            Err(other) => Err(refused("options", other.code())),
         }
     }
 

@@ -7,8 +7,11 @@
 //!
 //! `ts/engine.ts` is the other half, and the only user.
 
+mod config;
 mod engine;
 mod failure;
 mod number;
 mod outcome;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod reply;

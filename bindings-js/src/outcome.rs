@@ -39,17 +39,35 @@ pub(crate) struct Row {
 impl Row {
     /// Lays out what the engine puts out now.
     pub(crate) fn fill(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
-        self.numbers.clear();
-        self.numbers.resize(HEAD, 0.0);
-        self.text.clear();
+        self.begin();
         let mut outputs: u64 = 0;
         while let Some(output) = engine.poll_output() {
             self.output(&output);
             outputs += 1;
         }
         let wake = engine.poll_timeout().map_or(NONE, |(at, _)| moment(at));
+        self.end(wake, number(outputs))
+    }
+
+    /// Lays out commands that go their own way; nothing is to be woken by them.
+    pub(crate) fn commands(&mut self, commands: &[Command]) -> *const f64 {
+        self.begin();
+        for command in commands {
+            self.push(&[SEND, 0.0, 0.0]);
+            self.command(command);
+        }
+        self.end(NONE, number(commands.len() as u64))
+    }
+
+    fn begin(&mut self) {
+        self.numbers.clear();
+        self.numbers.resize(HEAD, 0.0);
+        self.text.clear();
+    }
+
+    fn end(&mut self, wake: f64, outputs: f64) -> *const f64 {
         if let Some(head) = self.numbers.first_chunk_mut::<HEAD>() {
-            *head = [wake, number(outputs), number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
+            *head = [wake, outputs, number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
         }
         self.numbers.as_ptr()
     }
@@ -124,24 +142,14 @@ impl Row {
         }
     }
 
-    /// The code, what it is about (a field, a reason, the server's words), and the cause.
+    /// The code, what it is about (a field, a reason, the server's words), the cause, and what each server of a quorum said.
     fn error(&mut self, op: f64, error: &Error) {
         let (waited, left) = match error {
             Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
             Error::Unreachable { waited, .. } => (millis(*waited), NONE),
             _ => (NONE, NONE),
         };
-        let (about, problem) = match error {
-            Error::InvalidOption { field, problem } => (*field, problem.as_str()),
-            Error::Conflict(problem) => ("", *problem),
-            Error::Lost(reason) => (reason.code(), ""),
-            Error::Unsupported(text)
-            | Error::Auth(text)
-            | Error::Server(text)
-            | Error::Protocol(text)
-            | Error::WrongKind(text) => ("", text.as_str()),
-            _ => ("", ""),
-        };
+        let (about, problem) = words(error);
         self.push(&[FAILED, op, waited, left]);
         self.text(error.code());
         self.text(about);
@@ -151,6 +159,25 @@ impl Row {
                 self.push(&[NONE]);
                 self.text(problem);
             }
+        }
+        #[cfg(feature = "quorum")]
+        self.votes(error);
+        #[cfg(not(feature = "quorum"))]
+        self.push(&[0.0]);
+    }
+
+    #[cfg(feature = "quorum")]
+    fn votes(&mut self, error: &Error) {
+        let votes: &[leasehold_core::Vote] = match error {
+            Error::Busy { votes, .. } | Error::Unreachable { votes, .. } => votes,
+            _ => &[],
+        };
+        self.push(&[number(votes.len() as u64)]);
+        for vote in votes {
+            let (answer, words) = crate::quorum::answer(vote);
+            self.text(&vote.server);
+            self.text(answer);
+            self.text(words);
         }
     }
 
@@ -212,6 +239,21 @@ impl Row {
             text.iter().map(|byte| usize::from(byte & 0xC0 != 0x80) + usize::from(*byte >= 0xF0)).sum()
         };
         self.numbers.push(number(units as u64));
+    }
+}
+
+/// What an error is about, and what is wrong.
+pub(crate) fn words(error: &Error) -> (&str, &str) {
+    match error {
+        Error::InvalidOption { field, problem } => (field, problem),
+        Error::Conflict(problem) => ("", problem),
+        Error::Lost(reason) => (reason.code(), ""),
+        Error::Unsupported(text)
+        | Error::Auth(text)
+        | Error::Server(text)
+        | Error::Protocol(text)
+        | Error::WrongKind(text) => ("", text),
+        _ => ("", ""),
     }
 }
 

@@ -1,6 +1,6 @@
 /** A new client: its identity, and its engine. */
 
-import { type Config, Engine, type Outputs } from './engine.js';
+import { type Config, Engine, type Outputs, type Wasm } from './engine.js';
 import { InvalidOptionError } from './errors.js';
 import { camelCase } from './outcome.js';
 
@@ -19,9 +19,9 @@ export function textOf(id: Uint8Array): string {
 }
 
 /** The engine of a client, or `invalid-option` for an option that is out of its bounds. */
-export function makeEngine(id: Uint8Array, config: Config, outputs: Outputs): Engine {
+export function makeEngine(id: Uint8Array, config: Config, outputs: Outputs, wasm?: Wasm): Engine {
   try {
-    return new Engine(id, config, outputs);
+    return new Engine(id, config, outputs, wasm);
   } catch (refused) {
     const [field = 'options', problem = 'can not be used'] = String(refused).split('\n');
     throw new InvalidOptionError(camelCase(field), problem);

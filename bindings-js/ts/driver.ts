@@ -2,16 +2,17 @@
 
 import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
-import type { CallResult, Link } from './connections/link.js';
+import type { CallResult } from './connections/link.js';
 import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
 import { CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
-import { Loop } from './loop.js';
+import { Loop, type Servers } from './loop.js';
 import { errorOf, refusal, unreachable } from './outcome.js';
 import { rejection } from './rejection.js';
 import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
+import type { Asked } from './version.js';
 
 /** A lock that is held or waited for by one manager. */
 export interface LockInfo {
@@ -45,11 +46,11 @@ export class Driver {
   #untold: ((lockName: string) => Error) | undefined;
   #ended = false;
 
-  constructor(config: Config, connect: () => Link) {
+  constructor(config: Config, servers: Servers) {
     const id = newClientId();
     this.#id = textOf(id);
     this.prefix = config.prefix;
-    this.#loop = new Loop(id, config, connect, {
+    this.#loop = new Loop(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
       broken: (cause) => this.#break(cause),
@@ -58,6 +59,11 @@ export class Driver {
 
   get library(): string {
     return this.#loop.library;
+  }
+
+  /** Asks every server who it is, before anything else. */
+  meet(): Promise<Asked[]> {
+    return this.#loop.meet();
   }
 
   get isClosed(): boolean {
@@ -166,11 +172,13 @@ export class Driver {
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
     await closed.catch(ignore);
+    if (this.#loop.isQuorum && this.#loop.heardSince(began)) this.#untold = undefined;
   }
 
   /** The engine's end: with the last answer, or when it gives up to tell the server. */
   #closed(result: CallResult | undefined): void {
-    if (result === undefined) return;
+    // The last answer tells nothing of the other servers'.
+    if (result === undefined || this.#loop.isQuorum) return;
     if ('reply' in result) {
       this.#untold = undefined;
     } else if (result.failure.kind === 'refused') {

@@ -3,9 +3,10 @@
 import { Engine as Core } from '../generated/leasehold_js.js';
 import type { Command } from './command.js';
 import type { Failure, Reply, Scalar } from './connections/link.js';
-import type { ErrorCode, LossReason } from './errors.js';
-import { bytesToText, FAILURES, row } from './row.js';
+import type { ErrorCode, LossReason, Vote } from './errors.js';
+import { bytesToText, FAILURES, Row } from './row.js';
 import { shown } from './shown.js';
+import { memory } from './wasm/inline.js';
 
 /** Shared with readers, or exclusive. */
 export type Mode = 'exclusive' | 'shared';
@@ -87,6 +88,8 @@ export interface EngineError {
   readonly holderRemaining: number | undefined;
   /** What the last attempt ran into, where nobody was reached. */
   readonly cause: Failure | undefined;
+  /** What each server of a quorum said; none where there is one server. */
+  readonly votes: readonly Vote[];
 }
 
 /** How a call ended. */
@@ -104,7 +107,8 @@ export type Outcome =
 
 /** What the engine wants done. None of these may call the engine. */
 export interface Outputs {
-  send(call: number, command: Command): void;
+  /** `node` is the server's place among those of a quorum; 0 where there is one. */
+  send(call: number, node: number, command: Command): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
   completed(op: number, outcome: Outcome): void;
@@ -117,6 +121,8 @@ export interface Config {
   readonly localHandoffs: number;
   readonly claimWindow: number;
   readonly responseTimeout: number;
+  /** Of a quorum only. */
+  readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
   readonly fenceRetention: number;
 }
@@ -129,17 +135,30 @@ export interface Wish {
   readonly wait: number | undefined;
 }
 
+/** WebAssembly that makes engines, and who reads its memory. Each refuses an option out of its bounds with `"field\nproblem"`. */
+export interface Wasm {
+  readonly row: Row;
+  make(id: Uint8Array, config: Config): Core;
+}
+
+const ONE_SERVER: Wasm = {
+  row: new Row(memory),
+  make: (id, { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention }) =>
+    new Core(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention),
+};
+
 /** One client's engine. Every input is taken in at `now`, in microseconds, and leads to `outputs` before it returns. */
 export class Engine {
   readonly #core: Core;
+  readonly #row: Row;
   readonly #outputs: Outputs;
   /** When to wake it at the latest, in microseconds; negative for never. */
   wake = -1;
 
   /** Throws `"field\nproblem"` for an option out of its bounds. `id` is 16 random bytes. */
-  constructor(id: Uint8Array, config: Config, outputs: Outputs) {
-    const { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention } = config;
-    this.#core = new Core(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention);
+  constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: Wasm = ONE_SERVER) {
+    this.#core = make(id, config);
+    this.#row = row;
     this.#outputs = outputs;
   }
 
@@ -236,6 +255,13 @@ export class Engine {
     return this.#core.validUntil(lease);
   }
 
+  /** A harmless write to a lease, by digest and by source; none once it was released or lost, and of a quorum. */
+  touch(lease: number): Command[] {
+    const commands: Command[] = [];
+    this.#row.read(this.#core.touch(lease), { ...this.#outputs, send: (_call, _node, command) => void commands.push(command) });
+    return commands;
+  }
+
   /** Gives its memory back. It must not be used any more. */
   free(): void {
     this.#core.free();
@@ -243,7 +269,7 @@ export class Engine {
 
   #read(address: number): void {
     if (address === 0) throw new RangeError('the engine was given a number that does not fit');
-    this.wake = row.read(address, this.#outputs);
+    this.wake = this.#row.read(address, this.#outputs);
   }
 }
 

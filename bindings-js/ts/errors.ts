@@ -1,16 +1,28 @@
 /** Everything that can go wrong. Each error has a stable `code`, and says whether to try again. */
 
+import { describeVotes } from './votes.js';
+
 /** The stable codes, the same in every language that leasehold speaks. */
 export type ErrorCode =
   | 'invalid-option' | 'not-held' | 'cross-slot' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
-  | 'busy' | 'cancelled' | 'lost' | 'unreachable'
+  | 'busy' | 'cancelled' | 'lost' | 'unreachable' | 'not-replicated'
   | 'auth' | 'server' | 'protocol';
 
 /**
  * How a lease was lost: `expired` (no renewal succeeded in time, or a fixed lease ended), `gone` (the key vanished from the
- * server), `taken` (somebody else holds the lock), `max-hold` (the limit you set).
+ * server), `taken` (somebody else holds the lock), `revoked` (an operator took it), `max-hold` (the limit you set).
  */
 export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold';
+
+/** What one server of a quorum said. */
+export interface Vote {
+  /** The server's address, or its place in the list where the client library does not tell. */
+  readonly server: string;
+  /** Whether it agreed, or why it did not. Null if the outcome was certain before it had answered. */
+  readonly answer: 'agreed' | 'timed-out' | ErrorCode | null;
+  /** The server's or the client library's own words. */
+  readonly problem?: string | undefined;
+}
 
 /** What an error knows beside its message. */
 interface Details {
@@ -20,12 +32,15 @@ interface Details {
   readonly server?: string | undefined;
   readonly field?: string;
   readonly reason?: LossReason;
+  readonly votes?: readonly Vote[] | undefined;
+  readonly confirmed?: number;
+  readonly wanted?: number;
   readonly cause?: unknown;
 }
 
 // A mark instead of `instanceof`: a program may load this module twice.
 const MARK = Symbol.for('leasehold.error');
-const RETRYABLE: readonly ErrorCode[] = ['busy', 'lost', 'unreachable'];
+const RETRYABLE: readonly ErrorCode[] = ['busy', 'lost', 'unreachable', 'not-replicated'];
 
 /**
  * The base of all errors of this package.
@@ -150,11 +165,13 @@ export class BusyError extends LeaseholdError {
   static readonly code = 'busy';
   declare readonly code: 'busy';
   declare readonly waited: number;
+  /** What each server of a quorum said. */
+  declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { lockName, waited, holderRemaining } = details;
+    const { lockName, waited, holderRemaining, votes } = details;
     const left = holderRemaining === undefined ? '' : `; that lease has ${holderRemaining} ms left unless it is renewed`;
-    super('busy', `\`${lockName}\` was still held by somebody else after ${waited} ms${left}`, details);
+    super('busy', `\`${lockName}\` was still held by somebody else after ${waited} ms${counted(votes)}${left}`, details);
   }
 }
 
@@ -190,12 +207,31 @@ export class UnreachableError extends LeaseholdError {
   declare readonly waited: number;
   /** The server's address, where the client library tells it. */
   declare readonly server: string | undefined;
+  /** What each server of a quorum said. */
+  declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(attempt: string | undefined, details: Details) {
-    const { server, waited } = details;
-    const unanswered = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
+    const { server, waited, votes } = details;
+    const one = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
+    const unanswered = votes === undefined ? one : 'no majority of the servers answered';
     const last = attempt === undefined ? '' : `; the last attempt: ${attempt}`;
-    super('unreachable', `${unanswered} within ${waited} ms${last}`, details);
+    super('unreachable', `${unanswered} within ${waited} ms${votes === undefined ? last : counted(votes)}`, details);
+  }
+}
+
+/** The world's: too few replicas had the lease in time, see `waitForReplicas`. It was given back. */
+export class NotReplicatedError extends LeaseholdError {
+  static readonly code = 'not-replicated';
+  declare readonly code: 'not-replicated';
+  declare readonly waited: number;
+  /** How many replicas had it. */
+  declare readonly confirmed: number;
+  /** How many were asked for. */
+  declare readonly wanted: number;
+  /** @internal */
+  constructor(details: Details) {
+    const { lockName, waited, confirmed, wanted } = details;
+    super('not-replicated', `\`${lockName}\`: ${confirmed} of ${wanted} replicas confirmed the lease within ${waited} ms, so it was given back`, details);
   }
 }
 
@@ -242,6 +278,7 @@ export interface ErrorsByCode {
   'cancelled': CancelledError;
   'lost': LostError;
   'unreachable': UnreachableError;
+  'not-replicated': NotReplicatedError;
   'auth': AuthError;
   'server': ServerError;
   'protocol': ProtocolError;
@@ -272,6 +309,10 @@ const LOSSES: Record<LossReason, string> = {
   'revoked': 'an operator took it by force',
   'max-hold': 'it reached its maxHold',
 };
+
+function counted(votes: readonly Vote[] | undefined): string {
+  return votes === undefined ? '' : `: ${describeVotes(votes)}`;
+}
 
 /** Only what is known becomes a property, so that a logged error is short. */
 function describe(error: Error, code: ErrorCode, details: Details): void {

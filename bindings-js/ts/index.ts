@@ -11,7 +11,7 @@ export * from './errors.js';
 export type { Lease } from './lease.js';
 export type { Lock, ReadWriteLock } from './lock.js';
 export { LockManager } from './lock-manager.js';
-export type { AcquireOptions, LockManagerOptions, LockOptions } from './options.js';
+export type { AcquireOptions, LockManagerOptions, LockOptions, QuorumOptions } from './options.js';
 export type { MultiOptions } from './multi.js';
 export { Owner } from './owner.js';
 export type { SemaphoreOptions } from './semaphore.js';

@@ -10,10 +10,22 @@ import type { Lease } from './lease.js';
 import { type Lock, lockOf, ReadWriteLock } from './lock.js';
 import { type MultiOptions, multiOf } from './multi.js';
 import { readName } from './name.js';
-import { type LockManagerOptions, type LockOptions, readLockOptions, readManagerOptions } from './options.js';
+import { type LockManagerOptions, type LockOptions, type QuorumOptions, readLockOptions, readManagerOptions, readQuorumOptions } from './options.js';
 import { idOf, type Owner } from './owner.js';
+import { openQuorum } from './quorum.js';
 import { readSemaphoreOptions, type SemaphoreOptions } from './semaphore.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
+
+/** What is ready before a manager is made of it. */
+class Opened {
+  readonly driver: Driver;
+  readonly defaults: Wish;
+
+  constructor(driver: Driver, defaults: Wish) {
+    this.driver = driver;
+    this.defaults = defaults;
+  }
+}
 
 /**
  * One client of a server. A process needs one for each server.
@@ -46,9 +58,35 @@ export class LockManager implements AsyncDisposable {
    * for an option that can't be used; `error.field` names it.
    */
   constructor(connection: Connection, options?: LockManagerOptions) {
+    if (connection instanceof Opened) {
+      this.#driver = connection.driver;
+      this.#defaults = connection.defaults;
+      return;
+    }
     const { config, wish } = readManagerOptions(options);
-    this.#driver = new Driver(config, () => recognise(connection));
+    this.#driver = new Driver(config, { connect: () => [recognise(connection)] });
     this.#defaults = wish;
+  }
+
+  /**
+   * Exclusive locks over an odd number of servers, three or more, that know nothing of each other (Redlock): a lock is held while a majority of them
+   * says so. So no failover forgets it, and it goes on while a minority is gone. A majority must be there now.
+   *
+   * The engine for this is a WebAssembly module of its own, which is loaded when this is first called. There are exclusive locks
+   * only; the other kinds answer `unsupported`. An error tells what each server said: `error.votes`.
+   *
+   * @throws `invalid-option` with the field `servers` for a number that is even or below three, for a connection or a server that is there twice, and
+   * for a cluster; `unsupported` for a server that is too old; `unreachable`, `auth` (all as rejections).
+   *
+   * @example
+   * ```ts
+   * const locks = await LockManager.quorum([new Redis(6379, 'a'), new Redis(6379, 'b'), new Redis(6379, 'c')]);
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
+   */
+  static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
+    const { config, wish } = readQuorumOptions(options);
+    return new LockManager(new Opened(await openQuorum(connections, config), wish) as unknown as Connection);
   }
 
   /**

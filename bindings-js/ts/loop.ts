@@ -4,11 +4,11 @@ import { makeEngine } from './client.js';
 import { Clock } from './clock.js';
 import type { Command } from './command.js';
 import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
-import type { Config, Engine, Outcome } from './engine.js';
+import type { Config, Engine, Outcome, Wasm } from './engine.js';
 import type { LossReason } from './errors.js';
 import type { ConnectionState } from './outcome.js';
 import { Timer } from './timer.js';
-import { VersionCheck } from './version.js';
+import { type Asked, VersionCheck } from './version.js';
 
 /** Who hears what the engine has to tell. Nothing here may call the loop. */
 export interface Listener {
@@ -18,51 +18,89 @@ export interface Listener {
   broken(cause: unknown): void;
 }
 
+/** What a manager locks on. */
+export interface Servers {
+  /** One connection; of a quorum one to each server. */
+  connect(): readonly Link[];
+  /** What is wrong with a server that tells this of itself; its version, where this is not said. */
+  judge?(info: string, server: number): string | undefined;
+  /** Of a quorum, whose engine is in a module of its own. */
+  readonly wasm?: Wasm;
+}
+
+/** One of the servers. */
+interface Node {
+  readonly link: Link;
+  readonly version: VersionCheck;
+  /** What the library said last, since the last answer. */
+  lastFailure: { failure: Failure; cause: unknown } | undefined;
+  /** When the last answer came, if there was one. */
+  answered: number | undefined;
+}
+
 export class Loop {
   /** When the present turn began. */
   now = 0;
   /** What a command brought that the present turn takes in: nothing if it comes of time, a message or a user. */
   result: CallResult | undefined;
-  readonly #link: Link;
+  readonly #nodes: readonly Node[];
   readonly #engine: Engine;
   readonly #listener: Listener;
   readonly #responseTimeout: number;
-  readonly #version: VersionCheck;
   readonly #clock = new Clock();
   readonly #timer = new Timer(() => this.turn((engine, now) => engine.passed(now)));
   /** What the present turn led to, and what runs foreign code. */
   #after: (() => void)[] = [];
-  /** What the library said last, since the last answer. */
-  #lastFailure: { failure: Failure; cause: unknown } | undefined;
   #ended = false;
 
   /** The options are checked before a connection is looked at, so that a refused manager leaves nothing behind. */
-  constructor(id: Uint8Array, config: Config, connect: () => Link, listener: Listener) {
+  constructor(id: Uint8Array, config: Config, servers: Servers, listener: Listener) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
     this.#engine = makeEngine(id, config, {
-      send: (call, command) => this.#after.push(() => this.#send(call, command)),
+      send: (call, node, command) => this.#after.push(() => this.#send(call, node, command)),
       subscribe: (channel) => this.#after.push(() => this.#subscribe(channel)),
-      unsubscribe: (channel) => this.#after.push(() => this.#link.unsubscribe?.(channel)),
+      unsubscribe: (channel) => this.#after.push(() => this.#first.link.unsubscribe?.(channel)),
       completed: (op, outcome) => this.#listener.completed(op, outcome),
       lost: (lease, reason) => this.#listener.lost(lease, reason),
-    });
+    }, servers.wasm);
     try {
-      this.#link = connect();
+      this.#nodes = servers.connect().map((link, server) => {
+        const judge = servers.judge && ((info: string) => servers.judge?.(info, server));
+        const version = new VersionCheck(link, config.responseTimeout, judge);
+        return { link, version, lastFailure: undefined, answered: undefined };
+      });
     } catch (error) {
       this.#engine.free();
       throw error;
     }
-    this.#version = new VersionCheck(this.#link, config.responseTimeout);
   }
 
   get library(): string {
-    return this.#link.library;
+    return this.isQuorum ? `quorum of ${this.#nodes.length}` : this.#first.link.library;
+  }
+
+  get isQuorum(): boolean {
+    return this.#nodes.length > 1;
   }
 
   /** What an error may tell of the connection as it is now. */
   get connection(): ConnectionState {
-    return { lastFailure: this.#lastFailure, lastError: this.#link.lastError?.(), address: this.#link.address?.() };
+    const states = this.#nodes.map(({ link, lastFailure }) => ({ lastFailure, lastError: link.lastError?.(), address: link.address?.() }));
+    const [only] = states;
+    if (states.length === 1 && only !== undefined) return only;
+    return { lastFailure: undefined, lastError: undefined, address: undefined, servers: states };
+  }
+
+  /** Asks every server who it is, before anything else. */
+  meet(): Promise<Asked[]> {
+    return Promise.all(this.#nodes.map(({ version }) => version.ask()));
+  }
+
+  /** Whether a majority has answered since, and is there. */
+  heardSince(began: number): boolean {
+    const heard = this.#nodes.filter(({ answered = -1, lastFailure }) => answered >= began && lastFailure === undefined);
+    return heard.length * 2 > this.#nodes.length;
   }
 
   /** One input, and then what it led to. */
@@ -96,7 +134,7 @@ export class Loop {
 
   keepAlive(alive: boolean): void {
     this.#timer.ref(alive);
-    this.#link.ref?.(alive);
+    for (const { link } of this.#nodes) link.ref?.(alive);
   }
 
   /** No input is taken any more. A broken engine is left as it is. */
@@ -110,36 +148,42 @@ export class Loop {
   async closeLink(): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise((resolve) => (timer = setTimeout(resolve, this.#responseTimeout)));
-    const closed = Promise.resolve().then(() => this.#link.close());
-    await Promise.race([closed.catch(ignore), late]);
+    const closed = this.#nodes.map(({ link }) => Promise.resolve().then(() => link.close()).catch(ignore));
+    await Promise.race([Promise.all(closed), late]);
     clearTimeout(timer);
   }
 
-  #send(call: number, command: Command): void {
-    const answer = this.#version.passed ? this.#carry(command) : this.#version.guard(() => this.#carry(command));
+  get #first(): Node {
+    return this.#nodes[0] as Node;
+  }
+
+  #send(call: number, at: number, command: Command): void {
+    const node = this.#nodes[at] as Node;
+    const { link, version } = node;
+    const answer = version.passed ? carry(link, command) : version.guard(() => carry(link, command));
     answer.then(
-      (result) => this.#answered(call, result),
-      (cause: unknown) => this.#answered(call, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+      (result) => this.#answered(call, node, result),
+      (cause: unknown) => this.#answered(call, node, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );
   }
 
-  #carry(command: Command): Promise<CallResult> {
-    return this.#link.send === undefined ? this.#link.call(command.words) : this.#link.send(command.wire);
-  }
-
-  #answered(call: number, result: CallResult): void {
+  #answered(call: number, node: Node, result: CallResult): void {
     if ('reply' in result) {
-      this.#lastFailure = undefined;
-      return this.turn((engine, now) => engine.reply(now, call, result.reply), result);
+      node.lastFailure = undefined;
+      return this.turn((engine, now) => {
+        node.answered = now;
+        engine.reply(now, call, result.reply);
+      }, result);
     }
     const { failure, cause } = result;
-    this.#lastFailure = { failure, cause };
+    node.lastFailure = { failure, cause };
     this.turn((engine, now) => engine.failed(now, call, failure), result);
   }
 
   #subscribe(channel: string): void {
     const listener = this.#listen(channel);
-    if (this.#link.subscribe !== undefined) return this.#link.subscribe(channel, listener);
+    const { link } = this.#first;
+    if (link.subscribe !== undefined) return link.subscribe(channel, listener);
     // Told later: the commands of this turn go first.
     queueMicrotask(() => listener.broken({ kind: 'unsupported', text: 'this connection can not subscribe' }));
   }
@@ -151,6 +195,10 @@ export class Loop {
       broken: (failure) => this.turn((engine, now) => engine.unsubscribed(now, channel, failure)),
     };
   }
+}
+
+function carry(link: Link, command: Command): Promise<CallResult> {
+  return link.send === undefined ? link.call(command.words) : link.send(command.wire);
 }
 
 function ignore(): void {}

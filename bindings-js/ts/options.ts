@@ -48,6 +48,15 @@ export interface LockManagerOptions extends LockOptions {
   readonly fenceRetention?: Duration | undefined;
 }
 
+/** The options of {@link LockManager.quorum}. */
+export interface QuorumOptions extends LockManagerOptions {
+  /**
+   * One command's answer from one of the servers: 10 ms to 60 s. Default `'100ms'`, which suits a LAN; a server that is slower counts as one
+   * that did not answer. `responseTimeout` bounds the first question to each server only.
+   */
+  readonly nodeTimeout?: Duration | undefined;
+}
+
 const DEFAULTS = {
   wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000 } satisfies Wish,
   config: {
@@ -55,6 +64,7 @@ const DEFAULTS = {
     localHandoffs: 32,
     claimWindow: 3_000,
     responseTimeout: 2_000,
+    nodeTimeout: 100,
     mixedFleet: false,
     fenceRetention: 3_600_000,
   } satisfies Config,
@@ -73,17 +83,30 @@ const BOUNDS = {
 const LOCK = ['ttl', 'renew', 'maxHold', 'wait'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...LOCK, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 
 /** A manager's options, checked: what is the engine's, and the defaults of its locks. */
 export function readManagerOptions(options: unknown): { config: Config; wish: Wish } {
-  const given = read(options, MANAGER);
-  const { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
+  return managerOptions(read(options, MANAGER));
+}
+
+/** Those of a manager over a quorum. */
+export function readQuorumOptions(options: unknown): { config: Config; wish: Wish } {
+  const { nodeTimeout, ...rest } = read(options, QUORUM);
+  const { config, wish } = managerOptions(rest);
+  if (nodeTimeout === undefined) return { config, wish };
+  return { config: { ...config, nodeTimeout: milliseconds('nodeTimeout', nodeTimeout) }, wish };
+}
+
+function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; wish: Wish } {
+  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : text('prefix', given.prefix),
     localHandoffs: given.localHandoffs === undefined ? localHandoffs : count('localHandoffs', given.localHandoffs),
     claimWindow: given.claimWindow === undefined ? claimWindow : milliseconds('claimWindow', given.claimWindow),
     responseTimeout:
       given.responseTimeout === undefined ? responseTimeout : milliseconds('responseTimeout', given.responseTimeout),
+    nodeTimeout,
     mixedFleet: given.mixedFleet === undefined ? mixedFleet : flag('mixedFleet', given.mixedFleet),
     fenceRetention:
       given.fenceRetention === undefined ? fenceRetention : milliseconds('fenceRetention', given.fenceRetention),

@@ -5,7 +5,7 @@ import type { Failure } from './connections/link.js';
 import type { EngineError } from './engine.js';
 import {
   AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError, LostError,
-  type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, WrongKindError,
+  type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from './errors.js';
 
 /** What is known of the connection when a call fails: the engine keeps words only. */
@@ -15,12 +15,14 @@ export interface ConnectionState {
   /** Why the library has no connection now. */
   readonly lastError: unknown;
   readonly address: string | undefined;
+  /** Of each server of a quorum; then the rest is not known. */
+  readonly servers?: readonly ConnectionState[];
 }
 
 /** The engine's error about the lock `lockName`, or about none. */
 export function errorOf(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
   const { code, about, text, waited, holderRemaining } = error;
-  const details = { lockName, waited, holderRemaining, cause: causeOf(error, state) };
+  const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
     case 'invalid-option':
       return new InvalidOptionError(camelCase(about), text);
@@ -62,7 +64,7 @@ export function camelCase(field: string): string {
 export function unreachable(
   failure: Failure | undefined,
   { lastFailure, lastError, address: server }: ConnectionState,
-  details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown },
+  details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
 ): UnreachableError {
   if (lastError !== undefined) return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
   const last = failure ?? lastFailure?.failure;
@@ -84,7 +86,16 @@ function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: Conn
   return cause && new Error(described(cause));
 }
 
-function described(failure: Failure): string {
+/** What each server said. Why a client has no connection now says more than what came of the last attempt. */
+function votesOf({ votes }: EngineError, { servers = [] }: ConnectionState): readonly Vote[] | undefined {
+  if (votes.length === 0) return undefined;
+  return votes.map((vote, at) => {
+    const why = vote.answer === 'timed-out' || vote.answer === 'unreachable' ? servers[at]?.lastError : undefined;
+    return why === undefined ? vote : { server: vote.server, answer: 'unreachable', problem: textOf(why) };
+  });
+}
+
+export function described(failure: Failure): string {
   switch (failure.kind) {
     case 'refused':
       return `refused by the server: ${failure.text}`;

@@ -3,26 +3,33 @@
 import { Command } from './command.js';
 import type { Failure } from './connections/link.js';
 import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, ReleaseOutcome, Waiter } from './engine.js';
-import type { ErrorCode, LossReason } from './errors.js';
-import { memory } from './wasm/inline.js';
+import type { ErrorCode, LossReason, Vote } from './errors.js';
 
 const RELEASES: readonly ReleaseOutcome[] = ['released', 'still-held', 'already-expired', 'not-owner'];
 export const FAILURES: readonly Failure['kind'][] = ['refused', 'unavailable', 'interrupted', 'timed-out', 'unsupported'];
 
 const RELEASED: readonly Outcome[] = RELEASES.map((outcome) => ({ kind: 'released', outcome }));
 const CLOSED: Outcome = { kind: 'closed' };
+const NO_VOTES: readonly Vote[] = [];
 
 export const bytesToText = new TextDecoder('utf-8', { ignoreBOM: true });
 
-class Row {
-  #numbers = new Float64Array(memory.buffer);
+/** Reads one module's memory: inputs are taken in one after the other, so one reader does for all of its engines. */
+export class Row {
+  readonly #memory: WebAssembly.Memory;
+  #numbers: Float64Array;
   #at = 0;
   #text = '';
   #textAt = 0;
 
+  constructor(memory: WebAssembly.Memory) {
+    this.#memory = memory;
+    this.#numbers = new Float64Array(memory.buffer);
+  }
+
   read(address: number, outputs: Outputs): number {
     // The memory has grown: the old view is empty.
-    if (this.#numbers.length === 0) this.#numbers = new Float64Array(memory.buffer);
+    if (this.#numbers.length === 0) this.#numbers = new Float64Array(this.#memory.buffer);
     this.#at = address / 8;
     const wake = this.#next();
     let left = this.#next();
@@ -30,7 +37,7 @@ class Row {
     const textBytes = this.#next();
     if (left === 0) return wake;
     this.#textAt = 0;
-    this.#text = textBytes === 0 ? '' : bytesToText.decode(new Uint8Array(memory.buffer, textStart, textBytes));
+    this.#text = textBytes === 0 ? '' : bytesToText.decode(new Uint8Array(this.#memory.buffer, textStart, textBytes));
     for (; left > 0; left--) this.#output(outputs);
     return wake;
   }
@@ -40,8 +47,7 @@ class Row {
     switch (kind) {
       case 1: {
         const call = this.#next();
-        this.#next(); // The node: there is one.
-        return outputs.send(call, new Command(this.#word(), this.#next()));
+        return outputs.send(call, this.#next(), new Command(this.#word(), this.#next()));
       }
       case 2:
         this.#next();
@@ -126,7 +132,17 @@ class Row {
     const text = this.#word();
     const kind = failure === undefined ? undefined : FAILURES[failure];
     const cause = kind === undefined ? undefined : kind === 'timed-out' ? { kind } : { kind, text };
-    return { code, about, text, waited, holderRemaining, cause };
+    return { code, about, text, waited, holderRemaining, cause, votes: this.#votes() };
+  }
+
+  #votes(): readonly Vote[] {
+    const count = this.#next();
+    if (count === 0) return NO_VOTES;
+    return Array.from({ length: count }, () => {
+      const server = this.#word();
+      const answer = this.#word();
+      return { server, answer: answer === '' ? null : (answer as Vote['answer']), problem: this.#word() || undefined };
+    });
   }
 
   #next(): number {
@@ -152,6 +168,3 @@ class Row {
     return this.#text.slice(start, this.#textAt);
   }
 }
-
-/** The one reader: inputs are taken in one after the other. */
-export const row = new Row();

@@ -143,7 +143,7 @@ function bytes(hex: string): Uint8Array {
 
 function recorder(found: unknown[]): Outputs {
   return {
-    send: (call, { words: [command, script = '', ...rest] }) =>
+    send: (call, _node, { words: [command, script = '', ...rest] }) =>
       found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest] } }),
     subscribe: (channel) => found.push({ subscribe: { channel } }),
     unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),
@@ -156,7 +156,7 @@ function learnScripts(): Map<string, string> {
   const scripts = new Map<string, string>();
   const sent: { call: number; words: string[] }[] = [];
   const outputs: Outputs = {
-    send: (call, { words }) => sent.push({ call, words }),
+    send: (call, _node, { words }) => sent.push({ call, words }),
     subscribe: () => {},
     unsubscribe: () => {},
     completed: () => {},

@@ -1,6 +1,6 @@
 /** Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer. */
 
-import type { CallResult, Link } from './connections/link.js';
+import type { CallResult, Failed, Link } from './connections/link.js';
 import { setAlive } from './timer.js';
 
 /** What is wrong with a server that tells this of itself, if anything is. One that does not tell is taken as it is. */
@@ -15,6 +15,14 @@ export function versionProblem(info: string): string | undefined {
   return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
 }
 
+/** What a server that was asked had to say. */
+export interface Asked {
+  /** Why it can't be used. */
+  readonly problem?: string | undefined;
+  /** Why it did not tell. */
+  readonly failed?: Failed | undefined;
+}
+
 /**
  * Asks a server for its version, once it is talked to.
  *
@@ -26,27 +34,34 @@ export class VersionCheck {
   passed = false;
   readonly #link: Link;
   readonly #patience: number;
-  #asking: Promise<string | undefined> | undefined;
+  readonly #judge: (info: string) => string | undefined;
+  #asking: Promise<Asked> | undefined;
   #tooOld = false;
 
   /** A server that does not tell within so many milliseconds is taken as it is. */
-  constructor(link: Link, patience: number) {
+  constructor(link: Link, patience: number, judge: (info: string) => string | undefined = versionProblem) {
     this.#link = link;
     this.#patience = patience;
+    this.#judge = judge;
+  }
+
+  /** Asks before anything else is sent. */
+  ask(): Promise<Asked> {
+    return (this.#asking ??= this.#ask());
   }
 
   /** What `send` brings, or `unsupported`. */
   async guard(send: () => Promise<CallResult>): Promise<CallResult> {
-    const ask = (this.#asking ??= this.#ask());
+    const ask = this.ask();
     const result = this.#tooOld ? undefined : send();
-    const problem = await ask;
+    const { problem } = await ask;
     if (problem === undefined) return result ?? send();
     // An answer of such a server is not waited for. It does not know the script yet, so that it is most likely NOSCRIPT.
     result?.catch(ignore);
     return { failure: { kind: 'unsupported', text: problem } };
   }
 
-  async #ask(): Promise<string | undefined> {
+  async #ask(): Promise<Asked> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silent = new Promise<CallResult>((resolve) => {
       timer = setTimeout(resolve, this.#patience, SILENT);
@@ -56,15 +71,15 @@ export class VersionCheck {
     const result = await Promise.race([asked, silent]);
     clearTimeout(timer);
     this.#asking = undefined;
-    const problem = 'reply' in result ? versionProblem(textOf(result.reply)) : undefined;
+    const problem = 'reply' in result ? this.#judge(textOf(result.reply)) : undefined;
     this.#tooOld = problem !== undefined;
     // Whoever was not reached has not told yet. A server that refuses to tell never will.
     this.passed = 'reply' in result ? !this.#tooOld : result.failure.kind !== 'interrupted' && result.failure.kind !== 'unavailable';
-    return problem;
+    return { problem, failed: 'failure' in result ? result : undefined };
   }
 }
 
-const SILENT: CallResult = { failure: { kind: 'timed-out' } };
+const SILENT: Failed = { failure: { kind: 'timed-out' } };
 const decoder = new TextDecoder();
 
 function textOf(reply: unknown): string {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use clap::Args;
 
 use crate::cargo::{cargo, root, run, target};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::node::{self, node, npm};
 use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
@@ -61,8 +61,8 @@ pub(crate) fn check(tarball: &Path) -> Result {
     let package = node::package();
     run(&mut npm(&package, &["run", "--silent", "types"]))?;
     run(npm(&package, &["exec", "--no", "--", "publint", "run", "--strict"]).arg(tarball))?;
-    // The .wasm is a file, and has no types to be wrong.
-    let attw = ["exec", "--no", "--", "attw", "--exclude-entrypoints", "./core.wasm", "--"];
+    // The .wasm are files, and have no types to be wrong.
+    let attw = ["exec", "--no", "--", "attw", "--exclude-entrypoints", "./core.wasm", "./quorum.wasm", "--"];
     run(npm(&package, &attw).arg(tarball))?;
     println!("{}", tarball.display());
     stamp.set()
@@ -81,13 +81,19 @@ fn generate() -> Result {
     }
     stamp.remove();
     wasm::add_target()?;
-    run(&mut cargo(&["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET]))?;
-    let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
-    let module = module.to_str().ok_or_else(|| Error::new("the path of the target directory is no Unicode"))?;
-    let bindgen = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--", module];
-    run(cargo(&bindgen).arg(generated))?;
+    bind(&[], &generated)?;
+    bind(&["--features", "quorum"], &generated.join("quorum"))?;
     run(&mut node(&package, &["build/wasm.mjs"]))?;
     stamp.set()
+}
+
+/// Builds the engine with these features, and the JavaScript around it.
+fn bind(features: &[&str], directory: &Path) -> Result {
+    let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET];
+    run(cargo(&build).args(features))?;
+    let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
+    let bindgen = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
+    run(cargo(&bindgen).arg(module).arg(directory))
 }
 
 /// What the WebAssembly is made of.
@@ -105,7 +111,13 @@ const WASM: [&str; 10] = [
 ];
 
 /// What else the tarball is made of.
-const TARBALL: [&str; 4] = ["bindings-js", "bindings-js/generated/core.wasm", "LICENSE-MIT", "LICENSE-APACHE"];
+const TARBALL: [&str; 5] = [
+    "bindings-js",
+    "bindings-js/generated/core.wasm",
+    "bindings-js/generated/quorum/quorum.wasm",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
 
 fn sources(paths: &[&str]) -> Vec<PathBuf> {
     paths.iter().map(|path| root().join(path)).collect()

@@ -19,6 +19,8 @@ export interface Glide {
   subscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   unsubscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   close(): void;
+  /** A cluster's client has it. */
+  fcallWithRoute?: unknown;
   /** To its own core, which holds the real connection. */
   readonly socket?: { ref(): void; unref(): void };
 }
@@ -38,12 +40,14 @@ const COMMAND_OPTIONS = { decoder: 0 };
 
 export class GlideLink implements Link {
   readonly library = 'glide';
+  readonly isCluster: boolean;
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
 
   constructor(client: Glide) {
     this.#client = client;
+    this.isCluster = typeof client.fcallWithRoute === 'function';
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
     // Before 2.3 a client could not subscribe once it was made.
     if (createClient === undefined || client.config === undefined || typeof client.subscribe !== 'function') return;

@@ -65,6 +65,7 @@ function wrongMode(client: IoRedis): string | undefined {
 
 export class IoRedisLink extends ReconnectingLink<Command> {
   readonly library = 'ioredis';
+  readonly isCluster: boolean;
   readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
   readonly #gather: Gather | undefined;
@@ -73,7 +74,8 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   constructor(client: IoRedis) {
     super(client, 'close', (listener) => openChannels(client, listener));
     this.#client = client;
-    if (client.isCluster === true) return;
+    this.isCluster = client.isCluster === true;
+    if (this.isCluster) return;
     // A cluster has to see the key.
     this.send = (wire) => this.run(() => written(client, wire));
     this.#gather = new Gather(client);

@@ -42,6 +42,9 @@ export interface Link {
   /** For messages. */
   readonly library: 'ioredis' | 'node-redis' | 'glide' | 'custom';
 
+  /** Whether commands go to more than one server, by their keys. */
+  readonly isCluster?: boolean;
+
   /**
    * Sends one command. Never throws and never rejects: a failure is a value.
    *

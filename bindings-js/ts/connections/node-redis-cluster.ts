@@ -29,6 +29,7 @@ const PATIENCE_MS = 1000;
 
 export class NodeRedisClusterLink implements Link {
   readonly library = 'node-redis';
+  readonly isCluster = true;
   readonly #cluster: NodeRedisCluster;
   readonly #subscriber: Subscriber;
 

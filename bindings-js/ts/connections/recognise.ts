@@ -72,7 +72,7 @@ const EXPECTED = 'must be an ioredis, node-redis or GLIDE client, or an object w
 
 function unknown(connection: unknown): string {
   if (typeof connection === 'string' || connection instanceof URL) return `${EXPECTED}, not an address: connect a client first`;
-  if (Array.isArray(connection)) return `${EXPECTED}, not a list: one manager locks on one server`;
+  if (Array.isArray(connection)) return `${EXPECTED}, not a list: one manager locks on one server; \`LockManager.quorum\` takes a list`;
   if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: make a client first`;
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used, since one client does for any load`;

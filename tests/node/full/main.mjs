@@ -1,7 +1,9 @@
 // What is bundled: no top-level await, so that it may become CommonJS.
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
+import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 
 const redis = new Redis(process.env.REDIS_URL);
-tour(redis, LockManager).finally(() => redis.disconnect());
+const others = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
+tour(redis, LockManager).then(() => quorum(others, LockManager)).finally(() => [redis, ...others].forEach((client) => client.disconnect()));

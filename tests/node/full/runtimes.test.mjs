@@ -9,16 +9,16 @@ import { startServer } from '../support/server.mjs';
 
 const project = join(import.meta.dirname, '..');
 const execute = promisify(execFile);
-let server;
+let server, others;
 
 before(async () => {
-  server = await startServer();
+  [server, ...others] = await Promise.all([startServer(), startServer(), startServer()]);
 });
-after(() => server.stop());
+after(() => Promise.all([server, ...others].map((one) => one.stop())));
 
 async function run(program, ...words) {
   const { stdout } = await execute(program, words, {
-    cwd: project, timeout: 60_000, env: { ...process.env, REDIS_URL: server.url },
+    cwd: project, timeout: 60_000, env: { ...process.env, REDIS_URL: server.url, REDIS_URLS: [server, ...others].map(({ url }) => url).join(',') },
   });
   return stdout;
 }
@@ -43,6 +43,11 @@ for (const kind of ['mjs', 'cjs']) {
   test(`the tour under Deno, from a .${kind} file`, async () => {
     assert.match(await run(deno(), 'run', '--allow-all', '--node-modules-dir=manual', `programs/tour.${kind}`), /^toured$/m);
   });
+
+  test(`a quorum under Bun and under Deno, from a .${kind} file`, async () => {
+    assert.match(await run(bun(), `programs/quorum.${kind}`), /^agreed$/m);
+    assert.match(await run(deno(), 'run', '--allow-all', '--node-modules-dir=manual', `programs/quorum.${kind}`), /^agreed$/m);
+  });
 }
 
 test('`await using` as Node 24 runs it by itself', async () => {
@@ -54,7 +59,7 @@ test('a bundle by esbuild', async () => {
   for (const format of ['esm', 'cjs']) {
     const outfile = join(project, `bundled-${format}.${format === 'esm' ? 'mjs' : 'cjs'}`);
     await build({ entryPoints: [join(project, 'full/main.mjs')], outfile, format, bundle: true, platform: 'node', external: ['ioredis'] });
-    assert.match(await run(process.execPath, outfile), /^toured$/m);
+    assert.match(await run(process.execPath, outfile), /^toured\nagreed$/m);
   }
 });
 
@@ -64,7 +69,7 @@ test('a bundle by Vite', async () => {
     root: project, logLevel: 'error', ssr: { noExternal: ['leasehold'], external: ['ioredis'] },
     build: { ssr: 'full/main.mjs', outDir: 'vite', minify: true },
   });
-  assert.match(await run(process.execPath, 'vite/main.js'), /^toured$/m);
+  assert.match(await run(process.execPath, 'vite/main.js'), /^toured\nagreed$/m);
 });
 
 test('TypeScript 5.9 compiles a consumer under node16, with `await using` for old hosts', async () => {

@@ -1,18 +1,21 @@
-// A worker: within a request it opens a socket, makes a manager over it, and goes on the tour.
+// A worker: within a request it opens sockets, makes managers over them, and goes on the tour.
 import { connect } from 'cloudflare:sockets';
 import { LockManager } from 'leasehold';
+import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 
 export default {
   async fetch(request, env) {
-    const connection = new Connection(env.PORT);
+    const connections = env.PORTS.map((port) => new Connection(port));
+    const [connection] = connections;
     try {
       await tour(connection, LockManager, () => connection.call(['FLUSHALL']));
+      await quorum(connections, LockManager);
       return new Response('toured');
     } catch (error) {
       return new Response(`${error.stack}`, { status: 500 });
     } finally {
-      connection.close();
+      for (const connection of connections) connection.close();
     }
   },
 };

@@ -9,10 +9,10 @@ import { startServer } from '../support/server.mjs';
 
 const project = join(import.meta.dirname, '..');
 
-let server, miniflare;
+let servers, miniflare;
 
 before(async () => {
-  server = await startServer();
+  servers = await Promise.all([startServer(), startServer(), startServer()]);
   const outdir = join(project, 'workerd');
   await build({
     entryPoints: [join(project, 'full/worker.mjs')], outdir, format: 'esm', bundle: true, conditions: ['workerd'],
@@ -20,16 +20,16 @@ before(async () => {
   });
   const module = (type, path) => ({ type, path, contents: readFileSync(join(outdir, path)) });
   miniflare = new Miniflare({
-    compatibilityDate: '2026-01-01', bindings: { PORT: server.port },
-    modules: [module('ESModule', 'worker.js'), module('CompiledWasm', 'core.wasm')],
+    compatibilityDate: '2026-01-01', bindings: { PORTS: servers.map(({ port }) => port) },
+    modules: [module('ESModule', 'worker.js'), module('CompiledWasm', 'core.wasm'), module('CompiledWasm', 'quorum.wasm')],
   });
 });
 after(async () => {
   await miniflare?.dispose().catch(() => {});
-  await server.stop();
+  await Promise.all(servers.map((server) => server.stop()));
 });
 
-test('the tour in workerd, over its own sockets, again and again', async () => {
+test('the tour and a quorum in workerd, over its own sockets, again and again', async () => {
   for (let request = 0; request < 3; request++) {
     const response = await miniflare.dispatchFetch('http://localhost/');
     assert.equal(await response.text(), 'toured');

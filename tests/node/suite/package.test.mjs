@@ -12,17 +12,17 @@ import { startServer } from '../support/server.mjs';
 const project = join(import.meta.dirname, '..');
 const require = createRequire(import.meta.url);
 const execute = promisify(execFile);
-let server;
+let server, others;
 
 before(async () => {
-  server = await startServer();
+  [server, ...others] = await Promise.all([startServer(), startServer(), startServer()]);
 });
-after(() => server.stop());
+after(() => Promise.all([server, ...others].map((one) => one.stop())));
 
 /** Runs a program in this project, and gives what it printed. */
 async function run(...words) {
   const { stdout } = await execute(process.execPath, words, {
-    cwd: project, timeout: 20_000, env: { ...process.env, REDIS_URL: server.url },
+    cwd: project, timeout: 20_000, env: { ...process.env, REDIS_URL: server.url, REDIS_URLS: [server, ...others].map(({ url }) => url).join(',') },
   });
   return stdout;
 }
@@ -39,15 +39,17 @@ test('it has no dependency, and the WebAssembly is there as a file', () => {
   const { dependencies, scripts } = require('leasehold/package.json');
   assert.equal(dependencies, undefined);
   assert.equal(scripts, undefined);
-  assert.ok(WebAssembly.validate(readFileSync(require.resolve('leasehold/core.wasm'))));
+  for (const name of ['core', 'quorum']) assert.ok(WebAssembly.validate(readFileSync(require.resolve(`leasehold/${name}.wasm`))));
 });
 
-test('the WebAssembly is there without its file, too, as in a bundle', () => {
+test('the WebAssembly is there without its file, too, as in a bundle', async () => {
   const bare = mkdtempSync(join(project, 'bare-'));
   cpSync(dirname(require.resolve('leasehold')), join(bare, 'dist'), { recursive: true });
-  rmSync(join(bare, 'dist', 'core.wasm'));
+  for (const name of ['core.wasm', 'quorum.wasm']) rmSync(join(bare, 'dist', name));
   const { LockManager } = require(join(bare, 'dist', 'index.cjs'));
   assert.ok(new LockManager({ call: async () => null }));
+  const locks = await LockManager.quorum([1, 2, 3].map(() => ({ call: async () => null })));
+  await locks.close();
 });
 
 for (const kind of ['mjs', 'cjs']) {
@@ -55,6 +57,14 @@ for (const kind of ['mjs', 'cjs']) {
     assert.match(await run(`programs/tour.${kind}`), /^toured$/m);
   });
 }
+
+test('a quorum of three agrees, from a .mjs file', async () => {
+  assert.match(await run('programs/quorum.mjs'), /^agreed$/m);
+});
+
+test('a quorum of three agrees, from a .cjs file, and its engine is loaded no sooner', async () => {
+  assert.equal(await run('programs/quorum.cjs'), 'agreed\nloaded before it was asked for: false, after: true\n');
+});
 
 /** Runs a program that stands in a text. */
 function runPrinted(program) {

@@ -1,0 +1,32 @@
+//! A manager's options.
+
+use std::time::Duration;
+
+use leasehold_core::Config;
+use wasm_bindgen::JsValue;
+
+use crate::number::{duration, small};
+
+/// `numbers` are the local hand-overs, the claim window, the response timeout and the fence's retention.
+pub(crate) fn config_of(prefix: String, numbers: (f64, f64, f64, f64), mixed_fleet: bool) -> Result<Config, JsValue> {
+    let (local_handoffs, claim_window, response_timeout, fence_retention) = numbers;
+    Ok(Config {
+        prefix,
+        local_handoffs: small(local_handoffs)
+            .ok_or_else(|| refused("local_handoffs", "is no whole number: choose between 0 and 1023"))?,
+        claim_window: time("claim_window", claim_window)?,
+        response_timeout: time("response_timeout", response_timeout)?,
+        mixed_fleet,
+        fence_retention: time("fence_retention", fence_retention)?,
+        ..Config::default()
+    })
+}
+
+pub(crate) fn time(field: &str, millis: f64) -> Result<Duration, JsValue> {
+    duration(millis).ok_or_else(|| refused(field, "is no number of milliseconds"))
+}
+
+/// What TypeScript reads as an option that can't be used.
+pub(crate) fn refused(field: &str, problem: &str) -> JsValue {
+    JsValue::from_str(&[field, problem].join("\n"))
+}

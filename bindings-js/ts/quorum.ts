@@ -1,0 +1,130 @@
+/** Several independent servers: each has to be a server of its own, and a majority has to be there at the start. */
+
+import { serverText, textOf } from './connections/answer.js';
+import type { Failed, Link } from './connections/link.js';
+import { recognise } from './connections/recognise.js';
+import { Driver } from './driver.js';
+import type { Config, Wasm } from './engine.js';
+import { AuthError, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from './errors.js';
+import { described } from './outcome.js';
+import { Row } from './row.js';
+import { isList, shown } from './shown.js';
+import { describeVotes } from './votes.js';
+import { type Asked, versionProblem } from './version.js';
+
+/** A driver over servers that have told who they are. */
+export async function openQuorum(connections: unknown, config: Config): Promise<Driver> {
+  const links = linksOf(connections);
+  const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
+  const identities = new Identities(names);
+  let driver: Driver | undefined;
+  try {
+    const wasm = await engineOf(names);
+    driver = new Driver(config, { connect: () => links, judge: (info, at) => identities.judge(info, at), wasm });
+    const began = performance.now();
+    const asked = await driver.meet();
+    if (identities.twice !== undefined) throw refused(identities.twice);
+    checkMajority(names, asked, Math.trunc(performance.now() - began));
+    return driver;
+  } catch (error) {
+    await (driver?.close() ?? Promise.all(links.map((link) => link.close())));
+    throw error;
+  }
+}
+
+function linksOf(given: unknown): readonly Link[] {
+  if (!isList(given)) throw refused(`are ${shown(given)}: give a list of connections`);
+  const connections = [...(given as readonly unknown[])];
+  if (connections.length < 3 || connections.length % 2 === 0) {
+    throw refused(`are ${connections.length}: choose an odd number, so that there is a majority; 3 or 5 are usual`);
+  }
+  connections.forEach((connection, at) => {
+    if (connections.indexOf(connection) < at) throw refused(`have one connection twice, in the places ${connections.indexOf(connection) + 1} and ${at + 1}`);
+  });
+  const links: Link[] = [];
+  try {
+    connections.forEach((connection, at) => links.push(linkTo(connection, at)));
+    return links;
+  } catch (error) {
+    for (const link of links) void link.close();
+    throw error;
+  }
+}
+
+function linkTo(connection: unknown, at: number): Link {
+  try {
+    const link = recognise(connection);
+    if (link.isCluster !== true) return link;
+    void link.close();
+  } catch (cause) {
+    if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
+    throw refused(`have a connection in place ${at + 1} that ${cause.message.replace('`connection` ', '')}`, cause);
+  }
+  throw refused(`have a cluster in place ${at + 1}: give a connection to one server`);
+}
+
+/** Several connections may lead to one server, which would have several votes. */
+class Identities {
+  readonly #names: readonly string[];
+  readonly #known = new Map<string, number>();
+  /** What is wrong, if two are one. */
+  twice: string | undefined;
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+  }
+
+  judge(info: string, at: number): string | undefined {
+    const problem = versionProblem(info);
+    const id = /^run_id:(\S+)/m.exec(info)?.[1];
+    if (problem !== undefined || id === undefined) return problem;
+    const other = this.#known.get(id) ?? at;
+    this.#known.set(id, other);
+    if (other === at) return undefined;
+    this.twice = `have one server twice: ${this.#names[other]} and ${this.#names[at]} are the same, and each must be a server of its own`;
+    return `\`servers\` ${this.twice}`;
+  }
+}
+
+function checkMajority(names: readonly string[], asked: readonly Asked[], waited: number): void {
+  const problem = asked.find((one) => one.problem !== undefined)?.problem;
+  if (problem !== undefined) throw new UnsupportedError(problem);
+  const votes = asked.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
+  const needed = Math.floor(votes.length / 2) + 1;
+  const count = (answer: Vote['answer']): number => votes.filter((vote) => vote.answer === answer).length;
+  if (count('agreed') >= needed) return;
+  const cause = asked.find(({ failed }) => failed?.cause !== undefined)?.failed?.cause;
+  if (count('auth') < needed) throw new UnreachableError(undefined, { waited, votes, cause });
+  const words = votes.find(({ answer }) => answer === 'auth')?.problem;
+  throw new AuthError(`${words}: ${describeVotes(votes)}`, { votes, cause });
+}
+
+function voteOf(server: string, failed: Failed | undefined): Vote {
+  if (failed === undefined) return { server, answer: 'agreed' };
+  const { failure, cause } = failed;
+  // Why there is no connection is the server's own word at times.
+  const words = failure.kind === 'refused' ? failure.text : serverText(cause);
+  if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
+  if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
+  // A server that may not tell who it is is there.
+  if (failure.kind === 'refused' && !NOT_READY.test(failure.text)) return { server, answer: 'agreed' };
+  return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
+}
+
+const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY)/;
+
+let loaded: { row: Row; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
+
+/** The engine of a quorum is a WebAssembly module of its own, loaded when it is first wanted. */
+async function engineOf(names: readonly string[]): Promise<Wasm> {
+  const { Engine, memory } = await import('./wasm/quorum.js');
+  const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });
+  const servers = names.map((name) => name.replace(/\s/g, ' ')).join('\n');
+  const make: Wasm['make'] = (id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention }) =>
+    Core.quorum(id, prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, servers);
+  return { row, make };
+}
+
+function refused(problem: string, cause?: unknown): InvalidOptionError {
+  return new InvalidOptionError('servers', problem, { cause });
+}

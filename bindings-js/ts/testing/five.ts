@@ -1,0 +1,60 @@
+/** Five real servers that know nothing of each other, and managers over a quorum of them. */
+
+import { after } from 'node:test';
+
+import { Redis } from 'ioredis-6';
+
+import { LockManager, type QuorumOptions } from '../index.js';
+import { Server } from './server.js';
+
+export class Five {
+  readonly servers: readonly Server[];
+  readonly #clients: Redis[] = [];
+  readonly #managers: LockManager[] = [];
+
+  private constructor(servers: readonly Server[]) {
+    this.servers = servers;
+  }
+
+  /** Ends with the test that calls. */
+  static async start(end: (close: () => Promise<void>) => void = after): Promise<Five> {
+    const five = new Five(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
+    end(() => five.close());
+    return five;
+  }
+
+  /** One client for each server. */
+  clients(): Redis[] {
+    const clients = this.servers.map(({ port }) => {
+      const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 20 });
+      client.on('error', () => {});
+      return client;
+    });
+    this.#clients.push(...clients);
+    return clients;
+  }
+
+  /** With a time for each server that a busy machine keeps. */
+  async manager(options: QuorumOptions = {}): Promise<LockManager> {
+    const locks = await LockManager.quorum(this.clients(), { nodeTimeout: 500, ttl: '2s', ...options });
+    this.#managers.push(locks);
+    return locks;
+  }
+
+  /** One command, straight to one of the servers. */
+  async run(at: number, name: string, ...args: string[]): Promise<unknown> {
+    const client = new Redis(this.servers[at]?.port ?? 0, '127.0.0.1');
+    try {
+      return await client.call(name, ...args);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.servers) server.resume();
+    await Promise.all(this.#managers.map((locks) => locks.close()));
+    for (const client of this.#clients) client.disconnect();
+    await Promise.all(this.servers.map((server) => server.kill()));
+  }
+}
