@@ -4,12 +4,13 @@ import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
 import type { CallResult } from './connections/link.js';
 import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
-import { CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError } from './errors.js';
+import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
 import { Loop, type Servers } from './loop.js';
-import { errorOf, refusal, unreachable } from './outcome.js';
+import { errorOf, errorOfFailure, refusal, unreachable } from './outcome.js';
 import { rejection } from './rejection.js';
+import type { Replicas } from './replicas.js';
 import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
 import type { Asked } from './version.js';
@@ -83,6 +84,26 @@ export class Driver {
       });
       this.#loop.turn((engine, now) => engine.acquire(now, op, name, kind, wish));
     });
+  }
+
+  /** Why a lease of this kind can't wait for replicas, if it can't. */
+  replicasProblem(kind: Kind): string | undefined {
+    return kind.names === undefined ? this.#loop.replicasProblem : '`waitForReplicas` of several names: take them one by one';
+  }
+
+  /** Ends once enough replicas have the lease. */
+  async confirm(held: Held, replicas: Replicas): Promise<void> {
+    const began = performance.now();
+    const { name: lockName } = held;
+    const confirmed = await this.#loop.confirm(held.id, replicas);
+    // It may have ended meanwhile, and then that is why nobody has it.
+    if (held.ended !== undefined) throw held.ended;
+    const waited = Math.trunc(performance.now() - began);
+    if ('failure' in confirmed) throw errorOfFailure(confirmed, lockName, waited, this.#loop.connection);
+    if ('loss' in confirmed) throw new LostError(lockName, confirmed.loss);
+    if (confirmed.replicas < replicas.min) {
+      throw new NotReplicatedError({ lockName, waited, confirmed: confirmed.replicas, wanted: replicas.min });
+    }
   }
 
   /** Gives one hold back. */

@@ -4,6 +4,7 @@ import { Engine as Core } from '../generated/leasehold_js.js';
 import type { Command } from './command.js';
 import type { Failure, Reply, Scalar } from './connections/link.js';
 import type { ErrorCode, LossReason, Vote } from './errors.js';
+import type { Replicas } from './replicas.js';
 import { bytesToText, FAILURES, Row } from './row.js';
 import { shown } from './shown.js';
 import { memory } from './wasm/inline.js';
@@ -133,6 +134,8 @@ export interface Wish {
   readonly renew: boolean;
   readonly maxHold: number | undefined;
   readonly wait: number | undefined;
+  /** Not the engine's affair: what comes after its grant. */
+  readonly replicas?: Replicas | undefined;
 }
 
 /** WebAssembly that makes engines, and who reads its memory. Each refuses an option out of its bounds with `"field\nproblem"`. */

@@ -14,5 +14,6 @@ export { LockManager } from './lock-manager.js';
 export type { AcquireOptions, LockManagerOptions, LockOptions, QuorumOptions } from './options.js';
 export type { MultiOptions } from './multi.js';
 export { Owner } from './owner.js';
+export type { ReplicaOptions } from './replicas.js';
 export type { SemaphoreOptions } from './semaphore.js';
 export type { LockManagerSnapshot, RequestOptions } from './web-locks.js';

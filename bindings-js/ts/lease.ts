@@ -4,9 +4,11 @@ import { asyncDispose } from './dispose.js';
 import type { Driver } from './driver.js';
 import { type Duration, milliseconds } from './duration.js';
 import type { Mode, ReleaseOutcome } from './engine.js';
-import { type LossReason, NotHeldError } from './errors.js';
+import { CancelledError, type LossReason, NotHeldError } from './errors.js';
 import type { Held } from './held.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
+import type { Replicas } from './replicas.js';
+import { onAbort } from './signals.js';
 
 /**
  * A lock that is held, for a time: renewed while it is held, told when it is lost, released when you say so.
@@ -165,6 +167,21 @@ export class Lease implements AsyncDisposable {
     return this.#released;
   }
 
+  /**
+   * Ends once enough replicas have the lease; else it is given back.
+   *
+   * @internal
+   */
+  async confirmed(replicas: Replicas, signal: AbortSignal | undefined): Promise<this> {
+    try {
+      await orAborted(this.#driver.confirm(this.#held, replicas), signal, this.name);
+      return this;
+    } catch (error) {
+      await this.release().catch(ignore);
+      throw error;
+    }
+  }
+
   /** @internal */
   get [Symbol.toStringTag](): string {
     return 'Lease';
@@ -191,13 +208,25 @@ export class Lease implements AsyncDisposable {
 
   /** Releases at the end of the block. A failure to tell the server is no failure of the block: the lease ends by its TTL. */
   async [asyncDispose](): Promise<void> {
-    await this.release().catch(() => undefined);
+    await this.release().catch(ignore);
   }
 
   #check(): void {
     if (this.#released !== undefined) throw new NotHeldError(this.name);
   }
 }
+
+function orAborted(work: Promise<void>, signal: AbortSignal | undefined, name: string): Promise<void> {
+  if (signal === undefined) return work;
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason ?? new CancelledError(name));
+    const stopListening = onAbort(signal, abort);
+    work.then(resolve, reject).finally(stopListening);
+    if (signal.aborted) abort();
+  });
+}
+
+function ignore(): undefined {}
 
 /** Outside, since a class that names itself is given another name by the bundler. */
 function another(driver: Driver, held: Held): Lease {

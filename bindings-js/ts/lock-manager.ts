@@ -18,12 +18,18 @@ import { type LockManagerSnapshot, request, type RequestOptions } from './web-lo
 
 /** What is ready before a manager is made of it. */
 class Opened {
-  readonly driver: Driver;
-  readonly defaults: Wish;
+  readonly #driver: Driver;
+  readonly #defaults: Wish;
 
   constructor(driver: Driver, defaults: Wish) {
-    this.driver = driver;
-    this.defaults = defaults;
+    this.#driver = driver;
+    this.#defaults = defaults;
+  }
+
+  /** What is in it, if this is one; whatever it is, none of its code is run. */
+  static read(value: unknown): { driver: Driver; defaults: Wish } | undefined {
+    if (typeof value !== 'object' || value === null || !(#driver in value)) return undefined;
+    return { driver: value.#driver, defaults: value.#defaults };
   }
 }
 
@@ -58,14 +64,9 @@ export class LockManager implements AsyncDisposable {
    * for an option that can't be used; `error.field` names it.
    */
   constructor(connection: Connection, options?: LockManagerOptions) {
-    if (connection instanceof Opened) {
-      this.#driver = connection.driver;
-      this.#defaults = connection.defaults;
-      return;
-    }
-    const { config, wish } = readManagerOptions(options);
-    this.#driver = new Driver(config, { connect: () => [recognise(connection)] });
-    this.#defaults = wish;
+    const { driver, defaults } = Opened.read(connection) ?? openOne(connection, options);
+    this.#driver = driver;
+    this.#defaults = defaults;
   }
 
   /**
@@ -236,4 +237,9 @@ export class LockManager implements AsyncDisposable {
     const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
     return inspected('LockManager', fields, depth, options, inspect);
   }
+}
+
+function openOne(connection: Connection, options: LockManagerOptions | undefined): { driver: Driver; defaults: Wish } {
+  const { config, wish } = readManagerOptions(options);
+  return { driver: new Driver(config, { connect: () => [recognise(connection)] }), defaults: wish };
 }

@@ -2,7 +2,7 @@
 
 import type { Driver } from './driver.js';
 import { type Kind, LOCK, type Mode, type Wish } from './engine.js';
-import { InvalidOptionError, isLeaseholdError } from './errors.js';
+import { InvalidOptionError, isLeaseholdError, UnsupportedError } from './errors.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
 import { readName } from './name.js';
@@ -36,7 +36,7 @@ export class Lock {
    * Waits until the lock is free and takes it.
    *
    * @throws `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
-   * name or an option that can't be used, `wrong-kind`, `auth`, `server`, `closed`; and `signal.reason` when it was aborted
+   * name or an option that can't be used, `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`; and `signal.reason` when it was aborted
    * (all as rejections).
    *
    * @example
@@ -53,7 +53,7 @@ export class Lock {
     // No `async` function: each promise more is a part of what a hand-over costs.
     try {
       const { wish, signal } = readAcquireOptions(options, this.#wish);
-      return this.#driver.acquire(this.name, this.#kind, wish, signal);
+      return this.#acquire(wish, signal);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -73,7 +73,7 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { wish, signal } = readAcquireOptions(options, this.#wish);
     try {
-      return await this.#driver.acquire(this.name, this.#kind, { ...wish, wait: undefined }, signal);
+      return await this.#acquire({ ...wish, wait: undefined }, signal);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
@@ -99,6 +99,14 @@ export class Lock {
   async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
     if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${shown(work)}: give a function`);
     return runUnder(await this.acquire(options), work);
+  }
+
+  #acquire(wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
+    const { replicas } = wish;
+    if (replicas === undefined) return this.#driver.acquire(this.name, this.#kind, wish, signal);
+    const problem = this.#driver.replicasProblem(this.#kind);
+    if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
+    return this.#driver.acquire(this.name, this.#kind, wish, signal).then((lease) => lease.confirmed(replicas, signal));
   }
 
   /** @internal */

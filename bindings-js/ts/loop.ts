@@ -7,6 +7,7 @@ import type { CallResult, Failure, Link, SubscriptionListener } from './connecti
 import type { Config, Engine, Outcome, Wasm } from './engine.js';
 import type { LossReason } from './errors.js';
 import type { ConnectionState } from './outcome.js';
+import { type Confirmed, confirm, type Replicas } from './replicas.js';
 import { Timer } from './timer.js';
 import { type Asked, VersionCheck } from './version.js';
 
@@ -130,6 +131,19 @@ export class Loop {
   /** How long a lease is still valid, in microseconds; not positive once it is over. */
   remaining(lease: number): number {
     return this.#ended ? 0 : this.#engine.validUntil(lease) - this.#clock.now();
+  }
+
+  /** Why nobody could tell whether replicas have a lease, if that is so. */
+  get replicasProblem(): string | undefined {
+    if (this.isQuorum) return '`waitForReplicas` on a quorum: its servers are no replicas of each other';
+    if (this.#first.link.open !== undefined) return undefined;
+    return '`waitForReplicas` takes connections of its own: bring a client of ioredis, node-redis or GLIDE';
+  }
+
+  /** How many replicas have a lease. */
+  confirm(lease: number, replicas: Replicas): Promise<Confirmed> {
+    const touch = this.#ended ? [] : this.#engine.touch(lease);
+    return confirm(this.#first.link, touch, replicas, this.#responseTimeout);
   }
 
   keepAlive(alive: boolean): void {

@@ -9,7 +9,7 @@ import { type LockOptions, read, readLockOptions } from './options.js';
 import { isList, shown } from './shown.js';
 
 /** The options of {@link LockManager.multi}. */
-export interface MultiOptions extends LockOptions {
+export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
   /**
    * Refuses names that no single script can take, as they are in different slots of a cluster, with `cross-slot`. Names in
    * one slot are always tried by one script. Default false.

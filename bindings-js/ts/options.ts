@@ -2,7 +2,8 @@
 
 import { type Duration, milliseconds } from './duration.js';
 import type { Config, Wish } from './engine.js';
-import { InvalidOptionError } from './errors.js';
+import { InvalidOptionError, isLeaseholdError } from './errors.js';
+import { type ReplicaOptions, readReplicas } from './replicas.js';
 import { isList, shown } from './shown.js';
 
 /** How a lock is taken. A lock's options stand above those of its manager, and those of a call above both. */
@@ -21,6 +22,16 @@ export interface LockOptions {
    * not fail its successor.
    */
   readonly wait?: Duration | 'forever' | undefined;
+  /**
+   * Only a lease that so many replicas have is given out: a failover to one of them does not lose it. If fewer have confirmed it after `timeout`, the
+   * lease is given back and the call rejects with `not-replicated`. That comes after the `wait`, and takes `timeout` and four
+   * `responseTimeout`s at most.
+   *
+   * Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. So it takes a client of
+   * ioredis, node-redis or GLIDE: a connection of your own making is refused with `unsupported`, as are a quorum and several names. Releases and renewals
+   * are not waited for. Default none.
+   */
+  readonly waitForReplicas?: ReplicaOptions | undefined;
 }
 
 /** The options of one acquire. */
@@ -30,7 +41,7 @@ export interface AcquireOptions extends LockOptions {
 }
 
 /** The options of a {@link LockManager}. One fleet should agree on all of its own; those of locks are defaults. */
-export interface LockManagerOptions extends LockOptions {
+export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'> {
   /** Put before every name. Default empty. */
   readonly prefix?: string | undefined;
   /** Hand-overs inside this process once another one waits (and for 1 s at most): 0 to 1023. Default 32. */
@@ -58,7 +69,7 @@ export interface QuorumOptions extends LockManagerOptions {
 }
 
 const DEFAULTS = {
-  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000 } satisfies Wish,
+  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies Wish,
   config: {
     prefix: '',
     localHandoffs: 32,
@@ -80,9 +91,10 @@ const BOUNDS = {
   wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],
 } as const;
 
-const LOCK = ['ttl', 'renew', 'maxHold', 'wait'] as const;
+const DEFAULTABLE = ['ttl', 'renew', 'maxHold', 'wait'] as const;
+const LOCK = [...DEFAULTABLE, 'waitForReplicas'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
-const MANAGER = [...LOCK, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const MANAGER = [...DEFAULTABLE, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 
 /** A manager's options, checked: what is the engine's, and the defaults of its locks. */
@@ -157,6 +169,7 @@ function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, 
     renew: given.renew === undefined ? defaults.renew : flag('renew', given.renew),
     maxHold: given.maxHold === undefined ? defaults.maxHold : time('maxHold', given.maxHold),
     wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : time('wait', given.wait),
+    replicas: given.waitForReplicas === undefined ? defaults.replicas : guarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
   };
   if (wish.maxHold !== undefined && !wish.renew) {
     throw new InvalidOptionError('maxHold', 'bounds renewals, but `renew` is false: use `ttl` alone');
@@ -191,6 +204,7 @@ function guarded<T>(field: string, get: () => T): T {
   try {
     return get();
   } catch (cause) {
+    if (isLeaseholdError(cause)) throw cause;
     throw new InvalidOptionError(field, 'can not be read', { cause });
   }
 }

@@ -1,7 +1,7 @@
 /** From the engine's errors to those that users catch. */
 
 import { textOf } from './connections/answer.js';
-import type { Failure } from './connections/link.js';
+import type { Failed, Failure } from './connections/link.js';
 import type { EngineError } from './engine.js';
 import {
   AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError, LostError,
@@ -75,6 +75,20 @@ export function unreachable(
 export function refusal(text: string, lockName: string, cause: unknown): AuthError | ServerError {
   const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
   return new kind(text, { lockName, cause });
+}
+
+/** What a server that is not ready says: it comes to be, or another takes its place. */
+const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|MOVED|ASK) /;
+
+/** Whether that text says so. */
+export function isNotReady(text: string): boolean {
+  return NOT_READY.test(text);
+}
+
+/** Of a command that the engine knows nothing of. */
+export function errorOfFailure({ failure, cause }: Failed, lockName: string, waited: number, state: ConnectionState): LeaseholdError {
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusal(failure.text, lockName, cause);
+  return unreachable(failure, state, { lockName, waited, cause });
 }
 
 /** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */

@@ -145,7 +145,7 @@ test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t
   const [a, b, c, d] = five.clients() as [never, never, never, never];
   const [again] = five.clients() as [never];
   const listeners = (a as { listenerCount(name: string): number }).listenerCount('ready');
-  const bad = [[], [a], [a, b], [a, b, c, d], [a, b, a], [a, b, again], [a, b, 'redis://127.0.0.1'], [a, b, null], 'abc', undefined, a];
+  const bad = [[], [a], [a, b], [a, b, c, d], [a, b, a], [a, b, again], [a, b, 'redis://127.0.0.1'], [a, b, null], 'abc', undefined, a, new Proxy([], { get: () => { throw new Error('no'); } })];
   for (const given of bad) {
     const error = await caught(LockManager.quorum(given as never));
     assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'servers', String(error));

@@ -6,7 +6,7 @@ import { recognise } from './connections/recognise.js';
 import { Driver } from './driver.js';
 import type { Config, Wasm } from './engine.js';
 import { AuthError, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from './errors.js';
-import { described } from './outcome.js';
+import { described, isNotReady } from './outcome.js';
 import { Row } from './row.js';
 import { isList, shown } from './shown.js';
 import { describeVotes } from './votes.js';
@@ -33,8 +33,7 @@ export async function openQuorum(connections: unknown, config: Config): Promise<
 }
 
 function linksOf(given: unknown): readonly Link[] {
-  if (!isList(given)) throw refused(`are ${shown(given)}: give a list of connections`);
-  const connections = [...(given as readonly unknown[])];
+  const connections = listOf(given);
   if (connections.length < 3 || connections.length % 2 === 0) {
     throw refused(`are ${connections.length}: choose an odd number, so that there is a majority; 3 or 5 are usual`);
   }
@@ -48,6 +47,15 @@ function linksOf(given: unknown): readonly Link[] {
   } catch (error) {
     for (const link of links) void link.close();
     throw error;
+  }
+}
+
+function listOf(given: unknown): readonly unknown[] {
+  if (!isList(given)) throw refused(`are ${shown(given)}: give a list of connections`);
+  try {
+    return [...(given as readonly unknown[])];
+  } catch (cause) {
+    throw refused('can not be read', cause);
   }
 }
 
@@ -107,11 +115,9 @@ function voteOf(server: string, failed: Failed | undefined): Vote {
   if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
   if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
   // A server that may not tell who it is is there.
-  if (failure.kind === 'refused' && !NOT_READY.test(failure.text)) return { server, answer: 'agreed' };
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
   return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
 }
-
-const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY)/;
 
 let loaded: { row: Row; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
 

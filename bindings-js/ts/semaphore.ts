@@ -15,7 +15,7 @@ export interface SemaphoreOptions extends LockOptions {
   readonly permits?: number | undefined;
 }
 
-const FIELDS = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait'] as const;
+const FIELDS = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas'] as const;
 const MOST = 1_000_000;
 
 /** The options with their numbers checked. */

@@ -6,7 +6,7 @@
  */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
+import type { CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
 import { addressOf } from './reconnecting.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
@@ -44,14 +44,17 @@ export class GlideLink implements Link {
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
+  readonly open?: (key: string, patience: number) => Promise<OwnConnection>;
 
   constructor(client: Glide) {
     this.#client = client;
     this.isCluster = typeof client.fcallWithRoute === 'function';
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
-    // Before 2.3 a client could not subscribe once it was made.
-    if (createClient === undefined || client.config === undefined || typeof client.subscribe !== 'function') return;
     const config = client.config;
+    if (createClient === undefined || config === undefined) return;
+    this.open = (key, patience) => openOwn(createClient, config, patience, this.isCluster ? key : undefined);
+    // Before 2.3 a client could not subscribe once it was made.
+    if (typeof client.subscribe !== 'function') return;
     const subscriber = new Subscriber((listener) => openChannels(createClient, config, listener));
     this.#subscriber = subscriber;
     this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
@@ -109,6 +112,21 @@ function failedBy(error: unknown): Failed {
   const code = CODES[kind] ?? (/^[A-Z][A-Z0-9_]+$/.test(kind) ? kind : undefined);
   if (code === undefined) return toFailed(error);
   return { failure: { kind: 'refused', text: `${code} ${detail}` }, cause: error };
+}
+
+/** A cluster's client has a connection to each server; by the key all commands go over the same one. */
+async function openOwn(
+  createClient: (config: object) => Promise<Glide>,
+  config: object,
+  requestTimeout: number,
+  key: string | undefined,
+): Promise<OwnConnection> {
+  const client = await createClient({ ...config, requestTimeout, pubsubSubscriptions: undefined });
+  const options = key === undefined ? COMMAND_OPTIONS : { ...COMMAND_OPTIONS, route: { type: 'primarySlotKey', key } };
+  return {
+    call: (args) => client.customCommand([...args], options).then((value) => ({ reply: toReply(value) }), failedBy),
+    close: () => client.close(),
+  };
 }
 
 const RESP3 = 0;

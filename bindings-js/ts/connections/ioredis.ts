@@ -7,7 +7,7 @@
  */
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed } from './link.js';
+import type { Address, CallResult, Failed, OwnConnection } from './link.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
@@ -23,7 +23,7 @@ export interface IoRedis {
   callBuffer(name: string, ...args: readonly string[]): unknown;
   sendCommand(command: Command, stream?: Pick<Stream, 'write'>): unknown;
   duplicate(options: object): IoRedis;
-  nodes?(role: 'all'): IoRedis[];
+  nodes?(role: 'all' | 'master'): IoRedis[];
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   on(event: string | symbol, listener: (...args: never[]) => void): unknown;
@@ -89,6 +89,22 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     const { isCluster, options } = this.#client;
     if (isCluster === true || options === undefined || options.sentinels != null) return undefined;
     return options.path ?? addressOf(options.host, options.port);
+  }
+
+  async open(_key: string, _patience: number, moved?: Address): Promise<OwnConnection> {
+    const client = template(this.#client, 'master').duplicate({ ...COPY, ...moved });
+    let lastError: unknown;
+    client.on('error', (error: unknown) => (lastError = error));
+    try {
+      await client.connect();
+    } catch (error) {
+      client.disconnect();
+      throw lastError ?? error;
+    }
+    return {
+      call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(numbers(value)) }), failedBy),
+      close: () => client.disconnect(),
+    };
   }
 
   protected override isReady(): boolean {
@@ -240,10 +256,10 @@ function numbers(value: unknown): unknown {
   return typeof value === 'string' ? Number(value) : value;
 }
 
-/** How a subscriber differs from the client that it is made after. Everything else, such as credentials, is the same. */
-const SUBSCRIBER = {
+/** How a connection of our own differs from the client that it is made after. Everything else, such as credentials, is the same. */
+const COPY = {
   lazyConnect: true,
-  // The engine decides when it is tried again, and then anew.
+  // Who wants it decides when it is tried again, and then anew.
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
   reconnectOnError: null,
@@ -262,7 +278,7 @@ const SUBSCRIBER = {
 };
 
 function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
-  const subscriber = template(client).duplicate(SUBSCRIBER);
+  const subscriber = template(client).duplicate(COPY);
   let alive = false;
   let lastError: unknown;
   const ref = (): void => {
@@ -295,10 +311,10 @@ function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
   };
 }
 
-/** In a cluster a message reaches every node, so that any one will do to listen at. */
-function template(client: IoRedis): IoRedis {
+/** In a cluster a message reaches every node, so that any one will do to listen at; and a primary tells where a key is. */
+function template(client: IoRedis, role: 'all' | 'master' = 'all'): IoRedis {
   if (client.isCluster !== true) return client;
-  const nodes = client.nodes?.('all') ?? [];
+  const nodes = client.nodes?.(role) ?? [];
   const node = nodes[Math.floor(Math.random() * nodes.length)];
   if (node === undefined) throw new Error('the cluster has no node yet');
   return node;

@@ -37,6 +37,18 @@ export interface SubscriptionListener {
   broken(failure: Failure, cause?: unknown): void;
 }
 
+/** A connection that nothing else goes over. */
+export interface OwnConnection {
+  call(args: readonly string[]): Promise<CallResult>;
+  close(): void;
+}
+
+/** Where a server is. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** A connection of the user's, of whatever library. */
 export interface Link {
   /** For messages. */
@@ -65,6 +77,12 @@ export interface Link {
 
   /** Ends the subscription to a channel: the listener hears nothing more. */
   unsubscribe?(channel: string): void;
+
+  /**
+   * Opens a connection like the user's, to the server that has `key`: to `moved`, where a cluster's server said so. A command on it may take so
+   * many milliseconds. Rejects with the library's error. Absent where the library gives none.
+   */
+  open?(key: string, patience: number, moved?: Address): Promise<OwnConnection>;
 
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
   close(): Promise<void>;

@@ -1,8 +1,8 @@
 /** A node-redis 4, 5 or 6 cluster: what `createCluster` makes. It follows redirections, and sends nothing again by itself. */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels } from './node-redis.js';
+import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
+import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from './node-redis.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /** What is used of a cluster, whichever version of the library made it. */
@@ -58,6 +58,10 @@ export class NodeRedisClusterLink implements Link {
     this.#subscriber.unsubscribe(channel);
   }
 
+  async open(_key: string, _patience: number, moved?: Address): Promise<OwnConnection> {
+    return openOwn(await someNode(this.#cluster), moved);
+  }
+
   async close(): Promise<void> {
     this.#subscriber.close();
   }
@@ -77,14 +81,18 @@ function neverWritten(error: unknown): Failed | undefined {
   return textOf(error) === 'The command was aborted' ? unavailable("the key's node is not connected", error) : undefined;
 }
 
+async function someNode(cluster: NodeRedisCluster): Promise<NodeRedis> {
+  const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
+  if (node === undefined) throw new Error('the cluster has no node now');
+  return cluster.nodeClient(node);
+}
+
 /** A message reaches every node, so that any one will do to listen at. */
 function openChannelsAtNode(cluster: NodeRedisCluster, listener: ChannelsListener): Channels {
   let closed = false;
   let alive = false;
   const open = async (): Promise<Channels> => {
-    const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
-    if (node === undefined) throw new Error('the cluster has no node now');
-    const client = await cluster.nodeClient(node);
+    const client = await someNode(cluster);
     if (closed) throw new Error('the subscription ended');
     const channels = openChannels(client, listener);
     channels.ref(alive);

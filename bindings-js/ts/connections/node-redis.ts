@@ -6,7 +6,7 @@
  */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { CallResult, Failed } from './link.js';
+import type { Address, CallResult, Failed, OwnConnection } from './link.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
@@ -76,6 +76,10 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return path ?? addressOf(host, port);
   }
 
+  open(_key: string, _patience: number): Promise<OwnConnection> {
+    return openOwn(this.#client);
+  }
+
   protected override isReady(): boolean {
     return this.#client.isReady;
   }
@@ -125,11 +129,11 @@ export function failedBy(error: unknown): Failed {
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
 
-/** Another client, made after this one, that subscribes. */
-export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
-  const subscriber = client.duplicate({
-    // The engine decides when it is tried again, and then anew. (Older versions know no `false` here.)
-    socket: { ...client.options?.socket, reconnectStrategy: () => new Error('the subscription ended') },
+/** Another client, made after this one. */
+function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
+  return client.duplicate({
+    // Who wants it decides when it is tried again, and then anew. (Older versions know no `false` here.)
+    socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
     disableOfflineQueue: false,
     commandsQueueMaxLength: undefined,
     commandOptions: undefined,
@@ -138,6 +142,22 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
     maintNotifications: 'disabled',
     legacyMode: false,
   });
+}
+
+/** One that nothing else goes over. */
+export async function openOwn(client: NodeRedis, moved?: Address): Promise<OwnConnection> {
+  const own = copyOf(client, moved);
+  own.on('error', ignore);
+  await own.connect();
+  return {
+    call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy),
+    close: () => void own.disconnect().catch(ignore),
+  };
+}
+
+/** One that subscribes. */
+export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
+  const subscriber = copyOf(client);
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
   subscriber.on('error', (error: unknown) => listener.ended(toFailed(error)));
@@ -153,7 +173,7 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
     close: () => {
       alive = false;
       ref();
-      connected.then(() => subscriber.disconnect()).catch(() => {});
+      connected.then(() => subscriber.disconnect()).catch(ignore);
     },
     ref: (stay) => {
       alive = stay;
@@ -161,3 +181,5 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
     },
   };
 }
+
+function ignore(): void {}

@@ -27,7 +27,7 @@ test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
   refused(new URL('redis://127.0.0.1'), /not an address: connect a client first$/);
   refused(Redis, /not a class or a function: make a client first$/);
   refused(() => {}, /not a class or a function/);
-  refused([new EventEmitter()], /not a list: one manager locks on one server$/);
+  refused([new EventEmitter()], /not a list: one manager locks on one server; `LockManager.quorum` takes a list$/);
   refused(Promise.resolve({}), /not a promise of one: await it first$/);
 });
 

@@ -41,7 +41,10 @@ export class Server {
   /** On the same port, without its data. */
   async restart(): Promise<void> {
     await this.kill();
-    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory, '--cluster-config-file', `${this.port}.conf`];
+    // Replication leaves a file with the data behind.
+    const data = `${this.port}.rdb`;
+    rmSync(join(directory, data), { force: true });
+    const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory, '--dbfilename', data, '--cluster-config-file', `${this.port}.conf`];
     const isFile = this.#options[0]?.startsWith('--') === false;
     const words = isFile ? [this.#options[0] ?? '', ...options, ...this.#options.slice(1)] : [...options, ...this.#options];
     const child = spawn(program(), words, { stdio: 'ignore' });

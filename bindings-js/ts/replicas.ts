@@ -1,0 +1,124 @@
+/**
+ * Holds a new lease back until enough replicas have it.
+ *
+ * `WAIT` covers the writes of its own connection only, and stalls whatever else goes over it. So this has a connection of its own: a write to the
+ * lease stands behind the grant in the stream that replicas follow, and who has confirmed that write has the grant. That the write finds
+ * the lease shows that this server granted it, and no other that was promoted since. The connection is made anew each time: one
+ * that was kept could still lead to an old primary.
+ *
+ * https://redis.io/docs/latest/commands/wait/
+ */
+
+import type { Command } from './command.js';
+import { toFailed } from './connections/answer.js';
+import type { Address, CallResult, Failed, Link, OwnConnection, Reply } from './connections/link.js';
+import { type Duration, milliseconds } from './duration.js';
+import { InvalidOptionError } from './errors.js';
+import { isList, shown } from './shown.js';
+
+/** How many replicas have to have a lease before it is given out, and how long they are waited for. */
+export interface ReplicaOptions {
+  /** At least one. */
+  readonly min: number;
+  /** 1 ms to 60 s. */
+  readonly timeout: Duration;
+}
+
+/** The same, checked. In milliseconds. */
+export interface Replicas {
+  readonly min: number;
+  readonly timeout: number;
+}
+
+const FIELD = 'waitForReplicas';
+const LONGEST = 60_000;
+
+export function readReplicas(given: unknown): Replicas {
+  if (typeof given !== 'object' || given === null || isList(given)) {
+    throw new InvalidOptionError(FIELD, `is ${shown(given)}: give { min, timeout }`);
+  }
+  const { min, timeout: time, ...others } = given as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw new InvalidOptionError(FIELD, `has no \`${unknown}\`: give { min, timeout }`);
+  if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
+    throw new InvalidOptionError(FIELD, `asks for ${shown(min)} replicas: ask for one at least`);
+  }
+  const timeout = milliseconds(FIELD, time);
+  if (timeout < 1 || timeout > LONGEST) throw new InvalidOptionError(FIELD, `waits for ${timeout} ms: choose 1 ms to 60 s`);
+  return { min, timeout };
+}
+
+/** How many replicas have a lease; what became of it, if it is not there; or why nobody knows. */
+export type Confirmed = { readonly replicas: number } | { readonly loss: 'gone' | 'taken' } | Failed;
+
+/** Asks the replicas. `touch` is a write to the lease, by digest and by source; each step takes `limit` ms at most, beside the time for the replicas. */
+export async function confirm(link: Link, touch: readonly Command[], { min, timeout }: Replicas, limit: number): Promise<Confirmed> {
+  const [digest, source] = touch.map(({ words }) => words);
+  if (link.open === undefined || digest === undefined || source === undefined) return { loss: 'gone' };
+  const key = digest[3] ?? '';
+  let moved: Address | undefined;
+  // The slot may have moved, or the first server that was asked may not have it: the second time it is known where it is.
+  for (let again = true; ; again = false) {
+    let connection: OwnConnection | undefined;
+    try {
+      connection = await opened(link.open(key, limit + timeout, moved), limit);
+      let answer = await within(connection.call(digest), limit);
+      if (isRefused(answer, 'NOSCRIPT')) answer = await within(connection.call(source), limit);
+      moved = movedTo(answer);
+      if (again && moved !== undefined) continue;
+      if (!('reply' in answer)) return answer;
+      const found = firstWord(answer.reply);
+      if (found !== 'renewed') return { loss: found === 'taken' ? 'taken' : 'gone' };
+      const confirmed = await within(connection.call(['WAIT', `${min}`, `${Math.ceil(timeout)}`]), limit + timeout);
+      if (!('reply' in confirmed)) return confirmed;
+      return { replicas: Number(confirmed.reply) };
+    } catch (error) {
+      return toFailed(error);
+    } finally {
+      connection?.close();
+    }
+  }
+}
+
+/** A connection that comes too late is closed. */
+async function opened(connecting: Promise<OwnConnection>, limit: number): Promise<OwnConnection> {
+  const late = new Error(`no connection within ${limit} ms`);
+  try {
+    return await orElse(connecting, limit, () => Promise.reject(late));
+  } catch (error) {
+    if (error === late) connecting.then((connection) => connection.close(), ignore);
+    throw error;
+  }
+}
+
+function within(answer: Promise<CallResult>, limit: number): Promise<CallResult> {
+  return orElse(answer, limit, async () => ({ failure: { kind: 'timed-out' } }));
+}
+
+async function orElse<T>(promise: Promise<T>, limit: number, instead: () => Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<T>((resolve) => (timer = setTimeout(() => resolve(instead()), limit)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function isRefused(answer: CallResult, code: string): boolean {
+  return 'failure' in answer && answer.failure.kind === 'refused' && answer.failure.text.startsWith(code);
+}
+
+/** `MOVED <slot> <host>:<port>`. */
+function movedTo(answer: CallResult): Address | undefined {
+  if (!('failure' in answer) || answer.failure.kind !== 'refused') return undefined;
+  const [, host, port] = /^MOVED \d+ (.+):(\d+)$/.exec(answer.failure.text) ?? [];
+  return host === undefined ? undefined : { host, port: Number(port) };
+}
+
+function firstWord(reply: Reply): string {
+  const word = Array.isArray(reply) ? (reply as readonly unknown[])[0] : undefined;
+  return word instanceof Uint8Array ? new TextDecoder().decode(word) : String(word);
+}
+
+function ignore(): void {}

@@ -1,0 +1,23 @@
+/** A server that follows another. */
+
+import { Redis } from 'ioredis-6';
+
+import { until } from './heard.js';
+import { Server } from './server.js';
+
+/** Its options let a replica in at once. */
+export function startPrimary(): Promise<Server> {
+  return Server.start('--repl-diskless-sync-delay', '0');
+}
+
+/** Until the primary counts it among those that are there. */
+export async function startReplica(primary: Server): Promise<Server> {
+  const replica = await Server.start('--replicaof', `127.0.0.1 ${primary.port}`);
+  const client = new Redis(primary.port, '127.0.0.1');
+  try {
+    await until(async () => new RegExp(`port=${replica.port},state=online`).test(await client.info('replication')));
+  } finally {
+    client.disconnect();
+  }
+  return replica;
+}

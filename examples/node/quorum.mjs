@@ -1,0 +1,33 @@
+// One lock over three servers that know nothing of each other (Redlock): held while two of them say so.
+//
+// With three servers in REDIS_URLS, divided by commas. It prints:
+//   held by a majority; another client gets it: false
+//   one server is silent, and the lock is still held: true
+//   released: released
+//   the next fence is greater: true
+//   with two servers: `servers` ..
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+
+const urls = (process.env.REDIS_URLS ?? 'redis://127.0.0.1:6379,redis://127.0.0.1:6380,redis://127.0.0.1:6381').split(',');
+const servers = urls.map((url) => new Redis(url));
+const [locks, others] = [await LockManager.quorum(servers), await LockManager.quorum(servers)];
+
+const lease = await locks.mutex('example:ledger').acquire();
+const another = await others.mutex('example:ledger').tryAcquire();
+console.log('held by a majority; another client gets it:', another !== null);
+
+// A server that does not answer for half a second: it is done without.
+const operator = new Redis(urls[0]);
+await operator.client('PAUSE', 500);
+console.log('one server is silent, and the lock is still held:', await lease.verify());
+console.log('released:', await lease.release());
+
+const next = await others.mutex('example:ledger').acquire();
+console.log('the next fence is greater:', next.fence > lease.fence);
+await next.release();
+
+await LockManager.quorum(servers.slice(1)).catch((error) => console.log('with two servers:', error.message));
+await others.close();
+await locks.close();
+for (const client of [...servers, operator]) client.disconnect();
