@@ -208,7 +208,8 @@ export class LockManager implements AsyncDisposable {
    * Its holders are told `revoked`, or at their next renewal that the lease is gone. What they do until then they do beside
    * the next holder: only the fence keeps the resource safe.
    *
-   * @throws As {@link LockManager.inspect}.
+   * @throws As {@link LockManager.inspect}. `unreachable` leaves open whether it was done: it is never sent twice, as that would take
+   * the lock from the next holder as well.
    */
   async forceRelease(name: string): Promise<number> {
     return this.#driver.forceRelease(readName(name, this.#driver.prefix));

@@ -19,7 +19,7 @@ pub(crate) enum Trouble {
 }
 
 /// Error codes of a server that can't run the command now, and may soon.
-const PASSING: [&str; 6] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY"];
+const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS"];
 
 impl Trouble {
     pub(crate) fn of(failure: Failure) -> Self {
@@ -99,9 +99,13 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_ready_is_asked_again() {
-        for text in
-            ["LOADING Redis is loading", "READONLY You can't write", "BUSY Redis is busy", "TRYAGAIN Multiple keys"]
-        {
+        for text in [
+            "LOADING Redis is loading",
+            "READONLY You can't write",
+            "BUSY Redis is busy",
+            "TRYAGAIN Multiple keys",
+            "NOREPLICAS Not enough good replicas to write.",
+        ] {
             assert!(matches!(of(text), Trouble::Retry(Failure::Unavailable(_))), "{text}");
         }
         assert!(matches!(Trouble::of(Failure::TimedOut), Trouble::Retry(Failure::TimedOut)));
