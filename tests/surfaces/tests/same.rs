@@ -58,11 +58,8 @@ async fn alike(scenario: &str, servers: usize) {
 
     let servers = start();
     let native = Stage::new(&Native::new(&urls(&servers)), &servers[0]).play(steps).await;
-    // The npm package has no quorums yet.
-    if servers.len() == 1 {
-        let servers = start();
-        assert_eq!(Stage::new(&Node::new(&urls(&servers)), &servers[0]).play(steps).await, native);
-    }
+    let servers = start();
+    assert_eq!(Stage::new(&Node::new(&urls(&servers)), &servers[0]).play(steps).await, native);
     let servers = start();
     let work = with_component(RedisProvider, async |locks| {
         let component = Component::new(&urls(&servers), locks);
