@@ -8,9 +8,9 @@ import { gzipSync } from 'node:zlib';
 
 /**
  * What everybody who imports the package has to load: more than this, gzipped, is a defect. Two kinds took 57 KiB; reentrant locks, semaphores,
- * several names and `force_release` came on top, each with a machine or scripts of its own.
+ * several names, `force_release` and `waitForReplicas` came on top, each with a machine or scripts of its own.
  */
-const LIMIT = 78 * 1024;
+const LIMIT = 79 * 1024;
 /** What `LockManager.quorum` loads beside it: the same with a machine more. */
 const QUORUM_LIMIT = 94 * 1024;
 
