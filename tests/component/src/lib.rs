@@ -7,22 +7,17 @@ use std::{env, fs};
 
 use leasehold_wasmtime_host::{Locks, Provider, with_network, with_provider};
 use wasmtime::component::Component;
-use wasmtime::{Config, Engine, OptLevel, Result};
+use wasmtime::{Engine, Result};
 
 /// The engine that all tests share.
 ///
 /// # Panics
 /// If this machine can't run it.
 pub fn engine() -> &'static Engine {
-    static ENGINE: LazyLock<Engine> = LazyLock::new(|| quick_engine().unwrap_or_else(|error| panic!("{error}")));
+    // It optimises: what a hostile server floods a guest with has to be read faster than it comes.
+    static ENGINE: LazyLock<Engine> =
+        LazyLock::new(|| leasehold_wasmtime_host::engine().unwrap_or_else(|error| panic!("{error}")));
     &ENGINE
-}
-
-/// The compiler is not optimised here, and need not optimise either: that takes longer than it saves.
-fn quick_engine() -> Result<Engine> {
-    let mut config = Config::new();
-    config.wasm_component_model_async(true).cranelift_opt_level(OptLevel::None);
-    Engine::new(&config)
 }
 
 /// `lock.wasm`, compiled once. `LEASEHOLD_LOCK_WASM` says where it is.
