@@ -17,7 +17,7 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), ttl(300)).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
         assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
         assert_eq!(ok(lease.hold(1_000).await), HoldEnd::Held);
         let handing_over = async {
