@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
+use core::time::Duration;
 
 use crate::error::Error;
 use crate::reply::Failure;
@@ -26,6 +27,29 @@ impl Deref for Votes {
     type Target = [Vote];
     fn deref(&self) -> &[Vote] {
         &self.0
+    }
+}
+
+impl Votes {
+    /// Whether a majority was there at the start. Those that refused us tell what to mend, where they leave no majority by themselves.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] with these votes, or what a majority refused us with.
+    pub fn majority(self, waited: Duration) -> Result<(), Error> {
+        let needed = self.len() / 2 + 1;
+        let errors = || self.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
+        if self.len().saturating_sub(errors().count()) >= needed {
+            return Ok(());
+        }
+        let refused = || errors().filter(|error| !error.is_retryable());
+        if let Some(error) = refused().next().filter(|_| refused().count() >= needed) {
+            return Err(error.clone());
+        }
+        let cause = errors().find_map(|error| match error {
+            Error::Unreachable { cause, .. } => cause.clone(),
+            _ => None,
+        });
+        Err(Error::Unreachable { waited, cause, votes: self })
     }
 }
 

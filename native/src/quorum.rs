@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold_core::{Error as EngineError, Vote, Votes};
+use leasehold_core::{Vote, Votes};
 use redis::RedisError;
 
 use crate::endpoint::Endpoint;
@@ -48,7 +48,8 @@ pub(crate) async fn connect(
         };
         votes.push(Vote { server: server.address().into(), answer: Some(answer) });
     }
-    majority(votes.into_iter().collect(), start.elapsed()).map(|()| links)
+    let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
+    majority.map(|()| links).map_err(|error| Error::from_engine(error, None, None))
 }
 
 /// One server may have two addresses, and would have two votes.
@@ -60,24 +61,4 @@ fn is_new(ids: &mut Vec<(String, String)>, server: &Server, info: &str) -> Resul
     }
     ids.push((id.to_owned(), server.address()));
     Ok(())
-}
-
-fn majority(votes: Votes, waited: Duration) -> Result<(), Error> {
-    let needed = votes.len() / 2 + 1;
-    let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
-    if votes.len() - errors().count() >= needed {
-        return Ok(());
-    }
-    let refused = || errors().filter(|error| !error.is_retryable());
-    let error = match refused().next() {
-        Some(error) if refused().count() >= needed => error.clone(),
-        _ => {
-            let cause = errors().find_map(|error| match error {
-                EngineError::Unreachable { cause, .. } => cause.clone(),
-                _ => None,
-            });
-            EngineError::Unreachable { waited, cause, votes }
-        }
-    };
-    Err(Error::from_engine(error, None, None))
 }

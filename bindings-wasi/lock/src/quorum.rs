@@ -56,7 +56,8 @@ pub(crate) async fn connect(addresses: &[String], limit: Duration) -> Result<Vec
         };
         votes.push(Vote { server: server.into(), answer: Some(answer) });
     }
-    majority(votes.into_iter().collect(), start.elapsed()).map(|()| servers)
+    let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
+    majority.map(|()| servers).map_err(|error| error::from_engine(&error, None))
 }
 
 async fn asked(server: &Server, limit: Duration) -> Result<String, Failure> {
@@ -72,27 +73,6 @@ fn is_new<'a>(ids: &mut Vec<(String, &'a str)>, server: &'a str, info: &str) -> 
     }
     ids.push((id.to_owned(), server));
     Ok(())
-}
-
-/// Those that refused us tell what to mend, where they leave no majority by themselves.
-fn majority(votes: Votes, waited: Duration) -> Result<(), Error> {
-    let needed = votes.len() / 2 + 1;
-    let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
-    if votes.len() - errors().count() >= needed {
-        return Ok(());
-    }
-    let refused = || errors().filter(|error| !error.is_retryable());
-    let error = match refused().next() {
-        Some(error) if refused().count() >= needed => error.clone(),
-        _ => {
-            let cause = errors().find_map(|error| match error {
-                EngineError::Unreachable { cause, .. } => cause.clone(),
-                _ => None,
-            });
-            EngineError::Unreachable { waited, cause, votes }
-        }
-    };
-    Err(error::from_engine(&error, None))
 }
 
 #[cfg(test)]
