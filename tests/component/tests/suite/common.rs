@@ -57,7 +57,7 @@ pub(crate) fn wait(wait_ms: u64) -> Option<AcquireOptions> {
     Some(AcquireOptions { ttl_ms: None, wait_ms: Some(wait_ms), max_hold_ms: None })
 }
 
-/// Short windows, so that tests are quick.
+/// Short windows, for tests of servers and hosts that do not answer.
 pub(crate) fn quick() -> Option<ManagerOptions> {
     Some(ManagerOptions {
         prefix: None,
@@ -70,7 +70,17 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
     })
 }
 
+/// For servers that answer, if only in some seconds: machines that run tests are busy.
+pub(crate) fn patient() -> Option<ManagerOptions> {
+    quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10_000), ..quick })
+}
+
 pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
+    ok(locks.open(&server.url(), patient()).await)
+}
+
+/// For tests of what does not answer.
+pub(crate) async fn open_quick<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), quick()).await)
 }
 

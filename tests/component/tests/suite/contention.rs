@@ -28,7 +28,7 @@ async fn no_update_is_lost_between_instances_and_a_native_client_and_fences_rise
         let (url, mut connection) = (server.url(), server.connect().unwrap());
         fleet.spawn_local(async move {
             let work = with_component(RedisProvider, async |locks| {
-                let manager = ok(locks.open(&url, quick()).await);
+                let manager = ok(locks.open(&url, patient()).await);
                 let connection = tokio::sync::Mutex::new(&mut connection);
                 let callers = (0..4).map(async |_| {
                     for _ in 0..CYCLES / 4 {

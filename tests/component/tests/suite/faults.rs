@@ -52,7 +52,7 @@ async fn a_server_that_is_gone_for_good_ends_waits_as_unreachable_and_leases_at_
 async fn cut_connections_are_made_again_and_cost_neither_the_lease_nor_the_place_in_the_queue() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), ttl(1_000)).await);
         let cutting = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
@@ -75,7 +75,7 @@ async fn cut_connections_are_made_again_and_cost_neither_the_lease_nor_the_place
 async fn a_server_that_stops_answering_and_goes_on_is_waited_for() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(3_000)).await);
         server.pause().unwrap();
         let error = refused(manager.try_acquire(mutex("other"), None).await);
@@ -92,7 +92,7 @@ async fn a_server_that_stops_answering_and_goes_on_is_waited_for() {
 async fn a_host_that_was_stopped_past_the_lease_is_told_before_anything_else() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
         // Nothing of this host runs meanwhile: all is in this one thread.
         std::thread::sleep(Duration::from_millis(500));
@@ -108,7 +108,7 @@ async fn a_host_that_was_stopped_past_the_lease_is_told_before_anything_else() {
 async fn a_host_that_is_stopped_in_a_hold_wakes_to_its_loss() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
         let stopping = async {
             tokio::time::sleep(Duration::from_millis(50)).await;

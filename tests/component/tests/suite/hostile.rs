@@ -106,7 +106,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         for manners in ALL {
             if manners == Manners::Good {
                 continue;
@@ -144,7 +144,7 @@ async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline()
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(600)).await);
         host.set(Manners::NeverAnswers);
         let end = ok(soon("it ends", lease.hold(60_000)).await);
@@ -158,7 +158,7 @@ async fn messages_that_mean_nothing_and_streams_that_end_do_no_harm() {
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let striking = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
@@ -204,7 +204,7 @@ async fn a_flood_of_messages_keeps_nobody_from_working() {
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let flooding = async {
             until("a stream is there", || !host.messages.lock().unwrap().is_empty()).await;

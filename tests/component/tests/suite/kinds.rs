@@ -93,8 +93,8 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() {
         server.cli(&["HSET", "account", JAVA, "1"]).unwrap();
         server.cli(&["PEXPIRE", "account", "60000"]).unwrap();
         // A heartbeat every ten seconds: only the message can be in time.
-        let options =
-            quick().map(|quick| leasehold_wasmtime_host::ManagerOptions { claim_window_ms: Some(30_000), ..quick });
+        let options = patient()
+            .map(|patient| leasehold_wasmtime_host::ManagerOptions { claim_window_ms: Some(30_000), ..patient });
         let manager = ok(locks.open(&server.url(), options).await);
         let leaving = async {
             until("it listens", || listeners(&server, "account") == 1).await;

@@ -22,16 +22,16 @@ fn urls(servers: &[Server]) -> Vec<String> {
 }
 
 /// A node timeout that a busy machine keeps.
-fn patient() -> Option<ManagerOptions> {
+fn patient_with_nodes() -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { node_timeout_ms: Some(500), ..quick })
 }
 
 async fn open_at<'a>(locks: Locks<'a>, servers: &[Server]) -> Manager<'a> {
-    ok(locks.open_at(Topology::Quorum(urls(servers)), patient()).await)
+    ok(locks.open_at(Topology::Quorum(urls(servers)), patient_with_nodes()).await)
 }
 
 async fn not_opened(locks: Locks<'_>, urls: &[String]) -> Error {
-    refused(locks.open_at(Topology::Quorum(urls.to_vec()), patient()).await)
+    refused(locks.open_at(Topology::Quorum(urls.to_vec()), patient_with_nodes()).await)
 }
 
 /// How many of the servers have a lock's key.

@@ -54,7 +54,7 @@ async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_o
     for subscribes in [Subscribes::Never, Subscribes::Unsupported, Subscribes::Refused, Subscribes::AndEnds] {
         let server = Server::start().unwrap();
         let work = with_component(WithoutMessages(subscribes), async |locks| {
-            let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+            let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
             let lease = ok(one.acquire(mutex("job"), None).await);
             let releasing = async {
                 until("somebody waits", || waiters(&server, "job") == 1).await;

@@ -42,9 +42,7 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
 async fn many_calls_at_once_share_a_connection() {
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
-        // So many at once are slow on a busy machine, and that is all.
-        let options = quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10_000), ..quick });
-        let manager = ok(locks.open(&server.url(), options).await);
+        let manager = open(locks, &server).await;
         let cycles = (0..100).map(async |number| {
             let lease = ok(manager.acquire(mutex(&format!("job-{number}")), None).await);
             assert_eq!(lease.mode().await.unwrap(), Mode::Exclusive);
@@ -176,7 +174,7 @@ async fn a_server_that_is_killed_ends_waits_as_unreachable_and_is_used_again_onc
 async fn a_server_that_stops_answering_and_goes_on_is_waited_for() {
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
-        let manager = open(locks, &server).await;
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(3_000)).await);
         server.pause().unwrap();
         let error = refused(manager.try_acquire(mutex("other"), None).await);
