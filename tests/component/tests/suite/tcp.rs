@@ -2,7 +2,7 @@
 
 use leasehold_component_tests::{tcp_component, with_tcp_component};
 use leasehold_servers::Server;
-use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, ManagerOptions, Mode, RedisProvider, with_provider};
+use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Mode, RedisProvider, with_provider};
 
 use crate::common::*;
 
