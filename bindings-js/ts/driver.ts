@@ -91,17 +91,17 @@ export class Driver {
     return kind.names === undefined ? this.#loop.replicasProblem : '`waitForReplicas` of several names: take them one by one';
   }
 
-  /** Ends once enough replicas have the lease. */
-  async confirm(held: Held, replicas: Replicas): Promise<void> {
+  /** Ends once enough replicas have the lease, or rejects with the reason once nobody wants to know any more. */
+  async confirm(held: Held, replicas: Replicas, unwanted: AbortSignal): Promise<void> {
     const began = performance.now();
     const { name: lockName } = held;
-    const confirmed = await this.#loop.confirm(held.id, replicas);
+    const confirmed = await this.#loop.confirm(held.id, replicas, unwanted);
     // It may have ended meanwhile, and then that is why nobody has it.
     if (held.ended !== undefined) throw held.ended;
     const waited = Math.trunc(performance.now() - began);
     if ('failure' in confirmed) throw errorOfFailure(confirmed, lockName, waited, this.#loop.connection);
     if ('loss' in confirmed) throw new LostError(lockName, confirmed.loss);
-    if (confirmed.replicas < replicas.min) {
+    if (!(confirmed.replicas >= replicas.min)) {
       throw new NotReplicatedError({ lockName, waited, confirmed: confirmed.replicas, wanted: replicas.min });
     }
   }

@@ -168,17 +168,21 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Ends once enough replicas have the lease; else it is given back.
+   * Ends once enough replicas have the lease. Else it is given back, also when it is lost or the caller gives up.
    *
    * @internal
    */
   async confirmed(replicas: Replicas, signal: AbortSignal | undefined): Promise<this> {
+    const unwanted = new AbortController();
+    const stops = [this.signal, signal].map((one) => one && follow(unwanted, one, this.name));
     try {
-      await orAborted(this.#driver.confirm(this.#held, replicas), signal, this.name);
+      await this.#driver.confirm(this.#held, replicas, unwanted.signal);
       return this;
     } catch (error) {
       await this.release().catch(ignore);
       throw error;
+    } finally {
+      for (const stop of stops) stop?.();
     }
   }
 
@@ -216,14 +220,11 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-function orAborted(work: Promise<void>, signal: AbortSignal | undefined, name: string): Promise<void> {
-  if (signal === undefined) return work;
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason ?? new CancelledError(name));
-    const stopListening = onAbort(signal, abort);
-    work.then(resolve, reject).finally(stopListening);
-    if (signal.aborted) abort();
-  });
+/** Aborts the one with the reason of the other. */
+function follow(controller: AbortController, signal: AbortSignal, name: string): () => void {
+  const abort = (): void => controller.abort(signal.reason ?? new CancelledError(name));
+  if (signal.aborted) abort();
+  return onAbort(signal, abort);
 }
 
 function ignore(): undefined {}

@@ -141,9 +141,9 @@ export class Loop {
   }
 
   /** How many replicas have a lease. */
-  confirm(lease: number, replicas: Replicas): Promise<Confirmed> {
+  confirm(lease: number, replicas: Replicas, unwanted: AbortSignal): Promise<Confirmed> {
     const touch = this.#ended ? [] : this.#engine.touch(lease);
-    return confirm(this.#first.link, touch, replicas, this.#responseTimeout);
+    return confirm(this.#first.link, touch, replicas, this.#responseTimeout, unwanted);
   }
 
   keepAlive(alive: boolean): void {

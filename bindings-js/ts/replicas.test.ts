@@ -70,6 +70,20 @@ for (const library of libraries) {
   });
 }
 
+for (const library of libraries) {
+  test(`${library.name}: a_server_that_dies_while_replicas_are_waited_for_is_unreachable`, async (t) => {
+    const primary = await primaryOf(t);
+    const opened = await library.open(primary.port);
+    t.after(() => opened.close());
+    const acquiring = caught(managerOf(t, opened.client).mutex('door').acquire({ waitForReplicas: { min: 1, timeout: '60s' } }));
+    const redis = clientOf(t, primary);
+    await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
+    await primary.kill();
+    const error = await acquiring;
+    assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable, String(error));
+  });
+}
+
 test('a_replica_that_has_stopped_costs_the_lease_and_one_that_goes_on_gives_it', async (t) => {
   const primary = await primaryOf(t);
   const locks = managerOf(t, clientOf(t, primary));
@@ -120,6 +134,30 @@ test('waiting_for_replicas_delays_no_other_lock_of_the_client_and_whoever_gives_
   await locks.close();
   assert.ok(isLeaseholdError(await closing, 'closed'));
   assert.equal(await redis.exists('slow'), 0);
+});
+
+test('whoever_waits_for_replicas_is_told_at_once_that_the_lease_has_ended', async (t) => {
+  const primary = await primaryOf(t);
+  const redis = clientOf(t, primary);
+  const isWaiting = async (): Promise<boolean> => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST')));
+  const [locks, controller] = [managerOf(t, redis), new AbortController()];
+  const ends: readonly [string, () => unknown, object][] = [
+    ['max-hold', () => {}, { maxHold: 500 }],
+    ['closed', () => locks.close(), {}],
+    ['aborted', () => controller.abort('aborted'), { signal: controller.signal }],
+  ];
+  for (const [why, end, options] of ends) {
+    const manager = why === 'closed' ? locks : managerOf(t, redis);
+    const acquiring = caught(manager.mutex('door').acquire({ waitForReplicas: { min: 1, timeout: '60s' }, ...options }));
+    await until(isWaiting);
+    const began = performance.now();
+    await end();
+    const error = await acquiring;
+    assert.ok(performance.now() - began < 5_000, why);
+    assert.equal(isLeaseholdError(error, 'lost') ? error.reason : isLeaseholdError(error) ? error.code : error, why);
+    await until(async () => !(await isWaiting()));
+    assert.equal(await redis.exists('door'), 0);
+  }
 });
 
 test('a_cluster_is_asked_where_the_key_is', async (t) => {

@@ -11,10 +11,11 @@
 
 import type { Command } from './command.js';
 import { toFailed } from './connections/answer.js';
-import type { Address, CallResult, Failed, Link, OwnConnection, Reply } from './connections/link.js';
+import type { Address, CallResult, Failed, Link, Reply } from './connections/link.js';
 import { type Duration, milliseconds } from './duration.js';
 import { InvalidOptionError } from './errors.js';
 import { isList, shown } from './shown.js';
+import { onAbort } from './signals.js';
 
 /** How many replicas have to have a lease before it is given out, and how long they are waited for. */
 export interface ReplicaOptions {
@@ -51,17 +52,27 @@ export function readReplicas(given: unknown): Replicas {
 /** How many replicas have a lease; what became of it, if it is not there; or why nobody knows. */
 export type Confirmed = { readonly replicas: number } | { readonly loss: 'gone' | 'taken' } | Failed;
 
-/** Asks the replicas. `touch` is a write to the lease, by digest and by source; each step takes `limit` ms at most, beside the time for the replicas. */
-export async function confirm(link: Link, touch: readonly Command[], { min, timeout }: Replicas, limit: number): Promise<Confirmed> {
+/**
+ * Asks the replicas. `touch` is a write to the lease, by digest and by source; each step takes `limit` ms at most, beside the time for the replicas.
+ * Once nobody wants to know any more it rejects with the reason.
+ */
+export async function confirm(
+  link: Link,
+  touch: readonly Command[],
+  { min, timeout }: Replicas,
+  limit: number,
+  unwanted: AbortSignal,
+): Promise<Confirmed> {
   const [digest, source] = touch.map(({ words }) => words);
   if (link.open === undefined || digest === undefined || source === undefined) return { loss: 'gone' };
   const key = digest[3] ?? '';
   let moved: Address | undefined;
   // The slot may have moved, or the first server that was asked may not have it: the second time it is known where it is.
   for (let again = true; ; again = false) {
-    let connection: OwnConnection | undefined;
+    const over = new AbortController();
+    const within = <T>(step: Promise<T>, time: number): Promise<T> => inTime(step, time, unwanted);
     try {
-      connection = await opened(link.open(key, limit + timeout, moved), limit);
+      const connection = await within(link.open(key, limit + timeout, over.signal, moved), limit);
       let answer = await within(connection.call(digest), limit);
       if (isRefused(answer, 'NOSCRIPT')) answer = await within(connection.call(source), limit);
       moved = movedTo(answer);
@@ -73,35 +84,32 @@ export async function confirm(link: Link, touch: readonly Command[], { min, time
       if (!('reply' in confirmed)) return confirmed;
       return { replicas: Number(confirmed.reply) };
     } catch (error) {
-      return toFailed(error);
+      if (unwanted.aborted) throw unwanted.reason;
+      return error === LATE ? { failure: { kind: 'timed-out' } } : toFailed(error);
     } finally {
-      connection?.close();
+      over.abort();
     }
   }
 }
 
-/** A connection that comes too late is closed. */
-async function opened(connecting: Promise<OwnConnection>, limit: number): Promise<OwnConnection> {
-  const late = new Error(`no connection within ${limit} ms`);
-  try {
-    return await orElse(connecting, limit, () => Promise.reject(late));
-  } catch (error) {
-    if (error === late) connecting.then((connection) => connection.close(), ignore);
-    throw error;
-  }
-}
+const LATE = Symbol('late');
 
-function within(answer: Promise<CallResult>, limit: number): Promise<CallResult> {
-  return orElse(answer, limit, async () => ({ failure: { kind: 'timed-out' } }));
-}
-
-async function orElse<T>(promise: Promise<T>, limit: number, instead: () => Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<T>((resolve) => (timer = setTimeout(() => resolve(instead()), limit)));
+/** Rejects with `LATE` after that time, and as soon as it is not wanted any more. */
+async function inTime<T>(step: Promise<T>, time: number, unwanted: AbortSignal): Promise<T> {
+  let end = (): void => {};
+  const ended = new Promise<never>((_, reject) => {
+    const timer = setTimeout(() => reject(LATE), time);
+    const stopListening = onAbort(unwanted, () => reject(unwanted.reason));
+    if (unwanted.aborted) reject(unwanted.reason);
+    end = () => {
+      clearTimeout(timer);
+      stopListening();
+    };
+  });
   try {
-    return await Promise.race([promise, late]);
+    return await Promise.race([step, ended]);
   } finally {
-    clearTimeout(timer);
+    end();
   }
 }
 
@@ -120,5 +128,3 @@ function firstWord(reply: Reply): string {
   const word = Array.isArray(reply) ? (reply as readonly unknown[])[0] : undefined;
   return word instanceof Uint8Array ? new TextDecoder().decode(word) : String(word);
 }
-
-function ignore(): void {}

@@ -7,6 +7,7 @@
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
+import { onceOver } from './own.js';
 import { addressOf } from './reconnecting.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
@@ -44,7 +45,7 @@ export class GlideLink implements Link {
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
-  readonly open?: (key: string, patience: number) => Promise<OwnConnection>;
+  readonly open?: (key: string, patience: number, over: AbortSignal) => Promise<OwnConnection>;
 
   constructor(client: Glide) {
     this.#client = client;
@@ -52,7 +53,7 @@ export class GlideLink implements Link {
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
     const config = client.config;
     if (createClient === undefined || config === undefined) return;
-    this.open = (key, patience) => openOwn(createClient, config, patience, this.isCluster ? key : undefined);
+    this.open = (key, patience, over) => openOwn(createClient, config, patience, over, this.isCluster ? key : undefined);
     // Before 2.3 a client could not subscribe once it was made.
     if (typeof client.subscribe !== 'function') return;
     const subscriber = new Subscriber((listener) => openChannels(createClient, config, listener));
@@ -119,14 +120,13 @@ async function openOwn(
   createClient: (config: object) => Promise<Glide>,
   config: object,
   requestTimeout: number,
+  over: AbortSignal,
   key: string | undefined,
 ): Promise<OwnConnection> {
   const client = await createClient({ ...config, requestTimeout, pubsubSubscriptions: undefined });
+  onceOver(over, () => client.close());
   const options = key === undefined ? COMMAND_OPTIONS : { ...COMMAND_OPTIONS, route: { type: 'primarySlotKey', key } };
-  return {
-    call: (args) => client.customCommand([...args], options).then((value) => ({ reply: toReply(value) }), failedBy),
-    close: () => client.close(),
-  };
+  return { call: (args) => client.customCommand([...args], options).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
 
 const RESP3 = 0;

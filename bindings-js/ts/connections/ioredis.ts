@@ -8,6 +8,7 @@
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
+import { onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
@@ -91,19 +92,18 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return options.path ?? addressOf(options.host, options.port);
   }
 
-  async open(_key: string, _patience: number, moved?: Address): Promise<OwnConnection> {
+  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
     const client = template(this.#client, 'master').duplicate({ ...COPY, ...moved });
     let lastError: unknown;
     client.on('error', (error: unknown) => (lastError = error));
+    onceOver(over, () => disconnect(client));
     try {
       await client.connect();
     } catch (error) {
-      client.disconnect();
       throw lastError ?? error;
     }
     return {
       call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(numbers(value)) }), failedBy),
-      close: () => client.disconnect(),
     };
   }
 
@@ -300,15 +300,17 @@ function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
         (error) => failed(serverText(error) === undefined ? (lastError ?? error) : error),
       ),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
-    // Of one that has ended ioredis would wait for the end, and keep the process alive for that.
-    close: () => {
-      if (subscriber.status !== 'end') subscriber.disconnect();
-    },
+    close: () => disconnect(subscriber),
     ref: (stay) => {
       alive = stay;
       ref();
     },
   };
+}
+
+/** Of one that has ended ioredis would wait for the end, and keep the process alive for that. */
+function disconnect(client: IoRedis): void {
+  if (client.status !== 'end') client.disconnect();
 }
 
 /** In a cluster a message reaches every node, so that any one will do to listen at; and a primary tells where a key is. */

@@ -40,7 +40,6 @@ export interface SubscriptionListener {
 /** A connection that nothing else goes over. */
 export interface OwnConnection {
   call(args: readonly string[]): Promise<CallResult>;
-  close(): void;
 }
 
 /** Where a server is. */
@@ -80,9 +79,9 @@ export interface Link {
 
   /**
    * Opens a connection like the user's, to the server that has `key`: to `moved`, where a cluster's server said so. A command on it may take so
-   * many milliseconds. Rejects with the library's error. Absent where the library gives none.
+   * many milliseconds. It is closed when it is `over`, also where it comes later. Rejects with the library's error. Absent where the library gives none.
    */
-  open?(key: string, patience: number, moved?: Address): Promise<OwnConnection>;
+  open?(key: string, patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection>;
 
   /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
   close(): Promise<void>;

@@ -58,8 +58,8 @@ export class NodeRedisClusterLink implements Link {
     this.#subscriber.unsubscribe(channel);
   }
 
-  async open(_key: string, _patience: number, moved?: Address): Promise<OwnConnection> {
-    return openOwn(await someNode(this.#cluster), moved);
+  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
+    return openOwn(await someNode(this.#cluster), over, moved);
   }
 
   async close(): Promise<void> {

@@ -7,6 +7,7 @@
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
+import { onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
@@ -76,8 +77,8 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return path ?? addressOf(host, port);
   }
 
-  open(_key: string, _patience: number): Promise<OwnConnection> {
-    return openOwn(this.#client);
+  open(_key: string, _patience: number, over: AbortSignal): Promise<OwnConnection> {
+    return openOwn(this.#client, over);
   }
 
   protected override isReady(): boolean {
@@ -145,14 +146,16 @@ function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
 }
 
 /** One that nothing else goes over. */
-export async function openOwn(client: NodeRedis, moved?: Address): Promise<OwnConnection> {
+export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
   const own = copyOf(client, moved);
   own.on('error', ignore);
-  await own.connect();
-  return {
-    call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy),
-    close: () => void own.disconnect().catch(ignore),
-  };
+  const connected = own.connect();
+  onceOver(over, () => {
+    own.unref?.();
+    disconnect(own, connected);
+  });
+  await connected;
+  return { call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
 
 /** One that subscribes. */
@@ -169,17 +172,21 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
   return {
     subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, heard)).then(() => undefined, toFailed),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
-    // Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already.
     close: () => {
       alive = false;
       ref();
-      connected.then(() => subscriber.disconnect()).catch(ignore);
+      disconnect(subscriber, connected);
     },
     ref: (stay) => {
       alive = stay;
       ref();
     },
   };
+}
+
+/** Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already. */
+function disconnect(client: NodeRedis, connected: Promise<unknown>): void {
+  connected.then(() => client.disconnect()).catch(ignore);
 }
 
 function ignore(): void {}
