@@ -40,7 +40,8 @@ test('pairs_in_opposite_orders_never_deadlock', async () => {
 
 test('names_that_can_not_be_are_refused_at_once', async () => {
   const locks = fleet.manager();
-  for (const names of [[], ['a', 'a'], 'ab' as never, Array.from({ length: 257 }, (_, i) => `${i}`)]) {
+  const unreadable = new Proxy(['a'], { get: () => { throw new Error('no'); } });
+  for (const names of [[], ['a', 'a'], 'ab' as never, unreadable, Array.from({ length: 257 }, (_, i) => `${i}`)]) {
     assert.throws(() => locks.multi(names), { code: 'invalid-option', field: 'names' });
   }
   assert.throws(() => locks.multi(['a', 'x{y']), { code: 'invalid-option', field: 'name' });

@@ -5,7 +5,7 @@ import { LOCK, type Wish } from './engine.js';
 import { InvalidOptionError } from './errors.js';
 import { Lock } from './lock.js';
 import { readName } from './name.js';
-import { type LockOptions, read, readLockOptions } from './options.js';
+import { guarded, type LockOptions, read, readLockOptions } from './options.js';
 import { isList, shown } from './shown.js';
 
 /** The options of {@link LockManager.multi}. */
@@ -17,15 +17,20 @@ export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
   readonly oneScript?: boolean | undefined;
 }
 
+const MOST = 256;
 const FIELDS = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait'] as const;
+
+function listOf(given: unknown): readonly unknown[] {
+  return guarded('names', () => {
+    const list = isList(given) ? (given as readonly unknown[]) : [];
+    if (list.length > 0 && list.length <= MOST) return Array.from(list);
+    throw new InvalidOptionError('names', `is ${shown(given)}: give a list of 1 to ${MOST} names`);
+  });
+}
 
 /** A lock of these names, whose own name is all of them. */
 export function multiOf(driver: Driver, given: unknown, options: unknown, defaults: Wish): Lock {
-  const list = isList(given) ? (given as readonly unknown[]) : [];
-  if (list.length === 0 || list.length > 256) {
-    throw new InvalidOptionError('names', `is ${shown(given)}: give a list of 1 to 256 names`);
-  }
-  const names = Array.from(list, (name) => readName(name, driver.prefix));
+  const names = listOf(given).map((name) => readName(name, driver.prefix));
   if (new Set(names).size < names.length) throw new InvalidOptionError('names', 'has one twice: give each name once');
   const { oneScript = false, ...rest } = read(options, FIELDS);
   if (typeof oneScript !== 'boolean') throw new InvalidOptionError('oneScript', `is ${shown(oneScript)}: give true or false`);

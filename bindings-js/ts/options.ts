@@ -200,7 +200,7 @@ function count(field: string, value: unknown): number {
 }
 
 /** Reads what may be a getter or a proxy that throws. */
-function guarded<T>(field: string, get: () => T): T {
+export function guarded<T>(field: string, get: () => T): T {
   try {
     return get();
   } catch (cause) {
