@@ -70,7 +70,7 @@ export interface Waiter {
 
 /** Who holds a lock and who waits for it, as the server saw it at one moment. */
 export interface Inspection {
-  /** None, one exclusive, or any number of readers. */
+  /** None, one exclusive, or any number of readers; readers of one manager may be told as one. Holders of a semaphore's permits are told as `shared`. */
   readonly holders: readonly Holder[];
   /** In their order. */
   readonly waiters: readonly Waiter[];

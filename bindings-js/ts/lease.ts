@@ -92,7 +92,7 @@ export class Lease implements AsyncDisposable {
     return this.#held.lost;
   }
 
-  /** How many holds there are on this lease: 1, and one more for each `nested()` that was not released. */
+  /** How many holds there are on this lease: 1, and one more for each `nested()`, and each further acquire of a reentrant lock by its owner, that was not released. */
   get holdCount(): number {
     return this.#held.holds;
   }
@@ -137,7 +137,7 @@ export class Lease implements AsyncDisposable {
   /**
    * Turns an exclusive lease into a shared one, without letting a writer in between; waiting readers may join.
    *
-   * @throws `not-held`, `lost`, `conflict`, `unreachable`, `closed` (as rejections).
+   * @throws `unsupported` for any kind but a read-write lock or a mutex, `not-held`, `lost`, `conflict`, `unreachable`, `closed` (as rejections).
    */
   async downgrade(): Promise<void> {
     this.#check();
@@ -148,7 +148,7 @@ export class Lease implements AsyncDisposable {
    * Turns the lease of a sole reader into an exclusive one.
    *
    * @throws `conflict` at once if there is another reader (it never waits: two upgrades would wait for each other);
-   * `not-held`, `lost`, `unreachable`, `closed` (as rejections).
+   * `unsupported` for any kind but a read-write lock or a mutex, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */
   async upgrade(): Promise<void> {
     this.#check();

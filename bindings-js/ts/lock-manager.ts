@@ -142,7 +142,7 @@ export class LockManager implements AsyncDisposable {
    * @example
    * ```ts
    * await locks.multi(['account:1', 'account:2']).run(async (lease) => {
-   *   await transfer(lease.fences.get('account:1'), lease.fences.get('account:2'));
+   *   for (const [account, fence] of lease.fences) await book(account, fence);
    * });
    * ```
    */

@@ -269,7 +269,8 @@ pub enum ReleaseOutcome {
 /// Who holds a lock and who waits for it, as one server saw it at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Inspection {
-    /// The holders: none, one exclusive, or any number of readers. Holders of a semaphore's permits count as readers.
+    /// The holders: none, one exclusive, or any number of readers; readers of one client may be told as one. Holders of a semaphore's permits
+    /// count as readers.
     pub holders: Vec<Holder>,
     /// The waiters in their order.
     pub waiters: Vec<Waiter>,

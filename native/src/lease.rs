@@ -141,7 +141,7 @@ impl Lease {
     /// Turns an exclusive lease into a shared one, without letting a writer in between; waiting readers may join.
     ///
     /// # Errors
-    /// `not-held`, `lost`, `conflict`, `unsupported` for any kind but a read-write lock, `unreachable`, `closed`.
+    /// `not-held`, `lost`, `conflict`, `unsupported` for any kind but a read-write lock or a mutex, `unreachable`, `closed`.
     pub async fn downgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Shared).await
     }
@@ -150,7 +150,7 @@ impl Lease {
     ///
     /// # Errors
     /// `conflict` at once if there is another reader (it never waits: two upgrades would wait for each other);
-    /// `not-held`, `lost`, `unsupported` for any kind but a read-write lock, `unreachable`, `closed`.
+    /// `not-held`, `lost`, `unsupported` for any kind but a read-write lock or a mutex, `unreachable`, `closed`.
     pub async fn upgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Exclusive).await
     }

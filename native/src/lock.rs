@@ -202,7 +202,8 @@ impl fmt::Debug for Lock {
     }
 }
 
-/// A number of permits, of which each acquire takes some, first come, first served.
+/// A number of permits, of which each acquire takes some, first come, first served. Options and [`run`](Lock::run) are those of
+/// [`permits`](Self::permits): `locks.semaphore("reports", 5).permits(1).wait(..)`.
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until permits are acquired"]
 pub struct Semaphore {
