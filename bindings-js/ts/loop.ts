@@ -95,7 +95,7 @@ export class Loop {
 
   /** Asks every server who it is, before anything else. */
   meet(): Promise<Asked[]> {
-    return Promise.all(this.#nodes.map(({ version }) => version.ask()));
+    return Promise.all(this.#nodes.map(({ version }) => version.ask(true)));
   }
 
   /** Whether a majority has answered since, and is there. */

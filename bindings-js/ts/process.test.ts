@@ -20,7 +20,7 @@ function start(what: string, name: string): { ended: Promise<number | null>; out
   return { ended: once(child, 'exit').then(([code]) => code as number | null), output: () => output };
 }
 
-for (const what of ['nothing', 'released', 'waited', 'held', 'aborted', 'timed-out', 'given-up']) {
+for (const what of ['nothing', 'released', 'waited', 'held', 'aborted', 'timed-out', 'given-up', 'unanswered']) {
   test(`a_process_ends_by_itself_when_all_it_has_is_${what}`, { timeout: 20_000 }, async () => {
     const name = unique();
     const lease = what === 'waited' || what === 'aborted' || what === 'timed-out' ? await fleet.manager().mutex(name).acquire() : undefined;

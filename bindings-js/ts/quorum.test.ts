@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { Redis } from 'ioredis-6';
+
 import { isLeaseholdError, type Lease, LockManager, Owner } from './index.js';
 import { caught } from './testing/caught.js';
 import { Five } from './testing/five.js';
@@ -159,6 +161,23 @@ test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t
   assert.ok(isLeaseholdError(silent, 'invalid-option') && silent.field === 'nodeTimeout', String(silent));
   assert.ok(isLeaseholdError(await caught(Promise.resolve().then(() => new LockManager(a, { nodeTimeout: 100 } as never))), 'invalid-option'));
   assert.equal((a as { listenerCount(name: string): number }).listenerCount('ready'), listeners, 'nothing is left behind');
+});
+
+test('a_server_that_is_there_twice_has_one_vote_even_if_it_was_silent_at_the_start', async (t) => {
+  const five = await Five.start((close) => t.after(close));
+  const [a, b, c, d] = five.clients() as [Redis, Redis, Redis, Redis];
+  const [twice, ...others] = five.servers;
+  // By another name, and where the votes of the two don't exclude each other.
+  const again = new Redis(twice?.port ?? 0, 'localhost', { db: 3 });
+  t.after(() => again.disconnect());
+  twice?.pause();
+  const locks = await LockManager.quorum([a, again, b, c, d], { nodeTimeout: 500, responseTimeout: 500 });
+  t.after(() => locks.close());
+  twice?.resume();
+  await Promise.all(others.slice(0, 2).map((server) => server.kill()));
+  const error = await caught(locks.mutex(NAME).acquire({ wait: '2s' }));
+  assert.ok(isLeaseholdError(error, 'unreachable') || isLeaseholdError(error, 'unsupported'), String(error));
+  assert.match(error.message, /unsupported/);
 });
 
 test('other_kinds_are_refused_at_once', async (t) => {

@@ -1,6 +1,6 @@
 /** Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer. */
 
-import type { CallResult, Failed, Link } from './connections/link.js';
+import type { CallResult, Failed, Failure, Link } from './connections/link.js';
 import { setAlive } from './timer.js';
 
 /** What is wrong with a server that tells this of itself, if anything is. One that does not tell is taken as it is. */
@@ -35,19 +35,21 @@ export class VersionCheck {
   readonly #link: Link;
   readonly #patience: number;
   readonly #judge: (info: string) => string | undefined;
+  readonly #mustTell: boolean;
   #asking: Promise<Asked> | undefined;
   #tooOld = false;
 
-  /** A server that does not tell within so many milliseconds is taken as it is. */
-  constructor(link: Link, patience: number, judge: (info: string) => string | undefined = versionProblem) {
+  /** A server that does not tell within so many milliseconds is taken as it is; where it is to be judged by more than its version it is asked again. */
+  constructor(link: Link, patience: number, judge?: (info: string) => string | undefined) {
     this.#link = link;
     this.#patience = patience;
-    this.#judge = judge;
+    this.#judge = judge ?? versionProblem;
+    this.#mustTell = judge !== undefined;
   }
 
-  /** Asks before anything else is sent. */
-  ask(): Promise<Asked> {
-    return (this.#asking ??= this.#ask());
+  /** Asks before anything else is sent. Whoever waits for a command's answer is kept alive by that; others have to say so. */
+  ask(alive = false): Promise<Asked> {
+    return (this.#asking ??= this.#ask(alive));
   }
 
   /** What `send` brings, or `unsupported`. */
@@ -61,11 +63,11 @@ export class VersionCheck {
     return { failure: { kind: 'unsupported', text: problem } };
   }
 
-  async #ask(): Promise<Asked> {
+  async #ask(alive: boolean): Promise<Asked> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silent = new Promise<CallResult>((resolve) => {
       timer = setTimeout(resolve, this.#patience, SILENT);
-      setAlive(timer, false);
+      setAlive(timer, alive);
     });
     const asked = this.#link.call(['INFO', 'server']).catch((): CallResult => SILENT);
     const result = await Promise.race([asked, silent]);
@@ -74,8 +76,12 @@ export class VersionCheck {
     const problem = 'reply' in result ? this.#judge(textOf(result.reply)) : undefined;
     this.#tooOld = problem !== undefined;
     // Whoever was not reached has not told yet. A server that refuses to tell never will.
-    this.passed = 'reply' in result ? !this.#tooOld : result.failure.kind !== 'interrupted' && result.failure.kind !== 'unavailable';
+    this.passed = 'reply' in result ? !this.#tooOld : this.#neverTells(result.failure.kind);
     return { problem, failed: 'failure' in result ? result : undefined };
+  }
+
+  #neverTells(failure: Failure['kind']): boolean {
+    return failure === 'timed-out' ? !this.#mustTell : failure !== 'interrupted' && failure !== 'unavailable';
   }
 }
 

@@ -26,6 +26,11 @@ switch (what) {
     dead.disconnect();
     break;
   }
+  case 'unanswered': {
+    const silent = () => ({ call: () => new Promise(() => {}) });
+    await LockManager.quorum([silent(), silent(), silent()], { responseTimeout: 200 }).catch(() => {});
+    break;
+  }
   case 'aborted':
     await lock.acquire({ signal: AbortSignal.timeout(200) }).catch(() => {});
     break;
