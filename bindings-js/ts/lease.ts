@@ -109,7 +109,7 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Makes the lease valid for at least `ttl` from now: 10 ms to 24 h. It never gets shorter.
+   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`: 10 ms to 24 h. It never gets shorter.
    *
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */

@@ -107,7 +107,7 @@ impl Lease {
         }
     }
 
-    /// Makes the lease valid for at least `ttl` from now.
+    /// Makes the lease valid for at least `ttl` from now, but not past its [`max_hold`](crate::Lock::max_hold).
     ///
     /// # Errors
     /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.

@@ -199,7 +199,7 @@ impl MultiLease {
         self.lease.lost()
     }
 
-    /// Makes all of them valid for at least `ttl` from now.
+    /// Makes all of them valid for at least `ttl` from now, but not past their [`max_hold`](crate::Multi::max_hold).
     ///
     /// # Errors
     /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.
