@@ -122,7 +122,7 @@ function voteOf(server: string, failed: Failed | undefined): Vote {
 let loaded: { row: Row; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
 
 /** The engine of a quorum is a WebAssembly module of its own, loaded when it is first wanted. */
-async function engineOf(names: readonly string[]): Promise<Wasm> {
+export async function engineOf(names: readonly string[]): Promise<Wasm> {
   const { Engine, memory } = await import('./wasm/quorum.js');
   const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });
   const servers = names.map((name) => name.replace(/\s/g, ' ')).join('\n');

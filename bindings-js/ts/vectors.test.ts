@@ -7,21 +7,27 @@ import { test } from 'node:test';
 
 import type { Failure, Reply, Scalar } from './connections/link.js';
 import { type Config, Engine, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './engine.js';
+import type { Vote } from './errors.js';
+import { engineOf } from './quorum.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
+
+/** Scripts by digest and by source, as the engine sends them for what each is named after. */
+const scripts = await learnScripts();
 
 for (const name of files) {
   const file = JSON.parse(read(`tests/vectors/${name}`)) as File;
   test(`${name}: ${file.about}`, () => replay(file));
 }
 
-test('there are vectors', () => assert.ok(files.length >= 70, `${files.length}`));
+test('there are vectors', () => assert.ok(files.length >= 90, `${files.length}`));
 
 interface File {
   about: string;
   client: string;
   config?: Record<string, unknown>;
+  servers?: string[];
   refused?: { code: string; field: string };
   steps: { at: number; why?: string; input: Event; outputs: unknown; wake: number | null }[];
 }
@@ -30,14 +36,12 @@ type Text = string | { hex: string };
 type FailureText = 'timed-out' | Record<string, string>;
 type Event = 'wake' | Record<string, Record<string, never>>;
 
-/** Scripts by digest and by source, as the engine sends them for what each is named after. */
-const scripts = learnScripts();
-
-function replay(file: File): void {
+async function replay(file: File): Promise<void> {
   const found: unknown[] = [];
+  const wasm = file.servers && await engineOf(file.servers);
   let engine: Engine;
   try {
-    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found));
+    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), wasm);
   } catch (refused) {
     const [field] = String(refused).split('\n');
     assert.deepEqual({ code: 'invalid-option', field }, file.refused);
@@ -56,10 +60,10 @@ function replay(file: File): void {
 
 function config(given: Record<string, unknown> = {}): Config {
   const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { mixed_fleet = false, fence_retention = 3_600_000 } = given;
+  const { node_timeout = 100, mixed_fleet = false, fence_retention = 3_600_000 } = given;
   return {
-    prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, mixedFleet: mixed_fleet,
-    fenceRetention: fence_retention,
+    prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
+    mixedFleet: mixed_fleet, fenceRetention: fence_retention,
   } as Config;
 }
 
@@ -143,8 +147,8 @@ function bytes(hex: string): Uint8Array {
 
 function recorder(found: unknown[]): Outputs {
   return {
-    send: (call, _node, { words: [command, script = '', ...rest] }) =>
-      found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest] } }),
+    send: (call, node, { words: [command, script = '', ...rest] }) =>
+      found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest], ...(node === 0 ? {} : { node }) } }),
     subscribe: (channel) => found.push({ subscribe: { channel } }),
     unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),
     completed: (op, outcome) => found.push({ completed: { op, result: resultOf(outcome) } }),
@@ -152,7 +156,7 @@ function recorder(found: unknown[]): Outputs {
   };
 }
 
-function learnScripts(): Map<string, string> {
+async function learnScripts(): Promise<Map<string, string>> {
   const scripts = new Map<string, string>();
   const sent: { call: number; words: string[] }[] = [];
   const outputs: Outputs = {
@@ -185,17 +189,28 @@ function learnScripts(): Map<string, string> {
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),
   };
-  for (const [name, input] of Object.entries(inputs)) {
-    input();
+  /** The engine has just sent it by its digest, and sends its source when the server does not know that. */
+  const learn = (name: string, engine: Engine): number => {
     const { call, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
     engine.failed(0, call, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
     const again = sent.pop() ?? assert.fail(name);
     const [evaluate, source = ''] = again.words;
     assert.deepEqual([command, evaluate, createHash('sha1').update(source).digest('hex')], ['EVALSHA', 'EVAL', digest]);
     scripts.set(digest, name).set(source, name);
+    return again.call;
+  };
+  const granted = (fence: number, status = 'entered'): Reply => [status, fence, 1, 1_700_000_000_000_000, 30_000, 0, 0];
+  for (const [name, input] of Object.entries(inputs)) {
+    input();
     const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
-    engine.reply(0, again.call, [status, 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
+    engine.reply(0, learn(name, engine), granted(1_700_000_000_000_000, status));
   }
+  const quorum = new Engine(new Uint8Array(16), config(), outputs, await engineOf(['a', 'b', 'c']));
+  sent.length = 0;
+  quorum.acquire(0, 1, 'a', LOCK.exclusive, wish);
+  sent.splice(0).slice(0, 2).forEach(({ call }, at) => quorum.reply(0, call, granted(1_700_000_000_000_000 + at)));
+  learn('raise', quorum);
+  quorum.free();
   engine.free();
   return scripts;
 }
@@ -236,14 +251,15 @@ function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
   return { holders, waiters, last_fence: lastFence };
 }
 
-function errorOf({ code, about, text, waited, holderRemaining, cause }: EngineError): unknown {
+function errorOf({ code, about, text, waited, holderRemaining, cause, votes: all }: EngineError): unknown {
+  const votes = all.length === 0 ? {} : { votes: all.map(({ server, answer }: Vote) => ({ server, answer })) };
   switch (code) {
     case 'invalid-option':
       return { code, field: about };
     case 'busy':
-      return { code, waited, holder_remaining: holderRemaining ?? null };
+      return { code, waited, holder_remaining: holderRemaining ?? null, ...votes };
     case 'unreachable':
-      return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text } };
+      return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text }, ...votes };
     case 'lost':
       return { code, reason: about };
     case 'auth':

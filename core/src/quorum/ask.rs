@@ -124,7 +124,7 @@ impl Ballot {
         self.settle(cx, members);
     }
 
-    /// A server's machine answers.
+    /// A server's machine answers; [`Self::decide`] counts it.
     pub(crate) fn answered(
         &mut self,
         cx: &mut Context,
@@ -153,9 +153,8 @@ impl Ballot {
                 clear(cx, members, at, given, None);
             }
             (Seat::Asked(asked), Err(error)) if *asked == op => *seat = Seat::Denied(error),
-            _ => return,
+            _ => {}
         }
-        self.decide(cx, members);
     }
 
     /// Counts, and goes on as soon as the outcome is certain.

@@ -125,14 +125,13 @@ impl Ballot {
         if let Seat::Ours { raise: Raise::Asked(op), .. } = was {
             members.tasks.remove(&op);
         }
-        match self.stage {
-            Stage::Held(lease, _) if self.agreed() < members.majority() => {
-                cx.lose_lease(lease, reason);
-                self.turns_since = None;
-                self.give_back(cx, members, None);
-                self.settle(cx, members);
-            }
-            _ => self.decide(cx, members),
+        if let Stage::Held(lease, _) = self.stage
+            && self.agreed() < members.majority()
+        {
+            cx.lose_lease(lease, reason);
+            self.turns_since = None;
+            self.give_back(cx, members, None);
+            self.settle(cx, members);
         }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Quorum {
     pub(crate) members: Members,
     ballots: Vec<Option<Box<Ballot>>>,
     by_name: Table<Arc<str>, ResourceId>,
+    /// Names of which servers have told something that is not counted yet.
+    told: Vec<ResourceId>,
 }
 
 impl Quorum {
@@ -54,7 +56,7 @@ impl Quorum {
         let config = Config { response_timeout: config.node_timeout, ..config };
         let members = Members::new(client, &config, servers)?;
         let by_name = Table::with_hasher(FixedState::with_seed(client.seed()));
-        Ok(Self { cx: Context::new(client, config), members, ballots: Vec::new(), by_name })
+        Ok(Self { cx: Context::new(client, config), members, ballots: Vec::new(), by_name, told: Vec::new() })
     }
 
     #[cfg(feature = "mutants")]
@@ -128,9 +130,15 @@ impl Quorum {
         }
     }
 
-    /// Takes in what the servers' own machines put out, until they have nothing more to say.
+    /// Takes in what the servers' own machines put out, until they have nothing more to say. All that they tell at one moment is in before
+    /// it is counted: of two that give up at once, both have said so.
     fn count(&mut self) {
-        while let Some((at, output)) = self.members.poll_output() {
+        loop {
+            let Some((at, output)) = self.members.poll_output() else {
+                let Some(id) = self.told.pop() else { return };
+                self.with(id, Ballot::decide);
+                continue;
+            };
             match output {
                 Output::Send { call, command, .. } => {
                     let call = CallId(self.members.outer(at, call.0));
@@ -147,6 +155,7 @@ impl Quorum {
                 Output::Lost { lease, reason } => {
                     if let Some(Task::Seat(id)) = self.members.tasks.remove(&self.members.lease_key(at, lease)) {
                         self.with(id, |ballot, cx, members| ballot.lost(cx, members, at, reason));
+                        self.told.push(id);
                     }
                 }
             }
@@ -157,6 +166,7 @@ impl Quorum {
         match (self.members.tasks.remove(&op), result) {
             (Some(Task::Seat(id)), result) => {
                 self.with(id, |ballot, cx, members| ballot.answered(cx, members, (at, op), result));
+                self.told.push(id);
             }
             (Some(Task::Part(call)), result) => self.part_ended(call, at, result),
             // Nobody wants it any more.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-const EVERYTHING: [(&str, &[&str]); 8] = [
+const EVERYTHING: [(&str, &[&str]); 9] = [
     (
         "input",
         &[
@@ -74,9 +74,12 @@ const EVERYTHING: [(&str, &[&str]); 8] = [
             "local_handoffs",
             "claim_window",
             "response_timeout",
+            "node_timeout",
             "fence_retention",
+            "servers",
         ],
     ),
+    ("vote", &["none", "agreed", "timed-out", "busy", "unreachable"]),
 ];
 
 #[derive(Default)]
@@ -96,6 +99,10 @@ impl Coverage {
                 self.seen("released", &result["released"]);
                 self.seen("error", &result["error"]["code"]);
                 self.seen("field", &result["error"]["field"]);
+                for vote in result["error"]["votes"].as_array().into_iter().flatten() {
+                    let answer = vote["answer"].as_str().unwrap_or("none");
+                    self.0.insert(("vote", answer.to_string()));
+                }
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Command, Error, Failure, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome};
+use leasehold_core::{
+    Command, Error, Failure, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote, Votes,
+};
 use serde_json::{Value, json};
 
 pub(crate) fn output(output: &Output) -> Value {
@@ -28,11 +30,12 @@ pub(crate) fn error(error: &Error) -> Value {
     let code = error.code();
     match error {
         Error::InvalidOption { field, .. } => json!({ "code": code, "field": field }),
-        Error::Busy { waited, holder_remaining, .. } => {
-            json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining.map(ms) })
+        Error::Busy { waited, holder_remaining, votes: of } => {
+            let holder_remaining = holder_remaining.map(ms);
+            with_votes(of, json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining }))
         }
-        Error::Unreachable { waited, cause, .. } => {
-            json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) })
+        Error::Unreachable { waited, cause, votes: of } => {
+            with_votes(of, json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) }))
         }
         Error::Lost(reason) => json!({ "code": code, "reason": reason.code() }),
         Error::Auth(text) | Error::Server(text) | Error::WrongKind(text) | Error::Unsupported(text) => {
@@ -40,6 +43,23 @@ pub(crate) fn error(error: &Error) -> Value {
         }
         _ => json!({ "code": code }),
     }
+}
+
+/// What each server of a quorum said; one server by itself has no votes.
+fn with_votes(votes: &Votes, mut error: Value) -> Value {
+    let vote = |vote: &Vote| {
+        let answer = match &vote.answer {
+            None => Value::Null,
+            Some(Ok(())) => json!("agreed"),
+            Some(Err(Error::Unreachable { cause: None | Some(Failure::TimedOut), .. })) => json!("timed-out"),
+            Some(Err(error)) => json!(error.code()),
+        };
+        json!({ "server": *vote.server, "answer": answer })
+    };
+    if !votes.is_empty() {
+        error["votes"] = votes.iter().map(vote).collect();
+    }
+    error
 }
 
 fn outcome(outcome: &Outcome) -> Value {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{ClientId, Config, Engine, Instant};
+use leasehold_core::{ClientId, Config, Engine, Error, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,6 +18,8 @@ struct File {
     client: String,
     #[serde(default)]
     config: ConfigText,
+    /// Those of a quorum; without them there is one server.
+    servers: Option<Vec<String>>,
     /// Why no engine can be made of this configuration.
     refused: Option<Value>,
     steps: Vec<Step>,
@@ -44,6 +46,7 @@ struct ConfigText {
     local_handoffs: Option<u32>,
     claim_window: Option<u64>,
     response_timeout: Option<u64>,
+    node_timeout: Option<u64>,
     mixed_fleet: Option<bool>,
     fence_retention: Option<u64>,
 }
@@ -54,7 +57,7 @@ pub(crate) fn replay(value: &mut Value) -> Vec<String> {
         Ok(file) => file,
         Err(error) => return vec![format!("not a vector: {error}")],
     };
-    let mut engine = match Engine::new(client(&file.client), file.config.config()) {
+    let mut engine = match file.engine() {
         Ok(engine) => engine,
         Err(error) => {
             let refused = output::error(&error);
@@ -93,6 +96,15 @@ fn client(uuid: &str) -> ClientId {
     ClientId::from_random(bytes.try_into().expect("a client id has 16 bytes"))
 }
 
+impl File {
+    fn engine(&self) -> Result<Engine, Error> {
+        let (client, config) = (client(&self.client), self.config.config());
+        let Some(servers) = &self.servers else { return Engine::new(client, config) };
+        let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
+        Engine::quorum(client, config, &servers)
+    }
+}
+
 impl ConfigText {
     fn config(&self) -> Config {
         let default = Config::default();
@@ -102,6 +114,7 @@ impl ConfigText {
             local_handoffs: self.local_handoffs.unwrap_or(default.local_handoffs),
             claim_window: millis(self.claim_window, default.claim_window),
             response_timeout: millis(self.response_timeout, default.response_timeout),
+            node_timeout: millis(self.node_timeout, default.node_timeout),
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
             fence_retention: millis(self.fence_retention, default.fence_retention),
             ..default
