@@ -197,6 +197,25 @@ test('a_connection_that_never_answers_keeps_nobody_waiting_for_ever', async () =
   await locks.close();
 });
 
+test('a_plain_connection_to_one_server_of_a_cluster_is_unsupported_and_told_what_to_give', async () => {
+  const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' ? '' : Promise.reject(new Error('MOVED 12255 127.0.0.1:7323'))) });
+  const error = await caught(locks.mutex('a').tryAcquire());
+  assert.ok(isLeaseholdError(error, 'unsupported') && /cluster client: MOVED 12255/.test(error.message), String(error));
+  await locks.close();
+});
+
+test('what_is_missing_in_an_option_is_named', async () => {
+  const locks = new LockManager({ call: async () => null });
+  const messages: [() => unknown, RegExp][] = [
+    [() => locks.mutex('a', { waitForReplicas: { min: 1 } as never }), /waitForReplicas.*no `timeout`/],
+    [() => locks.mutex('a', { waitForReplicas: { min: 1.5, timeout: 10 } }), /1\.5 replicas: ask for a whole number/],
+    [() => locks.multi([]), /names.*has none/],
+    [() => locks.multi(Array.from({ length: 257 }, (_, at) => `n${at}`)), /names.*has 257/],
+  ];
+  for (const [make, message] of messages) assert.throws(make, message);
+  await locks.close();
+});
+
 test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
   const sent: string[][] = [];
   const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });

@@ -171,7 +171,7 @@ export class BusyError extends LeaseholdError {
   constructor(details: Details) {
     const { lockName, waited, holderRemaining, votes } = details;
     const left = holderRemaining === undefined ? '' : `; that lease has ${holderRemaining} ms left unless it is renewed`;
-    super('busy', `\`${lockName}\` was still held by somebody else after ${waited} ms${counted(votes)}${left}`, details);
+    super('busy', `\`${lockName}\` was still held after ${waited} ms${counted(votes)}${left}`, details);
   }
 }
 

@@ -24,7 +24,8 @@ function listOf(given: unknown): readonly unknown[] {
   return guarded('names', () => {
     const list = isList(given) ? (given as readonly unknown[]) : [];
     if (list.length > 0 && list.length <= MOST) return Array.from(list);
-    throw new InvalidOptionError('names', `is ${shown(given)}: give a list of 1 to ${MOST} names`);
+    const problem = isList(given) ? (list.length === 0 ? 'has none' : `has ${list.length}`) : `is ${shown(given)}`;
+    throw new InvalidOptionError('names', `${problem}: give a list of 1 to ${MOST} names`);
   });
 }
 

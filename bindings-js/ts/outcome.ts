@@ -47,6 +47,7 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
     case 'auth':
       return new AuthError(text, details);
     case 'server':
+      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server is one of a cluster, give the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);

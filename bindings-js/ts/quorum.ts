@@ -35,7 +35,7 @@ export async function openQuorum(connections: unknown, config: Config): Promise<
 function linksOf(given: unknown): readonly Link[] {
   const connections = listOf(given);
   if (connections.length < 3 || connections.length % 2 === 0) {
-    throw refused(`are ${connections.length}: choose an odd number, so that there is a majority; 3 or 5 are usual`);
+    throw refused(`are ${connections.length}: choose an odd number from 3 on, so that there is a majority; 3 or 5 are usual`);
   }
   connections.forEach((connection, at) => {
     if (connections.indexOf(connection) < at) throw refused(`have one connection twice, in the places ${connections.indexOf(connection) + 1} and ${at + 1}`);

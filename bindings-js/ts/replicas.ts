@@ -42,8 +42,9 @@ export function readReplicas(given: unknown): Replicas {
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw new InvalidOptionError(FIELD, `has no \`${unknown}\`: give { min, timeout }`);
   if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
-    throw new InvalidOptionError(FIELD, `asks for ${shown(min)} replicas: ask for one at least`);
+    throw new InvalidOptionError(FIELD, `asks for ${shown(min)} replicas: ask for a whole number of them, one at least`);
   }
+  if (time === undefined) throw new InvalidOptionError(FIELD, 'has no `timeout`: give { min, timeout }');
   const timeout = milliseconds(FIELD, time);
   if (timeout < 1 || timeout > LONGEST) throw new InvalidOptionError(FIELD, `waits for ${timeout} ms: choose 1 ms to 60 s`);
   return { min, timeout };

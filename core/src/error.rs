@@ -99,7 +99,7 @@ impl fmt::Display for Error {
             }
             Self::Closed => f.write_str("the lock manager was closed"),
             Self::Busy { waited, holder_remaining, votes } => {
-                write!(f, "still held by somebody else after {} ms", waited.as_millis())?;
+                write!(f, "still held after {} ms", waited.as_millis())?;
                 if !votes.is_empty() {
                     write!(f, ": {votes}")?;
                 }

@@ -68,7 +68,7 @@ pub enum Error {
     Closed,
     /// The world's: somebody else held the lock during the whole wait.
     #[error(
-        "`{name}` was still held by somebody else after {} ms{}{}",
+        "`{name}` was still held after {} ms{}{}",
         waited.as_millis(),
         votes_text(votes),
         holder_text(*holder_remaining)

@@ -162,10 +162,11 @@ impl Lease {
         }
     }
 
-    /// Gives this hold back and tells what became of it. A lease that had ended before is no error.
+    /// Gives this hold back and tells what became of it. A lease that had ended before is no error: one that the manager's `close` gave
+    /// back is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
     ///
     /// # Errors
-    /// `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`, `closed`.
+    /// `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.given_back = true;
         match self.ask(Request::Release { lease: self.id }).await? {
