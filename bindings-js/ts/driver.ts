@@ -98,6 +98,7 @@ export class Driver {
     const confirmed = await this.#loop.confirm(held.id, replicas, unwanted);
     // It may have ended meanwhile, and then that is why nobody has it.
     if (held.ended !== undefined) throw held.ended;
+    if (this.remaining(held) <= 0) throw new LostError(lockName, 'expired');
     const waited = Math.trunc(performance.now() - began);
     if ('failure' in confirmed) throw errorOfFailure(confirmed, lockName, waited, this.#loop.connection);
     if ('loss' in confirmed) throw new LostError(lockName, confirmed.loss);

@@ -160,6 +160,22 @@ test('whoever_waits_for_replicas_is_told_at_once_that_the_lease_has_ended', asyn
   }
 });
 
+test('a_lease_whose_time_is_over_by_the_clock_is_not_given_out', async (t) => {
+  const primary = await primaryOf(t);
+  const replica = await startReplica(primary);
+  t.after(() => replica.kill());
+  const redis = clientOf(t, primary);
+  replica.pause();
+  const acquiring = caught(managerOf(t, redis).mutex('door').acquire({ waitForReplicas: SURE }));
+  await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
+  // As after a sleep of the machine: no timer has gone off yet.
+  const { now } = Date;
+  t.mock.method(Date, 'now', () => now() + 3_600_000);
+  replica.resume();
+  const error = await acquiring;
+  assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'expired', String(error));
+});
+
 test('a_cluster_is_asked_where_the_key_is', async (t) => {
   const nodes = await startCluster(t);
   const [{ port }] = nodes;
@@ -182,6 +198,26 @@ test('a_cluster_is_asked_where_the_key_is', async (t) => {
   glide.close();
   // Each lease was found, and there are no replicas.
   for (const error of errors) assert.ok(isLeaseholdError(error, 'not-replicated') && error.confirmed === 0, String(error));
+});
+
+test('a_primary_that_is_down_is_not_asked_about_the_locks_of_another', async (t) => {
+  const nodes = await startCluster(t);
+  const [{ port }, { server: other }] = nodes;
+  const six = createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }] });
+  six.on('error', () => {});
+  await six.connect();
+  const [io5, io6] = [new Cluster5([{ host: '127.0.0.1', port }]), new Cluster([{ host: '127.0.0.1', port }])];
+  const managers = [io5, io6, six].map((connection) => managerOf(t, connection));
+  t.after(() => Promise.all([six.disconnect(), io5.disconnect(), io6.disconnect()]));
+  // Now each client has a connection to each of the two.
+  for (const locks of managers) for (const name of [await keyOfFirst(nodes), 'foo']) await locks.mutex(name).run(() => {});
+  await other.kill();
+  for (const locks of managers) {
+    for (let i = 0; i < 8; i++) {
+      const error = await caught(locks.mutex(await keyOfFirst(nodes)).acquire({ waitForReplicas: { min: 1, timeout: 10 } }));
+      assert.ok(isLeaseholdError(error, 'not-replicated') && error.confirmed === 0, String(error));
+    }
+  }
 });
 
 test('behind_sentinel_the_primary_is_asked', async (t) => {

@@ -8,7 +8,7 @@
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { onceOver } from './own.js';
+import { oneOf, onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
@@ -317,7 +317,7 @@ function disconnect(client: IoRedis): void {
 function template(client: IoRedis, role: 'all' | 'master' = 'all'): IoRedis {
   if (client.isCluster !== true) return client;
   const nodes = client.nodes?.(role) ?? [];
-  const node = nodes[Math.floor(Math.random() * nodes.length)];
+  const node = oneOf(nodes, ({ status }) => status === 'ready');
   if (node === undefined) throw new Error('the cluster has no node yet');
   return node;
 }

@@ -3,6 +3,7 @@
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
 import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from './node-redis.js';
+import { oneOf } from './own.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /** What is used of a cluster, whichever version of the library made it. */
@@ -10,7 +11,7 @@ export interface NodeRedisCluster {
   /** Version 4 does not tell. */
   readonly isOpen?: boolean;
   /** None before it is connected. */
-  readonly masters: readonly object[];
+  readonly masters: readonly { readonly client?: NodeRedis | Promise<NodeRedis> }[];
   nodeClient(node: object): NodeRedis | Promise<NodeRedis>;
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[], options: object): Promise<unknown>;
 }
@@ -82,7 +83,7 @@ function neverWritten(error: unknown): Failed | undefined {
 }
 
 async function someNode(cluster: NodeRedisCluster): Promise<NodeRedis> {
-  const node = cluster.masters[Math.floor(Math.random() * cluster.masters.length)];
+  const node = oneOf(cluster.masters, ({ client }) => client !== undefined && 'isReady' in client && client.isReady);
   if (node === undefined) throw new Error('the cluster has no node now');
   return cluster.nodeClient(node);
 }

@@ -5,3 +5,10 @@ export function onceOver(over: AbortSignal, close: () => void): void {
   if (over.aborted) close();
   else over.addEventListener('abort', close, { once: true });
 }
+
+/** Any one of a cluster's nodes, of those that are connected if there are some: another may be down. */
+export function oneOf<Node>(nodes: readonly Node[], isConnected: (node: Node) => boolean): Node | undefined {
+  const connected = nodes.filter(isConnected);
+  const candidates = connected.length > 0 ? connected : nodes;
+  return candidates[Math.floor(Math.random() * candidates.length)];
+}
