@@ -1,17 +1,14 @@
-//! The driver of the engines: brings inputs in with the client's time, carries outputs out, keeps the timer.
+//! The driver of the engines: brings inputs in with the client's time, carries outputs out.
 
 use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
 
 use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, Sent};
-use crate::faults::Fault;
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::Sort;
 use crate::wire::{Answer, Call, Life, Message, Status};
-use crate::world::{Event, Phase, World};
+use crate::world::{Phase, World};
 
-/// The number of a wake-up that comes early or again.
-const EXTRA: u32 = u32::MAX;
 const NODE: NodeId = NodeId(0);
 
 impl World<'_> {
@@ -289,76 +286,6 @@ impl World<'_> {
         self.set_wake(place);
     }
 
-    fn set_wake(&mut self, place: usize) {
-        let client = &mut self.clients[place];
-        let Some(engine) = &client.engine else { return };
-        let next = engine.poll_timeout().map(|(at, _)| at);
-        if client.wake.0 == next {
-            return;
-        }
-        client.wake = (next, (client.wake.1 + 1) % EXTRA);
-        let (life, number) = (client.life, client.wake.1);
-        let Some(next) = next else { return };
-        let due = client.clock.when(next.as_micros()).max(self.now);
-        let mut at = due + self.rng.below(200);
-        if self.wake_strikes(Fault::WakeLate, place) {
-            at += self.rng.spread((1_000, 3_000_000));
-            self.trouble(place, at);
-        }
-        if self.wake_strikes(Fault::WakeEarly, place) {
-            let early = self.now + self.rng.below(due - self.now + 1);
-            self.agenda.push(early, Event::Wake { client: place, life, number: EXTRA });
-        }
-        if self.wake_strikes(Fault::WakeTwice, place) {
-            self.agenda.push(at + self.rng.below(1_000), Event::Wake { client: place, life, number: EXTRA });
-        }
-        self.agenda.push(at, Event::Wake { client: place, life, number });
-    }
-
-    fn wake_strikes(&mut self, fault: Fault, place: usize) -> bool {
-        let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
-        if strikes {
-            self.note(fault, Some(place));
-        }
-        strikes
-    }
-
-    /// A client's timer.
-    pub(crate) fn wake(&mut self, place: usize, life: Life, number: u32) {
-        let client = &mut self.clients[place];
-        if client.life != life || !client.is_awake() || (number != client.wake.1 && number != EXTRA) {
-            return;
-        }
-        if number != EXTRA {
-            client.wake.0 = None;
-            let load = self.load(place);
-            let verdict = self.watch.paces[place].wake(self.now, load);
-            self.watch.check(verdict);
-        }
-        self.feed(place, Input::Wake);
-    }
-
-    /// A client's process goes on.
-    pub(crate) fn resume(&mut self, place: usize, life: Life) {
-        let client = &mut self.clients[place];
-        if client.life != life || client.asleep_until.is_none_or(|until| until > self.now) {
-            return;
-        }
-        client.asleep_until = None;
-        client.wake.0 = None;
-        self.note_line(&format!("c{place}"), format_args!("goes on"));
-        let first = self.rng.chance(500_000);
-        if first {
-            self.feed(place, Input::Wake);
-        }
-        for what in std::mem::take(&mut self.clients[place].inbox) {
-            self.deliver(place, life, what);
-        }
-        if !first {
-            self.feed(place, Input::Wake);
-        }
-    }
-
     /// A command is sent: the client may not send too many.
     pub(crate) fn keep_pace(&mut self, place: usize) {
         if let Phase::Resting { since, .. } = self.phase
@@ -372,7 +299,7 @@ impl World<'_> {
         self.watch.check(verdict);
     }
 
-    fn load(&self, place: usize) -> u64 {
+    pub(crate) fn load(&self, place: usize) -> u64 {
         let client = &self.clients[place];
         (client.open.len() + self.watch.leases.of(client.life).count()) as u64
     }

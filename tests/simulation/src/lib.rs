@@ -35,6 +35,7 @@ pub mod tampering;
 pub mod theme;
 pub mod transcript;
 pub mod users;
+mod waking;
 mod watch;
 pub mod wire;
 pub mod world;
