@@ -111,6 +111,16 @@ for (const library of libraries) {
         assert.equal(text(await link.call(['LLEN', 'late'])), 0);
       }));
 
+    test('a_server_that_says_nothing_is_sent_only_so_much_and_goes_on_when_it_speaks_again', { skip: library.name === 'GLIDE 2' }, () =>
+      connected(async ({ link, server }) => {
+        server.pause();
+        const sent = Array.from({ length: 20_000 }, () => link.call(['PING']));
+        assert.equal(kindOf(await link.call(['PING'])), 'unavailable');
+        server.resume();
+        for (const result of await Promise.all(sent)) assert.ok('reply' in result);
+        assert.ok('reply' in (await link.call(['PING'])));
+      }));
+
     test('a_subscription_is_acknowledged_and_brings_its_messages', () =>
       connected(async ({ link, run }) => {
         const heard = new Heard();

@@ -18,6 +18,9 @@ export interface Flight<Command> {
   settle(result: CallResult): void;
 }
 
+/** So many commands are sent without an answer to any of them: a server that hangs for hours, while others of its quorum go on, costs no more memory. */
+const MOST_UNANSWERED = 20_000;
+
 export abstract class ReconnectingLink<Command> implements Link {
   abstract readonly library: 'ioredis' | 'node-redis';
   protected readonly inFlight = new Flights<Flight<Command>>();
@@ -25,6 +28,8 @@ export abstract class ReconnectingLink<Command> implements Link {
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
   #lastError: unknown;
+  /** Sent since the last answer. */
+  #unanswered = 0;
 
   /** `breaks` is the event that tells of a connection that broke. */
   protected constructor(client: Emitter, breaks: string, openChannels: OpenChannels) {
@@ -99,11 +104,14 @@ export abstract class ReconnectingLink<Command> implements Link {
   #send(make: () => Command): Promise<CallResult> {
     const problem = this.problem();
     if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
+    if (this.#unanswered >= MOST_UNANSWERED) return Promise.resolve(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`));
+    this.#unanswered++;
     return new Promise((resolve) => {
       const flight: Flight<Command> = {
         place: -1,
         command: make(),
         settle: (result) => {
+          this.#unanswered = 0;
           if (this.inFlight.delete(flight)) resolve(result);
         },
       };
