@@ -4,7 +4,7 @@ import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
 import type { CallResult } from './connections/link.js';
 import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
-import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError } from './errors.js';
+import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError, type Vote } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
 import { Loop, type Servers } from './loop.js';
@@ -194,7 +194,7 @@ export class Driver {
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
     await closed.catch(ignore);
-    if (this.#loop.isQuorum && this.#loop.heardSince(began)) this.#untold = undefined;
+    if (this.#loop.isQuorum && isMajority(this.#loop.votesSince(began))) this.#untold = undefined;
   }
 
   /** The engine's end: with the last answer, or when it gives up to tell the server. */
@@ -218,7 +218,8 @@ export class Driver {
 
   #unanswered(lockName: string, began: number): Error {
     const waited = Math.trunc((this.#loop.now - began) / 1_000);
-    return unreachable(undefined, this.#loop.connection, { lockName, waited });
+    const votes = this.#loop.isQuorum ? this.#loop.votesSince(began) : undefined;
+    return unreachable(undefined, this.#loop.connection, { lockName, waited, votes });
   }
 
   #ask<Kind extends Outcome['kind']>(
@@ -297,6 +298,10 @@ export class Driver {
     this.#loop.end(cause !== undefined);
     for (const call of this.#calls.endAll()) fail(call, () => new ClosedError({ lockName: call.name, cause }));
   }
+}
+
+function isMajority(votes: readonly Vote[]): boolean {
+  return votes.filter(({ answer }) => answer === 'agreed').length * 2 > votes.length;
 }
 
 function reasonOf(signal: AbortSignal, name: string): unknown {

@@ -5,7 +5,7 @@ import { Clock } from './clock.js';
 import type { Command } from './command.js';
 import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
 import type { Config, Engine, Outcome, Wasm } from './engine.js';
-import type { LossReason } from './errors.js';
+import type { LossReason, Vote } from './errors.js';
 import type { ConnectionState } from './outcome.js';
 import { type Confirmed, confirm, type Replicas } from './replicas.js';
 import { Timer } from './timer.js';
@@ -98,10 +98,12 @@ export class Loop {
     return Promise.all(this.#nodes.map(({ version }) => version.ask(true)));
   }
 
-  /** Whether a majority has answered since, and is there. */
-  heardSince(began: number): boolean {
-    const heard = this.#nodes.filter(({ answered = -1, lastFailure }) => answered >= began && lastFailure === undefined);
-    return heard.length * 2 > this.#nodes.length;
+  /** Which servers have answered since, and are there. */
+  votesSince(began: number): readonly Vote[] {
+    return this.#nodes.map(({ link, answered = -1, lastFailure }, at) => {
+      const heard = answered >= began && lastFailure === undefined;
+      return { server: link.address?.() ?? `connection ${at + 1}`, answer: heard ? 'agreed' : 'unreachable' };
+    });
   }
 
   /** One input, and then what it led to. */

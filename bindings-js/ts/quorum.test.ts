@@ -132,6 +132,27 @@ test('a_partition_that_heals_lets_the_waiter_in', async (t) => {
   assert.equal(await (await waiting).release(), 'released');
 });
 
+test('a_close_that_no_majority_has_confirmed_tells_what_each_server_said', async (t) => {
+  const five = await Five.start((close) => t.after(close));
+  const locks = await five.manager();
+  const lease = await locks.mutex(NAME).acquire();
+  for (const server of five.servers.slice(0, 3)) server.pause();
+  const closed = locks.close();
+  const error = await caught(lease.release());
+  await closed;
+  assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
+  assert.match(error.message, /^no majority of the servers answered within \d+ ms: 3 of 5 unreachable \(127.*\), 2 agreed$/);
+});
+
+test('a_client_whose_path_is_empty_is_one_by_address', async (t) => {
+  const five = await Five.start((close) => t.after(close));
+  const clients = five.servers.slice(0, 3).map(({ port }) => new Redis({ port, host: '127.0.0.1', path: '' }));
+  t.after(() => clients.forEach((client) => client.disconnect()));
+  const locks = await LockManager.quorum(clients, { nodeTimeout: 500 });
+  t.after(() => locks.close());
+  assert.equal(await locks.mutex(NAME).run(() => 'done'), 'done');
+});
+
 test('an_operator_takes_it_on_all_servers', async (t) => {
   const five = await Five.start((close) => t.after(close));
   const [locks, operator] = [await five.manager(), await five.manager()];

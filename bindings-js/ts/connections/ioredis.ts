@@ -89,7 +89,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   address(): string | undefined {
     const { isCluster, options } = this.#client;
     if (isCluster === true || options === undefined || options.sentinels != null) return undefined;
-    return options.path ?? addressOf(options.host, options.port);
+    return options.path || addressOf(options.host, options.port);
   }
 
   async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {

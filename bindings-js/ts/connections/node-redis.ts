@@ -74,7 +74,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
 
   address(): string | undefined {
     const { host = 'localhost', port = 6379, path } = this.#client.options?.socket ?? {};
-    return path ?? addressOf(host, port);
+    return path || addressOf(host, port);
   }
 
   open(_key: string, _patience: number, over: AbortSignal): Promise<OwnConnection> {
