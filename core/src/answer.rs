@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads a reply, or says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
-        let unreadable = || format!("expected a status and six numbers, got {reply:?}");
+        let unreadable = || format!("expected a status and six numbers, got {reply}");
         let Reply::List(list) = reply else { return Err(unreadable()) };
         let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return Err(unreadable()) };
         let number = |scalar: &Scalar| integer(scalar).ok_or_else(unreadable);

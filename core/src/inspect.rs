@@ -40,7 +40,7 @@ impl Node {
         let trouble = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
-                None => Trouble::Fatal(Error::Protocol(format!("inspect answered {reply:?}"))),
+                None => Trouble::Fatal(Error::Protocol(format!("inspect answered {reply}"))),
             },
             Err(failure) => Failed::by(failure, by_source).trouble,
         };

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// One element of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +39,56 @@ pub enum Failure {
     Unsupported(String),
 }
 
+/// As messages show it: its first words, and of each no more than a line has room for.
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const WORDS: usize = 8;
+        const BYTES: usize = 40;
+        let words = match self {
+            Self::One(word) => core::slice::from_ref(word),
+            Self::List(words) => words,
+        };
+        for (place, word) in words.iter().enumerate() {
+            if place > 0 {
+                f.write_str(", ")?;
+            }
+            match word {
+                _ if place == WORDS => return f.write_str(".."),
+                Scalar::Nil => f.write_str("nil")?,
+                Scalar::Int(number) => write!(f, "{number}")?,
+                Scalar::Text(text) => match text.get(..BYTES) {
+                    Some(begin) => write!(f, "\"{}..\"", String::from_utf8_lossy(begin))?,
+                    None => write!(f, "\"{}\"", String::from_utf8_lossy(text))?,
+                },
+            }
+        }
+        if words.is_empty() { f.write_str("nothing") } else { Ok(()) }
+    }
+}
+
 impl Failure {
     /// Whether the server may have applied the command (now or still to come).
     pub const fn maybe_applied(&self) -> bool {
         matches!(self, Self::Interrupted(_) | Self::TimedOut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    use super::{Reply, Scalar};
+
+    #[test]
+    fn a_message_shows_what_a_server_answered_and_not_all_of_it() {
+        let text = |text: &str| Scalar::Text(text.as_bytes().to_vec());
+        assert_eq!(
+            Reply::List(vec![text("entered"), Scalar::Int(-1), Scalar::Nil]).to_string(),
+            "\"entered\", -1, nil"
+        );
+        assert_eq!(Reply::List(vec![]).to_string(), "nothing");
+        let long = Reply::List(vec![text(&"x".repeat(1 << 20)); 1_000]).to_string();
+        assert!(long.starts_with("\"xxx") && long.ends_with("..\", ..") && long.len() < 500, "{long}");
     }
 }

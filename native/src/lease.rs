@@ -187,9 +187,12 @@ impl Lease {
         }
     }
 
-    /// Ends when enough replicas have the lease, as it stands on the server.
+    /// Ends when enough replicas have the lease, as it stands on the server; before that with its loss, or the client's end.
     pub(crate) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
-        replicas.confirm(&self.client, self.id, &self.name).await
+        tokio::select! {
+            confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
+            error = self.interrupted() => Err(error),
+        }
     }
 
     fn ask<'a>(&'a self, request: Request<'a>) -> Call<'a> {

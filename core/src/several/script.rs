@@ -178,7 +178,7 @@ fn read(reply: &Reply, names: usize) -> Result<Taken, String> {
         Reply::One(_) => None,
     };
     let fits = |taken: &Taken| !matches!(taken, Taken::All(answers) if answers.len() != names);
-    taken.filter(fits).ok_or_else(|| format!("several answered {reply:?}"))
+    taken.filter(fits).ok_or_else(|| format!("several answered {reply}"))
 }
 
 fn taken(list: &[crate::reply::Scalar]) -> Option<Taken> {

@@ -142,6 +142,27 @@ async fn a_lease_that_ends_while_the_replicas_are_waited_for_is_lost_and_not_giv
 }
 
 #[tokio::test]
+async fn a_lease_that_is_taken_away_or_closed_while_replicas_are_waited_for_is_told_at_once() -> Tested {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let locks = client(&primary).await?;
+    replica.pause()?;
+    // As long as it may be waited for: whoever waits for that to end is not told at once.
+    let door = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, Duration::from_secs(60));
+    let waiting = begin(door.clone());
+    let answer = soon("the loss", waiting).await?;
+    assert!(matches!(answer, Err(Error::Lost { reason: LossReason::Expired, .. })), "{answer:?}");
+
+    let waiting = begin(door.ttl(Duration::from_secs(60)));
+    until("it is held", async || is_there(&primary, "door").is_ok_and(|there| there)).await;
+    soon("the end", locks.close()).await?;
+    let answer = soon("the close", waiting).await?;
+    assert!(matches!(answer, Err(Error::Closed)), "{answer:?}");
+    assert!(!is_there(&primary, "door")?, "close gave it back");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_quorum_has_no_replicas_to_wait_for() -> Tested {
     let servers = [Server::start()?, Server::start()?, Server::start()?];
     let locks = LockManager::quorum(servers.iter().map(Server::url)).await?;
