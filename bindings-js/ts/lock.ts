@@ -33,7 +33,8 @@ export class Lock {
   }
 
   /**
-   * Waits until the lock is free and takes it. But for a reentrant lock's owner, who holds it already waits for itself, and wants {@link Lease.nested} instead.
+   * Waits until the lock is free and takes it. Whoever holds it already waits for itself, and wants {@link Lease.nested} instead; the owner of a reentrant
+   * lock need not care.
    *
    * @throws `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
    * name or an option that can't be used, `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`; and `signal.reason` when it was aborted
