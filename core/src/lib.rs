@@ -48,6 +48,8 @@ mod reply;
 mod request;
 mod resource;
 mod resources;
+#[cfg(feature = "quorum")]
+mod roster;
 mod script;
 mod server;
 mod several;
@@ -71,6 +73,8 @@ pub use mutant::Mutant;
 pub use numbering::ByNumber;
 pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use reply::{Failure, Reply, Scalar};
+#[cfg(feature = "quorum")]
+pub use roster::Roster;
 pub use server::check_server;
 pub use time::Instant;
 pub use token::ClientId;

@@ -205,13 +205,13 @@ impl Builder {
     {
         let mut given = Vec::new();
         for info in addresses(quorum::FIELD, servers)? {
-            given.push(Arc::new(self.server(quorum::FIELD, self.login.apply(info)?)?));
+            given.push(self.server(quorum::FIELD, self.login.apply(info)?)?);
         }
-        let labels: Vec<String> = given.iter().map(|server| server.address()).collect();
-        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let addresses: Vec<String> = given.iter().map(Server::address).collect();
+        let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
-        let node_timeout = self.config.node_timeout;
-        let links = quorum::connect(&given, self.config.response_timeout, node_timeout).await?;
+        let members = quorum::Member::all(&addresses, self.config.response_timeout);
+        let links = quorum::connect(given.into_iter().zip(members).collect(), self.config.node_timeout).await?;
         Ok(self.run(engine, Link::Quorum(links), None, None))
     }
 

@@ -1,11 +1,12 @@
 //! Several independent servers: a majority has to be there at the start, and each has to be a server of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold_core::{Vote, Votes};
-use redis::RedisError;
+use leasehold_core::{Roster, Vote, Votes};
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, RedisResult};
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -17,28 +18,61 @@ use crate::version;
 /// The option that names them.
 pub(crate) const FIELD: &str = "servers";
 
-/// Connects to all at once. One that can't be reached now is connected to when it is needed, unless that leaves no majority.
-pub(crate) async fn connect(
-    servers: &[Arc<Server>],
+/// What a server of a quorum has to be: new enough, and none of the others. One that is away at the start is judged when it is there.
+#[derive(Clone)]
+pub(crate) struct Member {
+    place: usize,
+    addresses: Arc<[String]>,
+    roster: Arc<Mutex<Roster>>,
     limit: Duration,
-    node_timeout: Duration,
-) -> Result<Vec<ServerLink>, Error> {
+}
+
+impl Member {
+    /// One a server.
+    pub(crate) fn all(addresses: &[String], limit: Duration) -> impl Iterator<Item = Self> {
+        let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
+        (0..addresses.len()).map(move |place| Self {
+            place,
+            addresses: Arc::clone(&addresses),
+            roster: Arc::clone(&roster),
+            limit,
+        })
+    }
+
+    /// Asks the server, and judges what it tells.
+    pub(crate) async fn judge(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
+        let connection: Connection = Arc::new(connection.clone());
+        let Some(info) = version::info(&connection, self.limit).await? else { return Ok(Ok(())) };
+        Ok(version::judge(&info).and_then(|()| self.admit(&info)))
+    }
+
+    fn admit(&self, info: &str) -> Result<(), Error> {
+        let admitted = self.roster.lock().unwrap_or_else(PoisonError::into_inner).admit(self.place, info);
+        admitted.map_err(|other| {
+            let address = |place: usize| self.addresses.get(place).map(String::as_str).unwrap_or_default();
+            let (other, this) = (address(other), address(self.place));
+            Error::invalid(FIELD, &format!("{other} and {this} are one server: each must be a server of its own"))
+        })
+    }
+}
+
+/// Connects to all at once. One that can't be reached now is connected to when it is needed, unless that leaves no majority.
+pub(crate) async fn connect(servers: Vec<(Server, Member)>, node_timeout: Duration) -> Result<Vec<ServerLink>, Error> {
     let start = Instant::now();
-    let attempts = servers.iter().map(|server| async move {
-        let connection: Connection = Arc::new(server.connect().await?);
-        let info = version::info(&connection, limit).await?;
-        Ok::<_, RedisError>((connection, info))
+    let attempts = servers.iter().map(|(server, member)| async move {
+        let connection = server.dial().await?;
+        let verdict = member.judge(&connection).await?;
+        Ok::<_, RedisError>((connection, verdict))
     });
-    let (mut links, mut votes, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for (server, attempt) in servers.iter().zip(join_all(attempts).await) {
-        let endpoint = Endpoint::Server(Arc::clone(server));
+    let attempts = join_all(attempts).await;
+    let (mut links, mut votes) = (Vec::new(), Vec::new());
+    for ((server, member), attempt) in servers.into_iter().zip(attempts) {
+        let address = server.address();
+        let endpoint = Endpoint::Server(Arc::new(server.as_member(member)));
         let answer = match attempt {
-            Ok((connection, info)) => {
-                if let Some(info) = info {
-                    version::judge(&info)?;
-                    is_new(&mut ids, server, &info)?;
-                }
-                links.push(ServerLink::new(connection, Some(endpoint), node_timeout));
+            Ok((connection, verdict)) => {
+                verdict?;
+                links.push(ServerLink::new(Arc::new(connection), Some(endpoint), node_timeout));
                 Ok(())
             }
             Err(error) => {
@@ -46,19 +80,8 @@ pub(crate) async fn connect(
                 Err(Error::connecting(&error, start.elapsed()))
             }
         };
-        votes.push(Vote { server: server.address().into(), answer: Some(answer) });
+        votes.push(Vote { server: address.into(), answer: Some(answer) });
     }
     let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
     majority.map(|()| links).map_err(|error| Error::from_engine(error, None, None))
-}
-
-/// One server may have two addresses, and would have two votes.
-fn is_new(ids: &mut Vec<(String, String)>, server: &Server, info: &str) -> Result<(), Error> {
-    let Some(id) = info.lines().find_map(|line| line.trim().strip_prefix("run_id:")) else { return Ok(()) };
-    if let Some((_, other)) = ids.iter().find(|(known, _)| known == id) {
-        let problem = format!("{other} and {} are one server: each must be a server of its own", server.address());
-        return Err(Error::invalid(FIELD, &problem));
-    }
-    ids.push((id.to_owned(), server.address()));
-    Ok(())
 }

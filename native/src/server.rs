@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
+
+use crate::error::Error;
+use crate::quorum::Member;
 
 /// A server that can be connected to again and again.
 #[derive(Clone)]
 pub(crate) struct Server {
     client: Client,
     response_timeout: Duration,
+    /// What it has to be, if it is one of a quorum.
+    member: Option<Member>,
 }
 
 impl Server {
@@ -19,7 +24,7 @@ impl Server {
         crate::tls::prepare(&info);
         // Small commands one after the other: waiting to fill a packet would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout })
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
     }
 
     /// Its address, without any password.
@@ -43,11 +48,28 @@ impl Server {
             },
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout })
+        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout, member: None })
+    }
+
+    /// The same, as one of a quorum.
+    pub(crate) fn as_member(self, member: Member) -> Self {
+        Self { member: Some(member), ..self }
     }
 
     /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let connection = self.dial().await?;
+        if let Some(member) = &self.member {
+            // Its problem is no other than that of a server that is away: its vote is missing.
+            let problem =
+                |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
+            member.judge(&connection).await?.map_err(problem)?;
+        }
+        Ok(connection)
+    }
+
+    /// A connection to whatever server it is.
+    pub(crate) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await

@@ -176,6 +176,28 @@ async fn servers_that_are_even_in_number_or_the_same_are_refused() -> Tested {
 }
 
 #[tokio::test]
+async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() -> Tested {
+    let mut servers: Vec<Server> = five()?.into_iter().take(4).collect();
+    let mut urls: Vec<String> = servers.iter().map(Server::url).collect();
+    // In another database no key of the one is in the way of the other.
+    urls.push(format!("{}/1", urls[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
+    servers[3].stop();
+    let locks = patient().quorum(urls).await?;
+    servers[3].restart()?;
+    locks.mutex(NAME).acquire().await?.release().await?;
+    servers[0].stop();
+    // Three of five: two others and this one, once.
+    until("it has a vote", async || matches!(locks.mutex(NAME).try_acquire().await, Ok(Some(_)))).await;
+    servers[1].stop();
+    for _ in 0..3 {
+        let answer = locks.mutex(NAME).try_acquire().await;
+        let Err(Error::Unreachable { votes, .. }) = answer else { panic!("{answer:?}") };
+        assert!(votes.to_string().contains("2 agreed"), "{votes}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn other_kinds_are_refused_at_once() -> Tested {
     let servers = five()?;
     let locks = connect(&servers).await?;
