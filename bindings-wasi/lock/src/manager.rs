@@ -119,7 +119,7 @@ fn engine(new: impl FnOnce(ClientId) -> Result<Engine, EngineError>) -> Result<E
 async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error> {
     let start = Start::now();
     let failed = |failure| error::from_connecting(failure, start.elapsed());
-    let server = Server::new(servers, limit);
+    let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
     version::judge(&version::info(&endpoint, limit).await.map_err(failed)?)?;
     Ok(server)

@@ -11,10 +11,10 @@ use core::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{Error as EngineError, Failure, Vote, Votes};
+use leasehold_core::{Error as EngineError, Failure, Roster, Vote, Votes};
 
 use crate::bindings::exports::leasehold::lock::locks::Error;
-use crate::bindings::leasehold::lock::connection::Servers;
+use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::server::Server;
 use crate::timer::Start;
 use crate::{error, version};
@@ -27,52 +27,73 @@ pub(crate) fn label(address: &str) -> &str {
     place.split(['/', '?', '#']).next().unwrap_or(place)
 }
 
+/// What a server of a quorum has to be: new enough, and none of the others. One that is away at the start is judged when it is there.
+pub(crate) struct Member {
+    place: usize,
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    labels: Vec<String>,
+    roster: RefCell<Roster>,
+    /// What is wrong with the servers that were given, which no trying again mends.
+    wrong: RefCell<Option<Error>>,
+}
+
+impl Member {
+    /// Asks the server, and judges what it tells.
+    pub(crate) async fn judge(&self, endpoint: &Endpoint, limit: Duration) -> Result<(), Failure> {
+        let info = version::info(endpoint, limit).await?;
+        let wrong = match version::judge(&info) {
+            Err(error) => error,
+            Ok(()) => match self.shared.roster.borrow_mut().admit(self.place, &info) {
+                Ok(()) => return Ok(()),
+                Err(other) => self.twice(other),
+            },
+        };
+        let failure = Failure::Unavailable(wrong.message.clone());
+        self.shared.wrong.borrow_mut().get_or_insert(wrong);
+        Err(failure)
+    }
+
+    fn twice(&self, other: usize) -> Error {
+        let label = |place: usize| self.shared.labels.get(place).map(String::as_str).unwrap_or_default();
+        let (other, this) = (label(other), label(self.place));
+        error::invalid("servers", format!("{other} and {this} are one server: each must be a server of its own"))
+    }
+}
+
 /// Connects to all at once. One that can't be reached now is connected to when it is needed, unless that leaves no majority.
 pub(crate) async fn connect(addresses: &[String], limit: Duration) -> Result<Vec<Rc<Server>>, Error> {
     let start = Start::now();
-    let servers: Vec<_> =
-        addresses.iter().map(|address| Server::new(Servers::Single(address.clone()), limit)).collect();
-    let answers: Vec<_> = servers.iter().map(|_| RefCell::new(Err(Failure::TimedOut))).collect();
+    let labels = addresses.iter().map(|address| label(address).to_owned()).collect();
+    let shared = Rc::new(Shared { labels, roster: RefCell::default(), wrong: RefCell::default() });
+    let server = |(place, address): (usize, &String)| {
+        let member = Member { place, shared: Rc::clone(&shared) };
+        Server::new(Servers::Single(address.clone()), limit, Some(member))
+    };
+    let servers: Vec<_> = addresses.iter().enumerate().map(server).collect();
     // Boxed, as the driver's tasks are: that is half the code.
-    let attempts = servers.iter().zip(&answers).map(|(server, answer)| async move {
-        *answer.borrow_mut() = asked(server, limit).await;
-    });
+    let attempts = servers.iter().map(|server| async move { drop(server.connect().await) });
     let mut attempts: FuturesUnordered<LocalBoxFuture<'_, ()>> =
         attempts.map(|attempt| attempt.boxed_local()).collect();
     while attempts.next().await.is_some() {}
     drop(attempts);
 
-    let (mut votes, mut ids) = (Vec::new(), Vec::new());
-    for (address, answer) in addresses.iter().zip(answers) {
-        let server = label(address);
-        let answer = match answer.into_inner() {
-            Ok(info) => {
-                version::judge(&info)?;
-                is_new(&mut ids, server, &info)?;
-                Ok(())
-            }
-            Err(Failure::Unsupported(why)) => return Err(error::unsupported(&format!("{server}: {why}"))),
+    if let Some(wrong) = shared.wrong.take() {
+        return Err(wrong);
+    }
+    let mut votes = Vec::new();
+    for (server, label) in servers.iter().zip(&shared.labels) {
+        let answer = match server.endpoint() {
+            Ok(_) => Ok(()),
+            Err(Failure::Unsupported(why)) => return Err(error::unsupported(&format!("{label}: {why}"))),
             Err(failure) => Err(EngineError::of_connecting(failure, start.elapsed())),
         };
-        votes.push(Vote { server: server.into(), answer: Some(answer) });
+        votes.push(Vote { server: label.as_str().into(), answer: Some(answer) });
     }
     let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
     majority.map(|()| servers).map_err(|error| error::from_engine(&error, None))
-}
-
-async fn asked(server: &Server, limit: Duration) -> Result<String, Failure> {
-    version::info(&*server.connect().await?, limit).await
-}
-
-/// One server may have two addresses, and would have two votes.
-fn is_new<'a>(ids: &mut Vec<(String, &'a str)>, server: &'a str, info: &str) -> Result<(), Error> {
-    let Some(id) = info.lines().find_map(|line| line.trim().strip_prefix("run_id:")) else { return Ok(()) };
-    if let Some((_, other)) = ids.iter().find(|(known, _)| known == id) {
-        let problem = format!("{other} and {server} are one server: each must be a server of its own");
-        return Err(error::invalid("servers", problem));
-    }
-    ids.push((id.to_owned(), server));
-    Ok(())
 }
 
 #[cfg(test)]

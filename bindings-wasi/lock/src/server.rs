@@ -8,12 +8,15 @@ use core::time::Duration;
 use leasehold_core::Failure;
 
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::quorum::Member;
 use crate::timer::within;
 use crate::{error, wire};
 
 pub(crate) struct Server {
     servers: Servers,
     limit: Duration,
+    /// What it has to be, if it is one of a quorum.
+    member: Option<Member>,
     /// Or why there is none.
     endpoint: RefCell<Result<Rc<Endpoint>, Failure>>,
     connecting: Cell<bool>,
@@ -21,9 +24,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Nothing is sent yet. `limit` is for connecting.
-    pub(crate) fn new(servers: Servers, limit: Duration) -> Rc<Self> {
+    pub(crate) fn new(servers: Servers, limit: Duration, member: Option<Member>) -> Rc<Self> {
         let endpoint = RefCell::new(Err(Failure::Unavailable("not connected yet".to_owned())));
-        Rc::new(Self { servers, limit, endpoint, connecting: Cell::new(false) })
+        Rc::new(Self { servers, limit, member, endpoint, connecting: Cell::new(false) })
     }
 
     /// Where commands go to, or why they can't be sent now.
@@ -36,15 +39,23 @@ impl Server {
         if self.connecting.replace(true) {
             return self.endpoint();
         }
-        let opened = within(self.limit, Endpoint::open(self.servers.clone(), error::ms(self.limit))).await;
+        let opened = self.open().await;
         self.connecting.set(false);
-        let opened = match opened {
-            Some(Ok(endpoint)) => Ok(Rc::new(endpoint)),
-            Some(Err(failure)) => Err(not_sent(wire::failure(failure))),
-            None => Err(not_sent(Failure::TimedOut)),
-        };
         *self.endpoint.borrow_mut() = opened.clone();
         opened
+    }
+
+    async fn open(&self) -> Result<Rc<Endpoint>, Failure> {
+        let opened = within(self.limit, Endpoint::open(self.servers.clone(), error::ms(self.limit))).await;
+        let endpoint = match opened {
+            Some(Ok(endpoint)) => Rc::new(endpoint),
+            Some(Err(failure)) => return Err(not_sent(wire::failure(failure))),
+            None => return Err(not_sent(Failure::TimedOut)),
+        };
+        if let Some(member) = &self.member {
+            member.judge(&endpoint, self.limit).await.map_err(not_sent)?;
+        }
+        Ok(endpoint)
     }
 }
 

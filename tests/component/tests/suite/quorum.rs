@@ -262,3 +262,30 @@ async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none(
     });
     work.await.unwrap();
 }
+
+#[tokio::test]
+async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() {
+    let mut servers: [Server; 4] = std::array::from_fn(|_| Server::start().unwrap());
+    let mut given = urls(&servers);
+    // In another database no key of the one is in the way of the other.
+    given.push(format!("{}/1", given[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
+    servers[3].stop();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = ok(locks.open_at(Topology::Quorum(given), patient_with_nodes()).await);
+        servers[3].restart().unwrap();
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
+        servers[0].stop();
+        // Three of five: two others and this one, once.
+        let voting = async {
+            while !matches!(manager.try_acquire(mutex("job"), None).await, Ok(Ok(Some(_)))) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon("it has a vote", voting).await;
+        servers[1].stop();
+        let error = refused(manager.try_acquire(mutex("job"), None).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+        assert_eq!(answers(&error).into_iter().filter(|answer| **answer == VoteAnswer::Agreed).count(), 2, "{error:?}");
+    });
+    work.await.unwrap();
+}
