@@ -277,11 +277,14 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
         servers[0].stop();
         // Three of five: two others and this one, once.
         let voting = async {
-            while !matches!(manager.try_acquire(mutex("job"), None).await, Ok(Ok(Some(_)))) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+            loop {
+                match manager.try_acquire(mutex("job"), None).await {
+                    Ok(Ok(Some(lease))) => return lease,
+                    _ => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
             }
         };
-        soon("it has a vote", voting).await;
+        ok(soon("it has a vote", voting).await.release().await);
         servers[1].stop();
         let error = refused(manager.try_acquire(mutex("job"), None).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
