@@ -68,7 +68,7 @@ pub(crate) async fn connect(servers: Vec<(Server, Member)>, node_timeout: Durati
     let (mut links, mut votes) = (Vec::new(), Vec::new());
     for ((server, member), attempt) in servers.into_iter().zip(attempts) {
         let address = server.address();
-        let endpoint = Endpoint::Server(Arc::new(server.as_member(member)));
+        let endpoint = Endpoint::Server(Arc::new(server.with_member(member)));
         let answer = match attempt {
             Ok((connection, verdict)) => {
                 verdict?;

@@ -52,7 +52,7 @@ impl Server {
     }
 
     /// The same, as one of a quorum.
-    pub(crate) fn as_member(self, member: Member) -> Self {
+    pub(crate) fn with_member(self, member: Member) -> Self {
         Self { member: Some(member), ..self }
     }
 
