@@ -149,7 +149,8 @@ impl World<'_> {
             Call::Acquire { token, .. } | Call::Convert { new: token, .. }
                 if answer.grants() && answer.waiting > ourselves =>
             {
-                tenure.told(now, Some(token), converting);
+                // The client passes over the copies of a convert that come after its answer, as it does while it converts.
+                tenure.told(now, Some(token), converting || matches!(call, Call::Convert { .. }));
             }
             _ => {}
         }
