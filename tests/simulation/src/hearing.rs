@@ -40,6 +40,10 @@ impl World<'_> {
                 self.watch.doomed.extend(open.lease.map(|lease| (lease, "loss-untold")));
             }
             (Wish::Release, Ok(Outcome::Released(outcome))) => self.released(place, open.lease, *outcome),
+            // Whoever comes at this very moment did not wait when the lock was given away.
+            (Wish::Acquire(_), Err(_)) if self.clients[place].waits_for(open.name).all(|op| op.since == now) => {
+                self.watch.vigils[place][open.name].nobody_waits();
+            }
             _ => {}
         }
         if let (Wish::Extend(_) | Wish::Hold | Wish::Convert(_), Ok(_), Some(lease)) = (open.wish, result, open.lease)

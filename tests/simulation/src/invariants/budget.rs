@@ -192,7 +192,7 @@ impl Tenure {
     }
 
     /// An answer or a message said that others wait: about a token, or about whoever holds.
-    /// While it converts its lease it may pass over it.
+    /// While it converts its lease it may pass over it: the convert's own answer tells how many wait then.
     pub fn told(&mut self, now: Instant, about: Option<Token>, converting: bool) {
         if !converting && (about.is_none() || about == self.token) {
             self.surely_told = self.surely_told.or(Some(now));
@@ -202,6 +202,7 @@ impl Tenure {
         }
         match about {
             Some(_) if about != self.token => self.announced = Some((about, now)),
+            _ if converting => {}
             _ if self.told.is_none() => (self.told, self.told_while_held) = (Some(now), true),
             _ => {}
         }
