@@ -142,13 +142,16 @@ impl Ballot {
                     members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
                 }
             }
-            (Seat::Ours { raise, .. }, Ok(Outcome::Verified(held)))
-                if *raise == Raise::Asked(op) && (held || cx.has(Mutant::QuorumCountsTheGone)) =>
+            (Seat::Ours { fence, raise, .. }, Ok(Outcome::Verified(held)))
+                if raise.asked() == Some(op) && (held || cx.has(Mutant::QuorumCountsTheGone)) =>
             {
+                if let Raise::Asked(_, least) = *raise {
+                    *fence = least;
+                }
                 *raise = Raise::Done;
             }
             // A server whose lease is over says so by itself; one that failed to raise is done without.
-            (Seat::Ours { raise, .. }, Err(error)) if *raise == Raise::Asked(op) => {
+            (Seat::Ours { raise, .. }, Err(error)) if raise.asked() == Some(op) => {
                 let given = mem::replace(seat, Seat::Denied(error));
                 clear(cx, members, at, given, None);
             }
@@ -163,31 +166,44 @@ impl Ballot {
         if let Stage::Asking(op) = self.stage
             && self.count(|seat| matches!(seat, Seat::Ours { .. })) >= majority
         {
-            let fences = self.seats.iter().map(|seat| if let Seat::Ours { fence, .. } = seat { *fence } else { 0 });
-            self.stage = Stage::Raising(op, fences.max().unwrap_or_default());
+            self.stage = Stage::Raising(op, self.greatest_fence());
         }
         if let Stage::Raising(_, fence) | Stage::Held(_, fence) = self.stage {
             self.raise(cx, members, fence);
         }
+        let (agreed, open) = (self.agreed(), self.open());
         match self.stage {
-            Stage::Raising(op, fence) if self.agreed() >= majority => self.grant(cx, members, op, fence),
-            Stage::Asking(_) | Stage::Raising(..) if self.agreed().saturating_add(self.open()) < majority => {
-                self.fail(cx, members);
+            Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),
+            Stage::Asking(_) | Stage::Raising(..) if agreed.saturating_add(open) < majority => self.fail(cx, members),
+            // It takes one that drew a greater fence since, which somebody else may have had meanwhile.
+            Stage::Raising(op, fence) if self.remember(fence).saturating_add(open) < majority => {
+                self.stage = Stage::Raising(op, self.greatest_fence());
+                self.decide(cx, members);
             }
             _ => {}
         }
     }
 
+    fn greatest_fence(&self) -> u64 {
+        let fences = self.seats.iter().map(|seat| if let Seat::Ours { fence, .. } = seat { *fence } else { 0 });
+        fences.max().unwrap_or_default()
+    }
+
+    /// How many remember this fence, and have drawn no greater one.
+    fn remember(&self, most: u64) -> usize {
+        self.count(|seat| matches!(seat, Seat::Ours { fence, raise: Raise::Done, .. } if *fence <= most))
+    }
+
     /// Has every server that is ours remember the fence. One that drew it, or a greater one, does already.
     fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
         for (at, seat) in (0..).zip(&mut self.seats) {
-            let Seat::Ours { lease, fence, raise: raise @ Raise::No } = seat else { continue };
+            let Seat::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = seat else { continue };
             if *fence >= least || cx.has(Mutant::QuorumFenceNotRaised) {
                 *raise = Raise::Done;
                 continue;
             }
             let op = members.new_op(Some(Task::Seat(self.id)));
-            *raise = Raise::Asked(op);
+            *raise = Raise::Asked(op, least);
             // It may not have been told the time yet.
             members.tell(at, cx.now, Input::Wake);
             if let Some(node) = members.node(at) {

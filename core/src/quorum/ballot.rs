@@ -64,7 +64,7 @@ pub(crate) enum Seat {
     Empty,
     /// The server is asked for the lock.
     Asked(OpId),
-    /// The lock is ours there.
+    /// The lock is ours there, and this is the last fence that the server remembers.
     Ours {
         lease: LeaseId,
         fence: u64,
@@ -78,8 +78,15 @@ pub(crate) enum Seat {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Raise {
     No,
-    Asked(OpId),
+    /// To remember this one at least.
+    Asked(OpId, u64),
     Done,
+}
+
+impl Raise {
+    pub(crate) const fn asked(self) -> Option<OpId> {
+        if let Self::Asked(op, _) = self { Some(op) } else { None }
+    }
 }
 
 impl Ballot {
@@ -115,7 +122,7 @@ impl Ballot {
 
     /// How many may still come to count.
     pub(crate) fn open(&self) -> usize {
-        self.count(|seat| matches!(seat, Seat::Asked(_) | Seat::Ours { raise: Raise::No | Raise::Asked(_), .. }))
+        self.count(|seat| matches!(seat, Seat::Asked(_) | Seat::Ours { raise: Raise::No | Raise::Asked(..), .. }))
     }
 
     /// Until when a majority of the servers has the lease as ours.
@@ -170,7 +177,7 @@ pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, seat: Seat, ca
             members.tell(at, cx.now, Input::Cancel { op });
         }
         Seat::Ours { lease, raise, .. } => {
-            if let Raise::Asked(op) = raise {
+            if let Raise::Asked(op, _) = raise {
                 members.tasks.remove(&op);
             }
             members.release(at, cx.now, lease, call);

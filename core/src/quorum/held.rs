@@ -122,7 +122,7 @@ impl Ballot {
         }
         let Some(seat) = self.seats.get_mut(usize::from(at)) else { return };
         let was = mem::replace(seat, Seat::Denied(Error::Lost(reason)));
-        if let Seat::Ours { raise: Raise::Asked(op), .. } = was {
+        if let Seat::Ours { raise: Raise::Asked(op, _), .. } = was {
             members.tasks.remove(&op);
         }
         if let Stage::Held(lease, _) = self.stage
