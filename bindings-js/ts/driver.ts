@@ -114,8 +114,8 @@ export class Driver {
     if (held.ended?.code === 'closed') return this.#releasedByClose(held.name);
     const over = held.loss === 'taken' ? 'not-owner' : 'already-expired';
     if (this.#ended) return Promise.resolve(over);
-    const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
     const began = this.#loop.now;
+    const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
     return released.then(
       // The engine has forgotten a lost lease; how it was lost is known here.
       ({ outcome }) => (outcome === 'already-expired' ? over : outcome),
@@ -189,8 +189,8 @@ export class Driver {
     const leases = [...this.#held.values()];
     this.#held.clear();
     for (const held of leases) held.close();
-    const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     const began = this.#loop.now;
+    const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
     await closed.catch(ignore);

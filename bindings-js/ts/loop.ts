@@ -35,7 +35,7 @@ interface Node {
   readonly version: VersionCheck;
   /** What the library said last, since the last answer. */
   lastFailure: { failure: Failure; cause: unknown } | undefined;
-  /** When the last answer came, if there was one. */
+  /** When the last command went out that was answered, if there was one. */
   answered: number | undefined;
 }
 
@@ -98,7 +98,7 @@ export class Loop {
     return Promise.all(this.#nodes.map(({ version }) => version.ask(true)));
   }
 
-  /** Which servers have answered since, and are there. */
+  /** Which servers have answered what was sent since, and are there. */
   votesSince(began: number): readonly Vote[] {
     return this.#nodes.map(({ link, answered = -1, lastFailure }, at) => {
       const heard = answered >= began && lastFailure === undefined;
@@ -176,20 +176,19 @@ export class Loop {
   #send(call: number, at: number, command: Command): void {
     const node = this.#nodes[at] as Node;
     const { link, version } = node;
+    const sent = this.now;
     const answer = version.passed ? carry(link, command) : version.guard(() => carry(link, command));
     answer.then(
-      (result) => this.#answered(call, node, result),
-      (cause: unknown) => this.#answered(call, node, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+      (result) => this.#answered(call, node, sent, result),
+      (cause: unknown) => this.#answered(call, node, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );
   }
 
-  #answered(call: number, node: Node, result: CallResult): void {
+  #answered(call: number, node: Node, sent: number, result: CallResult): void {
     if ('reply' in result) {
       node.lastFailure = undefined;
-      return this.turn((engine, now) => {
-        node.answered = now;
-        engine.reply(now, call, result.reply);
-      }, result);
+      node.answered = Math.max(node.answered ?? sent, sent);
+      return this.turn((engine, now) => engine.reply(now, call, result.reply), result);
     }
     const { failure, cause } = result;
     node.lastFailure = { failure, cause };
