@@ -104,14 +104,15 @@ impl Client {
         self.engine.is_some() && self.asleep_until.is_none()
     }
 
-    /// When a call must have ended. One that does not wait asks twice, once for the lock and once for the fence.
+    /// When a call must have ended. One that does not wait asks once for the lock and once for the fence; and once more for the greater
+    /// fence of each server that takes another one's part, which two of five can.
     pub(crate) fn ends(&self, wish: Wish, at: Instant) -> Option<Instant> {
         let timeout = self.config.node_timeout;
         match wish {
             Wish::Acquire(options) => match options.wait {
                 Wait::Forever => None,
                 Wait::For(wait) => Some(at + wait),
-                Wait::No => Some(at + timeout * 4),
+                Wait::No => Some(at + timeout * 8),
             },
             _ => Some(at + timeout * 2),
         }
