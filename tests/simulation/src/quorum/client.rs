@@ -105,14 +105,14 @@ impl Client {
     }
 
     /// When a call must have ended. One that does not wait asks once for the lock and once for the fence; and once more for the greater
-    /// fence of each server that takes another one's part, which two of five can.
-    pub(crate) fn ends(&self, wish: Wish, at: Instant) -> Option<Instant> {
+    /// fence of each server that may take another one's part, which are those that a majority can do without.
+    pub(crate) fn ends(&self, wish: Wish, at: Instant, servers: usize) -> Option<Instant> {
         let timeout = self.config.node_timeout;
         match wish {
             Wish::Acquire(options) => match options.wait {
                 Wait::Forever => None,
                 Wait::For(wait) => Some(at + wait),
-                Wait::No => Some(at + timeout * 8),
+                Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
             },
             _ => Some(at + timeout * 2),
         }

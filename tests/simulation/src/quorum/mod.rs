@@ -5,6 +5,7 @@
 //! servers' clocks differ by less than a restart takes.
 
 mod client;
+mod looking;
 mod network;
 mod strikes;
 mod users;

@@ -61,7 +61,7 @@ impl World<'_> {
     pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, wish: Wish) {
         let at = self.clients[client].clock.instant(self.now);
         let it = &mut self.clients[client];
-        let ends = it.ends(wish, at);
+        let ends = it.ends(wish, at, self.servers.len());
         it.ops.push(Op { user, name, wish, ends, ended: false });
         let op = OpId(it.ops.len() as u64);
         it.users[user].doing = Doing::Calling(op);

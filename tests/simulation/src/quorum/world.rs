@@ -1,8 +1,6 @@
 //! The world of one run. One seed makes all of it.
 
-use std::time::Duration;
-
-use leasehold_core::{CallId, Failure, Input, Instant, OpId, Output, Reply};
+use leasehold_core::{CallId, Failure, Input, OpId, Output, Reply};
 use leasehold_model::ModelServer;
 
 use crate::agenda::Agenda;
@@ -318,33 +316,6 @@ impl<'a> World<'a> {
         self.watch.check(verdict);
     }
 
-    /// A look at everything.
-    fn look(&mut self) {
-        let majority = self.servers.len() / 2 + 1;
-        let mut verdicts = Vec::new();
-        for (place, it) in self.clients.iter().enumerate().filter(|(_, it)| it.is_awake()) {
-            let at = it.clock.instant(self.now);
-            // A wake-up that is due at this very microsecond comes behind the look, and a clock that runs fast shows one more by then.
-            let over = |ends: Instant| ends + Duration::from_micros(2) < at;
-            let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
-            if let Some((op, known)) = late {
-                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
-            }
-            for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
-                let name = format!("lock-{}", belief.name);
-                let holds = |(server, model): (&Server, &ModelServer)| {
-                    model.get(server.clock.reads(self.now), &name).is_some_and(|token| token.starts_with(&it.uuid))
-                };
-                let backed = self.servers.iter().zip(&*self.models).filter(|pair| holds(*pair)).count();
-                if belief.until > self.now && backed < majority && !self.watch.excuses(belief.since) {
-                    let detail = format!("c{place} holds {name}, and {backed} servers agree");
-                    verdicts.push(broken("unbacked", detail));
-                }
-            }
-        }
-        verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
-    }
-
     fn turn_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
@@ -368,23 +339,6 @@ impl<'a> World<'a> {
                 }
             }
             Phase::Resting { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// Nothing may be left.
-    fn last_look(&self) -> Verdict {
-        for (place, it) in self.clients.iter().enumerate() {
-            if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
-                return broken("left-behind", format!("c{place} has something left to do"));
-            }
-        }
-        for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
-            for name in 0..self.mix.names {
-                if let Some(token) = model.get(server.clock.reads(self.now), &format!("lock-{name}")) {
-                    return broken("left-behind", format!("s{at} still has {token} for {name}"));
-                }
-            }
         }
         Ok(())
     }

@@ -1,0 +1,53 @@
+//! Looks at everything there is, now and then and at the end.
+
+use leasehold_core::Instant;
+use leasehold_model::ModelServer;
+
+use crate::invariants::{Verdict, broken};
+use crate::quorum::world::{Server, World};
+
+impl World<'_> {
+    /// A look at everything.
+    pub(crate) fn look(&mut self) {
+        let majority = self.servers.len() / 2 + 1;
+        let mut verdicts = Vec::new();
+        for (place, it) in self.clients.iter().enumerate().filter(|(_, it)| it.is_awake()) {
+            let at = it.clock.instant(self.now);
+            // By the world's clock, as the wake-up: one that is due at this very moment may come behind the look.
+            let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.now;
+            let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
+            if let Some((op, known)) = late {
+                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
+            }
+            for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
+                let name = format!("lock-{}", belief.name);
+                let holds = |(server, model): (&Server, &ModelServer)| {
+                    model.get(server.clock.reads(self.now), &name).is_some_and(|token| token.starts_with(&it.uuid))
+                };
+                let backed = self.servers.iter().zip(&*self.models).filter(|pair| holds(*pair)).count();
+                if belief.until > self.now && backed < majority && !self.watch.excuses(belief.since) {
+                    let detail = format!("c{place} holds {name}, and {backed} servers agree");
+                    verdicts.push(broken("unbacked", detail));
+                }
+            }
+        }
+        verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn last_look(&self) -> Verdict {
+        for (place, it) in self.clients.iter().enumerate() {
+            if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
+                return broken("left-behind", format!("c{place} has something left to do"));
+            }
+        }
+        for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
+            for name in 0..self.mix.names {
+                if let Some(token) = model.get(server.clock.reads(self.now), &format!("lock-{name}")) {
+                    return broken("left-behind", format!("s{at} still has {token} for {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
