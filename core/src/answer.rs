@@ -41,19 +41,21 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads a reply, or says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
-        let unreadable = || format!("expected a status and six numbers, got {reply}");
-        let Reply::List(list) = reply else { return Err(unreadable()) };
-        let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return Err(unreadable()) };
-        let number = |scalar: &Scalar| integer(scalar).ok_or_else(unreadable);
-        let count = |scalar: &Scalar| Ok::<_, String>(u64::try_from(number(scalar)?).ok());
-        Ok(Self {
-            status: Self::status(status).ok_or_else(unreadable)?,
-            value: count(value)?.ok_or_else(unreadable)?,
-            block: count(block)?.ok_or_else(unreadable)?,
-            server: count(server)?.ok_or_else(unreadable)?,
+        Self::of(reply).ok_or_else(|| format!("expected a status and six numbers, got {reply}"))
+    }
+
+    fn of(reply: &Reply) -> Option<Self> {
+        let Reply::List(list) = reply else { return None };
+        let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return None };
+        let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
+        Some(Self {
+            status: Self::status(status)?,
+            value: count(value)??,
+            block: count(block)??,
+            server: count(server)??,
             left: count(ms)?.map(Duration::from_millis),
             waiting: count(waiting)?,
-            foreign: number(foreign)? == 1,
+            foreign: integer(foreign)? == 1,
         })
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Context {
     pub(crate) calls: Calls,
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
-    pub(crate) releases: Table<Token, Release>,
+    pub(crate) releases: HashMap<Token, Release, ByNumber>,
     /// How many of these were sent in vain at least once.
     pub(crate) owed: usize,
     pub(crate) subscription: Subscription,
@@ -68,7 +68,7 @@ impl Context {
             config,
             ops: HashMap::default(),
             leases: HashMap::default(),
-            releases: HashMap::with_hasher(FixedState::with_seed(seed)),
+            releases: HashMap::default(),
             owed: 0,
             subscription: Subscription::new(),
             random: Random::new(seed),

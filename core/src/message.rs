@@ -37,12 +37,12 @@ impl<'a> Message<'a> {
         }
         if let Some(rest) = text.strip_prefix("revoked ") {
             let (token, key) = rest.split_once(' ')?;
-            let (client, counter) = token.rsplit_once(':')?;
+            let (client, counter) = token.split_once(':')?;
             return Some(Self::Revoked { client, token: Token(counter.parse().ok()?), key });
         }
         // The key comes last and may hold spaces.
         let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');
-        let (client, counter) = words.next()?.rsplit_once(':')?;
+        let (client, counter) = words.next()?.split_once(':')?;
         let token = Token(counter.parse().ok()?);
         // The mode, which is the token's own.
         words.next()?;

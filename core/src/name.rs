@@ -55,7 +55,7 @@ impl Name {
         if key.starts_with("leasehold:") {
             return refuse("begins with `leasehold:`, which is kept for side keys: choose another beginning");
         }
-        if key.contains(['{', '}']) && hash_tag(&key).is_none() {
+        if key.bytes().any(|byte| matches!(byte, b'{' | b'}')) && hash_tag(&key).is_none() {
             return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
         }
         Ok(key.into_owned())

@@ -97,12 +97,23 @@ impl Node {
         open == 0 && none && self.poll_timeout().is_none()
     }
 
+    /// What a lock's usual way takes stands apart from the rest, in this file: WebAssembly is compiled when it is first called, and a
+    /// first lock is not to wait for what it does not use.
     fn take_in(&mut self, input: Input<'_>) {
         match input {
             Input::Acquire { op, name, options } => self.acquire(op, name, options),
+            Input::Release { op, lease } => self.release(op, lease),
+            Input::Reply { call, result } => self.reply(call, result),
+            Input::Wake => {}
+            input => self.take_in_more(input),
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_more(&mut self, input: Input<'_>) {
+        match input {
             Input::AcquireAll { op, names, options, one_script } => self.acquire_all(op, names, options, one_script),
             Input::Cancel { op } => self.cancel(op, Error::Cancelled),
-            Input::Release { op, lease } => self.release(op, lease),
             Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
             Input::Convert { op, lease, mode } => self.convert(op, lease, mode),
             Input::Hold { op, lease } => self.hold(op, lease),
@@ -111,7 +122,6 @@ impl Node {
             Input::Inspect { op, name } => self.inspect(op, name),
             Input::ForceRelease { op, name } => self.force(op, name),
             Input::Close { op } => self.close(op),
-            Input::Reply { call, result } => self.reply(call, result),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {
                 self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));
@@ -119,7 +129,7 @@ impl Node {
             Input::Unsubscribed { node: _, channel, cause } => {
                 self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
             }
-            Input::Wake => {}
+            Input::Acquire { .. } | Input::Release { .. } | Input::Reply { .. } | Input::Wake => {}
         }
     }
 
@@ -133,6 +143,7 @@ impl Node {
         self.gather();
     }
 
+    #[inline(never)]
     fn timer_due(&mut self, timer: Timer) {
         match timer {
             Timer::Deadline(id) => self.with(id, |resource, cx| {
@@ -166,13 +177,8 @@ impl Node {
 
     fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
         let Some(call) = self.cx.calls.close(id) else { return };
-        match call.purpose {
-            Purpose::Inspect { op } => return self.inspect_replied(op, result, call.by_source),
-            Purpose::Force { op } => return self.force_replied(op, result, call.by_source),
-            _ => {}
-        }
-        if let Purpose::Several { script } = call.purpose {
-            return self.several_replied(&call, script, result);
+        if matches!(call.purpose, Purpose::Several { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
+            return self.replied(&call, result);
         }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
@@ -184,11 +190,34 @@ impl Node {
         }
     }
 
+    /// The reply to a script that answers in its own way.
+    #[inline(never)]
+    fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
+        match call.purpose {
+            Purpose::Several { script } => self.several_replied(call, script, result),
+            Purpose::Inspect { op } => self.inspect_replied(op, result, call.by_source),
+            Purpose::Force { op } => self.force_replied(op, result, call.by_source),
+            _ => {}
+        }
+    }
+
     fn answered(&mut self, call: &Call, answer: &Answer) {
         match call.purpose {
             Purpose::Acquire { resource, token } => {
                 self.with(resource, |resource, cx| resource.acquire_answered(cx, call, token, answer));
             }
+            Purpose::Release { token } => {
+                for lease in self.cx.release_answered(token, answer.status) {
+                    self.lose_one(lease, LossReason::Gone);
+                }
+            }
+            _ => self.answered_more(call, answer),
+        }
+    }
+
+    #[inline(never)]
+    fn answered_more(&mut self, call: &Call, answer: &Answer) {
+        match call.purpose {
             Purpose::Refill { resource, token } => {
                 self.with(resource, |resource, cx| resource.refill_answered(cx, call, token, answer));
             }
@@ -198,15 +227,11 @@ impl Node {
             Purpose::Convert { resource, new } => {
                 self.with(resource, |resource, cx| resource.convert_answered(cx, call, new, answer));
             }
-            Purpose::Release { token } => {
-                for lease in self.cx.release_answered(token, answer.status) {
-                    self.lose_one(lease, LossReason::Gone);
-                }
-            }
-            Purpose::Several { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } => {}
+            _ => {}
         }
     }
 
+    #[inline(never)]
     fn failed(&mut self, purpose: Purpose, failed: Failed) {
         match purpose {
             Purpose::Acquire { resource, token } => {
@@ -235,8 +260,12 @@ impl Node {
 
     /// Runs one machine. Answers the semaphore that it is a lane of: its callers may have to be served now.
     pub(crate) fn run(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) -> Option<Arc<str>> {
-        let resource = self.resources.get_mut(id)?;
-        run(resource, &mut self.cx);
+        run(self.resources.get_mut(id)?, &mut self.cx);
+        self.ran(id)
+    }
+
+    fn ran(&mut self, id: ResourceId) -> Option<Arc<str>> {
+        let resource = self.resources.get(id)?;
         let pool = (resource.name.family == Family::Semaphore).then(|| resource.name.key.clone());
         if resource.is_idle() {
             self.resources.remove(id);

@@ -2,7 +2,7 @@
 
 use core::hash::{BuildHasherDefault, Hasher};
 
-/// For tables by [`OpId`](crate::OpId), [`CallId`](crate::CallId) or [`LeaseId`](crate::LeaseId), whose numbers count up: what
+/// For tables by [`OpId`](crate::OpId), [`CallId`](crate::CallId) or [`LeaseId`](crate::LeaseId), and tokens, whose numbers count up: what
 /// is near in number is near in memory. Calls end mostly in the order in which they came, so with a thousand of them open the
 /// next one's entry is in the cache already. The numbers must be one's own: nothing here withstands chosen ones.
 pub type ByNumber = BuildHasherDefault<NumberHasher>;

@@ -4,6 +4,7 @@
 //! back leaves its lane to the first who waits, if that one wants as many; the others move up. Several lanes ask beside
 //! each other until the server says that somebody has to wait; from then on one waits for all.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -24,7 +25,7 @@ use crate::tenure::Admission;
 const ASKING: usize = 16;
 
 /// The semaphores in use, by key.
-pub(crate) type Pools = Table<Arc<str>, Pool>;
+pub(crate) type Pools = Table<Arc<str>, Box<Pool>>;
 
 pub(crate) struct Pool {
     name: Name,
@@ -38,7 +39,9 @@ impl Node {
     pub(crate) fn pool_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
         let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
         let key = name.key.clone();
-        self.pools.entry(key.clone()).or_insert_with(|| Pool { name, lanes: Vec::new(), queue: LocalQueue::default() });
+        self.pools
+            .entry(key.clone())
+            .or_insert_with(|| Box::new(Pool { name, lanes: Vec::new(), queue: LocalQueue::default() }));
         Ok(key)
     }
 
@@ -92,7 +95,8 @@ impl Node {
 
     /// A lane has no caller any more: those behind it move up by one, as long as each wants as many permits as the other.
     pub(crate) fn move_up(&mut self, lane: ResourceId) {
-        let Some(key) = self.resources.get(lane).map(|lane| lane.name.key.clone()) else { return };
+        let lane_name = self.resources.get(lane).map(|lane| &lane.name).filter(|name| name.family == Family::Semaphore);
+        let Some(key) = lane_name.map(|name| name.key.clone()) else { return };
         let Some(pool) = self.pools.get(&key) else { return };
         let holds = self.resources.get(lane).is_some_and(|lane| lane.tenure.is_some());
         // Who holds permits hands them to the very first; who waits has only those behind it.

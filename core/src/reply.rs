@@ -56,10 +56,10 @@ impl fmt::Display for Reply {
                 _ if place == WORDS => return f.write_str(".."),
                 Scalar::Nil => f.write_str("nil")?,
                 Scalar::Int(number) => write!(f, "{number}")?,
-                Scalar::Text(text) => match text.get(..BYTES) {
-                    Some(begin) => write!(f, "\"{}..\"", String::from_utf8_lossy(begin))?,
-                    None => write!(f, "\"{}\"", String::from_utf8_lossy(text))?,
-                },
+                Scalar::Text(text) => {
+                    let (begin, more) = text.get(..BYTES).map_or((text.as_slice(), ""), |begin| (begin, ".."));
+                    write!(f, "\"{}{more}\"", String::from_utf8_lossy(begin))?;
+                }
             }
         }
         if words.is_empty() { f.write_str("nothing") } else { Ok(()) }

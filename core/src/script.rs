@@ -12,6 +12,7 @@ use crate::token::Token;
 /// What of a script goes over the wire. Its text in one piece is left behind: it would be carried beside the parts.
 struct Script {
     sha1: &'static str,
+    #[cfg(feature = "sources")]
     parts: [&'static str; 5],
 }
 
@@ -74,7 +75,19 @@ pub(crate) struct Convert {
 
 impl Script {
     const fn of(script: leasehold_lua::Script) -> Self {
-        Self { sha1: script.sha1, parts: script.parts }
+        Self {
+            sha1: script.sha1,
+            #[cfg(feature = "sources")]
+            parts: script.parts,
+        }
+    }
+
+    /// The text; where the driver has the texts, the digest by which it finds this one.
+    const fn source(&self) -> &[&'static str] {
+        #[cfg(feature = "sources")]
+        return &self.parts;
+        #[cfg(not(feature = "sources"))]
+        core::slice::from_ref(&self.sha1)
     }
 }
 
@@ -213,23 +226,15 @@ fn push_bury(command: &mut Command, bury: bool) {
 }
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
-    let mut command = match form {
-        Form::Digest => Command::with_capacity(bytes.saturating_add(64), keys.saturating_add(12)),
-        Form::Source => {
-            let source = script.parts.iter().map(|part| part.len()).sum();
-            Command::with_capacity(bytes.saturating_add(source), keys.saturating_add(12))
-        }
+    let (name, body) = match form {
+        Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
+        Form::Source => ("EVAL", script.source()),
     };
-    match form {
-        Form::Digest => {
-            command.push(b"EVALSHA");
-            command.push(script.sha1.as_bytes());
-        }
-        Form::Source => {
-            command.push(b"EVAL");
-            command.push_parts(&script.parts);
-        }
-    }
+    let body_bytes: usize = body.iter().map(|part| part.len()).sum();
+    let mut command =
+        Command::with_capacity(bytes.saturating_add(body_bytes).saturating_add(24), keys.saturating_add(12));
+    command.push(name.as_bytes());
+    command.push_parts(body);
     command.push_display(keys);
     command
 }

@@ -202,11 +202,16 @@ impl Node {
     /// Takes in what has become of parts.
     pub(crate) fn gather(&mut self) {
         while let Some(event) = self.cx.inner.pop_front() {
-            match event {
-                Output::Completed { op, result } => self.part_ended(op, result),
-                Output::Lost { lease, reason } => self.part_lost(lease, reason),
-                _ => {}
-            }
+            self.take_in_part(event);
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_part(&mut self, event: Output) {
+        match event {
+            Output::Completed { op, result } => self.part_ended(op, result),
+            Output::Lost { lease, reason } => self.part_lost(lease, reason),
+            _ => {}
         }
     }
 
