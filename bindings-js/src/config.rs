@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_core::Config;
-use wasm_bindgen::JsValue;
+use leasehold_core::{Config, Error};
 
 use crate::number::{duration, small};
 
 /// `numbers` are the local hand-overs, the claim window, the response timeout and the fence's retention.
-pub(crate) fn config_of(prefix: String, numbers: (f64, f64, f64, f64), mixed_fleet: bool) -> Result<Config, JsValue> {
+pub(crate) fn config_of(prefix: String, numbers: (f64, f64, f64, f64), mixed_fleet: bool) -> Result<Config, Error> {
     let (local_handoffs, claim_window, response_timeout, fence_retention) = numbers;
     Ok(Config {
         prefix,
@@ -22,11 +21,10 @@ pub(crate) fn config_of(prefix: String, numbers: (f64, f64, f64, f64), mixed_fle
     })
 }
 
-pub(crate) fn time(field: &str, millis: f64) -> Result<Duration, JsValue> {
+pub(crate) fn time(field: &'static str, millis: f64) -> Result<Duration, Error> {
     duration(millis).ok_or_else(|| refused(field, "is no number of milliseconds"))
 }
 
-/// What TypeScript reads as an option that can't be used.
-pub(crate) fn refused(field: &str, problem: &str) -> JsValue {
-    JsValue::from_str(&[field, problem].join("\n"))
+pub(crate) fn refused(field: &'static str, problem: &str) -> Error {
+    Error::InvalidOption { field, problem: problem.to_owned() }
 }

@@ -1,10 +1,9 @@
 //! The exported engine: each method is one input.
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Engine as Core, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply, Scalar,
-    Wait,
+    AcquireOptions, CallId, ClientId, Config, Engine as Core, Error, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner,
+    Reply, Scalar, Wait,
 };
-use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::config::{config_of, refused};
@@ -18,16 +17,14 @@ type Address = *const f64;
 /// One manager's engine.
 #[wasm_bindgen]
 pub struct Engine {
-    core: Core,
+    core: Result<Core, Error>,
     row: Row,
 }
 
 #[wasm_bindgen]
 impl Engine {
-    /// An engine for the client whose id is these 16 random bytes. Durations are milliseconds.
-    ///
-    /// # Errors
-    /// The option's name and what is wrong with it, with a line break in between.
+    /// An engine for the client whose id is these 16 random bytes. Durations are milliseconds. Ask for a [`refusal`](Self::refusal) before
+    /// anything else.
     #[wasm_bindgen(constructor)]
     pub fn new(
         id: &[u8],
@@ -37,14 +34,18 @@ impl Engine {
         response_timeout: f64,
         mixed_fleet: bool,
         fence_retention: f64,
-    ) -> Result<Engine, JsValue> {
+    ) -> Engine {
         let numbers = (local_handoffs, claim_window, response_timeout, fence_retention);
-        let config = config_of(prefix, numbers, mixed_fleet)?;
-        Self::make(id, |id| Core::new(id, config))
+        Self::make(id, config_of(prefix, numbers, mixed_fleet), Core::new)
     }
 
-    /// `wait` is infinite for ever, and absent for not at all. `owner` makes it a reentrant lock's, `permits` of `limit` a
-    /// semaphore's; -1 where it is neither.
+    /// Why the options can't be used, as the failure of a call; nothing if they can.
+    pub fn refusal(&mut self) -> Address {
+        self.row.refusal(self.core.as_ref().err())
+    }
+
+    /// `wait` is infinite for ever, and -1 for not at all; `max_hold` is -1 without a bound. `owner` makes it a reentrant lock's, `permits` of
+    /// `limit` a semaphore's; -1 where it is neither.
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire(
         &mut self,
@@ -54,8 +55,8 @@ impl Engine {
         shared: bool,
         ttl: f64,
         renew: bool,
-        max_hold: Option<f64>,
-        wait: Option<f64>,
+        max_hold: f64,
+        wait: f64,
         owner: f64,
         permits: f64,
         limit: f64,
@@ -79,8 +80,8 @@ impl Engine {
         shared: bool,
         ttl: f64,
         renew: bool,
-        max_hold: Option<f64>,
-        wait: Option<f64>,
+        max_hold: f64,
+        wait: f64,
         one_script: bool,
     ) -> Address {
         let options = options_of(shared, ttl, renew, max_hold, wait);
@@ -98,29 +99,22 @@ impl Engine {
         self.handle(now, Input::Cancel { op })
     }
 
-    /// Gives one hold back.
-    pub fn release(&mut self, now: f64, op: f64, lease: f64) -> Address {
-        self.lease_input(now, op, lease, |op, lease| Some(Input::Release { op, lease }))
-    }
-
-    /// At least `ttl` milliseconds from now.
-    pub fn extend(&mut self, now: f64, op: f64, lease: f64, ttl: f64) -> Address {
-        self.lease_input(now, op, lease, |op, lease| Some(Input::Extend { op, lease, ttl: duration(ttl)? }))
-    }
-
-    /// To the other mode.
-    pub fn convert(&mut self, now: f64, op: f64, lease: f64, shared: bool) -> Address {
-        self.lease_input(now, op, lease, |op, lease| Some(Input::Convert { op, lease, mode: mode_of(shared) }))
-    }
-
-    /// One more hold.
-    pub fn hold(&mut self, now: f64, op: f64, lease: f64) -> Address {
-        self.lease_input(now, op, lease, |op, lease| Some(Input::Hold { op, lease }))
-    }
-
-    /// Asks the server.
-    pub fn verify(&mut self, now: f64, op: f64, lease: f64) -> Address {
-        self.lease_input(now, op, lease, |op, lease| Some(Input::Verify { op, lease }))
+    /// A call about a lease: `what` is one of those below. `value` is an extension's TTL in milliseconds, or a conversion's mode, 1 for shared.
+    #[wasm_bindgen(js_name = leaseCall)]
+    pub fn lease_call(&mut self, what: u8, now: f64, op: f64, lease: f64, value: f64) -> Address {
+        let (Some(op), Some(lease)) = (op_of(op), whole(lease).map(LeaseId)) else { return REFUSED };
+        let input = match what {
+            RELEASE => Input::Release { op, lease },
+            EXTEND => match duration(value) {
+                Some(ttl) => Input::Extend { op, lease, ttl },
+                None => return REFUSED,
+            },
+            CONVERT => Input::Convert { op, lease, mode: mode_of(value == 1.0) },
+            HOLD => Input::Hold { op, lease },
+            VERIFY => Input::Verify { op, lease },
+            _ => return REFUSED,
+        };
+        self.handle(now, input)
     }
 
     /// Who holds and who waits.
@@ -178,60 +172,51 @@ impl Engine {
     /// When a lease ends by the driver's clock unless it is renewed, -1 once it was released or lost.
     #[wasm_bindgen(js_name = validUntil)]
     pub fn valid_until(&self, lease: f64) -> f64 {
-        let until = whole(lease).and_then(|lease| self.core.valid_until(LeaseId(lease)));
+        let until = whole(lease).and_then(|lease| self.core.as_ref().ok()?.valid_until(LeaseId(lease)));
         until.map_or(-1.0, |until| number(until.as_micros()))
     }
 
     /// What the server is sent to touch a lease, by digest and by source, as two commands to send; none once it was released or lost.
     pub fn touch(&mut self, lease: f64) -> Address {
-        let touch = whole(lease).and_then(|lease| self.core.touch(LeaseId(lease)));
+        let touch = whole(lease).and_then(|lease| self.core.as_ref().ok()?.touch(LeaseId(lease)));
         self.row.commands(touch.as_ref().map_or(&[], |commands| commands))
-    }
-
-    fn lease_input(
-        &mut self,
-        now: f64,
-        op: f64,
-        lease: f64,
-        input: impl FnOnce(OpId, LeaseId) -> Option<Input<'static>>,
-    ) -> Address {
-        let (Some(op), Some(lease)) = (op_of(op), whole(lease)) else { return REFUSED };
-        match input(op, LeaseId(lease)) {
-            Some(input) => self.handle(now, input),
-            None => REFUSED,
-        }
     }
 
     pub(crate) fn make(
         id: &[u8],
-        make: impl FnOnce(ClientId) -> Result<Core, leasehold_core::Error>,
-    ) -> Result<Self, JsValue> {
-        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"))?;
-        match make(ClientId::from_random(id)) {
-            Ok(core) => Ok(Self { core, row: Row::default() }),
-            Err(leasehold_core::Error::InvalidOption { field, problem }) => Err(refused(field, &problem)),
-            Err(other) => Err(refused("options", other.code())),
-        }
+        config: Result<Config, Error>,
+        make: impl FnOnce(ClientId, Config) -> Result<Core, Error>,
+    ) -> Self {
+        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"));
+        let core = id.and_then(|id| make(ClientId::from_random(id), config?));
+        Self { core, row: Row::default() }
     }
 
     fn handle(&mut self, now: f64, input: Input<'_>) -> Address {
-        let Some(now) = moment(now) else { return REFUSED };
-        self.core.handle(now, input);
-        self.row.fill(&mut self.core)
+        let (Some(now), Ok(core)) = (moment(now), &mut self.core) else { return REFUSED };
+        core.handle(now, input);
+        self.row.fill(core)
     }
 }
 
+// What is asked of a lease. `ts/engine.ts` says the same.
+const RELEASE: u8 = 0;
+const EXTEND: u8 = 1;
+const CONVERT: u8 = 2;
+const HOLD: u8 = 3;
+const VERIFY: u8 = 4;
+
 const REFUSED: Address = std::ptr::null();
+
+/// What is not given.
+const NONE: f64 = -1.0;
 
 fn op_of(op: f64) -> Option<OpId> {
     whole(op).map(OpId)
 }
 
-fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: Option<f64>, wait: Option<f64>) -> Option<AcquireOptions> {
-    let max_hold = match max_hold {
-        Some(limit) => Some(duration(limit)?),
-        None => None,
-    };
+fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: f64, wait: f64) -> Option<AcquireOptions> {
+    let max_hold = if max_hold == NONE { None } else { Some(duration(max_hold)?) };
     let kind = Kind::default();
     Some(AcquireOptions { kind, mode: mode_of(shared), ttl: duration(ttl)?, renew, max_hold, wait: wait_of(wait)? })
 }
@@ -255,10 +240,10 @@ fn kind_of(owner: f64, permits: f64, limit: f64) -> Option<Kind> {
     }
 }
 
-fn wait_of(wait: Option<f64>) -> Option<Wait> {
+fn wait_of(wait: f64) -> Option<Wait> {
     match wait {
-        None => Some(Wait::No),
-        Some(f64::INFINITY) => Some(Wait::Forever),
-        Some(wait) => duration(wait).map(Wait::For),
+        NONE => Some(Wait::No),
+        f64::INFINITY => Some(Wait::Forever),
+        wait => duration(wait).map(Wait::For),
     }
 }

@@ -15,3 +15,6 @@ mod outcome;
 #[cfg(feature = "quorum")]
 mod quorum;
 mod reply;
+
+#[global_allocator]
+static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

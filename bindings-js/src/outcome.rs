@@ -59,6 +59,15 @@ impl Row {
         self.end(NONE, number(commands.len() as u64))
     }
 
+    /// Lays out why there is no engine, if there is none.
+    pub(crate) fn refusal(&mut self, error: Option<&Error>) -> *const f64 {
+        self.begin();
+        if let Some(error) = error {
+            self.error(0.0, error);
+        }
+        self.end(NONE, flag(error.is_some()))
+    }
+
     fn begin(&mut self) {
         self.numbers.clear();
         self.numbers.resize(HEAD, 0.0);

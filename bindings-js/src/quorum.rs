@@ -1,7 +1,6 @@
 //! The engine of a quorum, which is in a module of its own: few programs want it, and all would load it.
 
 use leasehold_core::{Config, Engine as Core, Error, Failure, Vote};
-use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::config::{config_of, time};
@@ -12,9 +11,6 @@ use crate::outcome::words;
 #[wasm_bindgen]
 impl Engine {
     /// An engine over the servers of these names, one a line; see [`Engine::new`].
-    ///
-    /// # Errors
-    /// As [`Engine::new`].
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn quorum(
         id: &[u8],
@@ -26,12 +22,12 @@ impl Engine {
         mixed_fleet: bool,
         fence_retention: f64,
         servers: &str,
-    ) -> Result<Engine, JsValue> {
+    ) -> Engine {
         let numbers = (local_handoffs, claim_window, response_timeout, fence_retention);
-        let config = config_of(prefix, numbers, mixed_fleet)?;
-        let config = Config { node_timeout: time("node_timeout", node_timeout)?, ..config };
+        let config = config_of(prefix, numbers, mixed_fleet)
+            .and_then(|config| Ok(Config { node_timeout: time("node_timeout", node_timeout)?, ..config }));
         let servers: Vec<&str> = servers.lines().collect();
-        Self::make(id, |id| Core::quorum(id, config, &servers))
+        Self::make(id, config, |id, config| Core::quorum(id, config, &servers))
     }
 }
 

@@ -1,8 +1,4 @@
-/** A new client: its identity, and its engine. */
-
-import { type Config, Engine, type Outputs, type Wasm } from './engine.js';
-import { InvalidOptionError } from './errors.js';
-import { camelCase } from './outcome.js';
+/** A new client's identity. */
 
 /** 16 random bytes. Drawn anew for each manager: two clients with one id would both be granted the same lease. */
 export function newClientId(): Uint8Array {
@@ -16,14 +12,4 @@ export function newClientId(): Uint8Array {
 export function textOf(id: Uint8Array): string {
   const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-}
-
-/** The engine of a client, or `invalid-option` for an option that is out of its bounds. */
-export function makeEngine(id: Uint8Array, config: Config, outputs: Outputs, wasm?: Wasm): Engine {
-  try {
-    return new Engine(id, config, outputs, wasm);
-  } catch (refused) {
-    const [field = 'options', problem = 'can not be used'] = String(refused).split('\n');
-    throw new InvalidOptionError(camelCase(field), problem);
-  }
 }

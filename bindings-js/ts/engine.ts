@@ -3,7 +3,8 @@
 import { Engine as Core } from '../generated/leasehold_js.js';
 import type { Command } from './command.js';
 import type { Failure, Reply, Scalar } from './connections/link.js';
-import type { ErrorCode, LossReason, Vote } from './errors.js';
+import { type ErrorCode, InvalidOptionError, type LossReason, type Vote } from './errors.js';
+import { camelCase } from './outcome.js';
 import type { Replicas } from './replicas.js';
 import { bytesToText, FAILURES, Row } from './row.js';
 import { shown } from './shown.js';
@@ -138,11 +139,14 @@ export interface Wish {
   readonly replicas?: Replicas | undefined;
 }
 
-/** WebAssembly that makes engines, and who reads its memory. Each refuses an option out of its bounds with `"field\nproblem"`. */
+/** WebAssembly that makes engines, and who reads its memory. */
 export interface Wasm {
   readonly row: Row;
   make(id: Uint8Array, config: Config): Core;
 }
+
+/** What is asked of a lease. `src/engine.rs` says the same. */
+const LeaseCall = { release: 0, extend: 1, convert: 2, hold: 3, verify: 4 } as const;
 
 const ONE_SERVER: Wasm = {
   row: new Row(memory),
@@ -158,23 +162,28 @@ export class Engine {
   /** When to wake it at the latest, in microseconds; negative for never. */
   wake = -1;
 
-  /** Throws `"field\nproblem"` for an option out of its bounds. `id` is 16 random bytes. */
+  /** Throws an `invalid-option` for one out of its bounds. `id` is 16 random bytes. */
   constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: Wasm = ONE_SERVER) {
     this.#core = make(id, config);
     this.#row = row;
     this.#outputs = outputs;
+    let refusal: Outcome | undefined;
+    row.read(this.#core.refusal(), { ...outputs, completed: (_, outcome) => (refusal = outcome) });
+    if (refusal?.kind !== 'failed') return;
+    this.free();
+    throw new InvalidOptionError(camelCase(refusal.error.about), refusal.error.text);
   }
 
   acquire(now: number, op: number, name: string, kind: Kind, wish: Wish): void {
     const { mode, owner, permits, limit, names, oneScript = false } = kind;
     if (names !== undefined) return this.acquireAll(now, op, names, mode, wish, oneScript);
-    const { ttl, renew, maxHold, wait } = wish;
+    const { ttl, renew, maxHold = -1, wait = -1 } = wish;
     this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, owner, permits, limit));
   }
 
   /** Of several names. `oneScript` refuses those that one script can't take. */
   acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
-    const { ttl, renew, maxHold, wait } = wish;
+    const { ttl, renew, maxHold = -1, wait = -1 } = wish;
     const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
     this.#read(this.#core.acquireAll(now, op, parts, names.join(''), mode === 'shared', ttl, renew, maxHold, wait, oneScript));
   }
@@ -184,23 +193,23 @@ export class Engine {
   }
 
   release(now: number, op: number, lease: number): void {
-    this.#read(this.#core.release(now, op, lease));
+    this.#ofLease(LeaseCall.release, now, op, lease);
   }
 
   extend(now: number, op: number, lease: number, ttl: number): void {
-    this.#read(this.#core.extend(now, op, lease, ttl));
+    this.#ofLease(LeaseCall.extend, now, op, lease, ttl);
   }
 
   convert(now: number, op: number, lease: number, mode: Mode): void {
-    this.#read(this.#core.convert(now, op, lease, mode === 'shared'));
+    this.#ofLease(LeaseCall.convert, now, op, lease, mode === 'shared' ? 1 : 0);
   }
 
   hold(now: number, op: number, lease: number): void {
-    this.#read(this.#core.hold(now, op, lease));
+    this.#ofLease(LeaseCall.hold, now, op, lease);
   }
 
   verify(now: number, op: number, lease: number): void {
-    this.#read(this.#core.verify(now, op, lease));
+    this.#ofLease(LeaseCall.verify, now, op, lease);
   }
 
   inspect(now: number, op: number, name: string): void {
@@ -268,6 +277,10 @@ export class Engine {
   /** Gives its memory back. It must not be used any more. */
   free(): void {
     this.#core.free();
+  }
+
+  #ofLease(what: number, now: number, op: number, lease: number, value = 0): void {
+    this.#read(this.#core.leaseCall(what, now, op, lease, value));
   }
 
   #read(address: number): void {

@@ -1,10 +1,9 @@
 /** The engine and the connection together: what the one puts out the other carries, and the clock tells both. */
 
-import { makeEngine } from './client.js';
 import { Clock } from './clock.js';
 import type { Command } from './command.js';
 import type { CallResult, Failure, Link, SubscriptionListener } from './connections/link.js';
-import type { Config, Engine, Outcome, Wasm } from './engine.js';
+import { type Config, Engine, type Outcome, type Wasm } from './engine.js';
 import type { LossReason, Vote } from './errors.js';
 import type { ConnectionState } from './outcome.js';
 import { type Confirmed, confirm, type Replicas } from './replicas.js';
@@ -58,7 +57,7 @@ export class Loop {
   constructor(id: Uint8Array, config: Config, servers: Servers, listener: Listener) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
-    this.#engine = makeEngine(id, config, {
+    this.#engine = new Engine(id, config, {
       send: (call, node, command) => this.#after.push(() => this.#send(call, node, command)),
       subscribe: (channel) => this.#after.push(() => this.#subscribe(channel)),
       unsubscribe: (channel) => this.#after.push(() => this.#first.link.unsubscribe?.(channel)),

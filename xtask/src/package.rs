@@ -1,8 +1,8 @@
 //! The npm package: WebAssembly, the JavaScript around it, TypeScript, and the tarball of it all.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::{env, fs};
 
 use clap::Args;
 
@@ -83,6 +83,7 @@ fn generate() -> Result {
     wasm::add_target()?;
     bind(&[], &generated)?;
     bind(&["--features", "quorum"], &generated.join("quorum"))?;
+    run(cargo(&BINDGEN).arg(generated.join("scripts.ts")))?;
     run(&mut node(&package, &["build/wasm.mjs"]))?;
     stamp.set()
 }
@@ -90,11 +91,16 @@ fn generate() -> Result {
 /// Builds the engine with these features, and the JavaScript around it.
 fn bind(features: &[&str], directory: &Path) -> Result {
     let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET];
-    run(cargo(&build).args(features))?;
+    // The same bytes on every machine: where its sources lie is not told.
+    let home = env::home_dir().map(|home| home.join(".cargo")).unwrap_or_default();
+    let home = env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
+    let remap = format!("--remap-path-prefix={}=cargo", home.display());
+    run(cargo(&build).args(features).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", remap))?;
     let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
-    let bindgen = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
-    run(cargo(&bindgen).arg(module).arg(directory))
+    run(cargo(&BINDGEN).arg(module).arg(directory))
 }
+
+const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
 
 /// What the WebAssembly is made of.
 const WASM: [&str; 10] = [
