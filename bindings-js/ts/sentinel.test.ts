@@ -1,29 +1,56 @@
 /** Over ioredis's Sentinel: locks, waits by message, and a failover. */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 
 import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Redis as IoRedis6 } from 'ioredis-6';
 
 import { LockManager } from './index.js';
 import { until } from './testing/heard.js';
-import { PRIMARY, startSentinel } from './testing/sentinel.js';
+import { PRIMARY, startSentinel, type Watched } from './testing/sentinel.js';
 
 const versions = [
   { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },
   { name: 'ioredis 6', open: (options: RedisOptions) => new IoRedis6(options as object) as unknown as IoRedis5 },
 ];
 
+type Open = (typeof versions)[number]['open'];
+
+/** A client of the sentinel's primary, whichever that is. */
+function clientOf(t: TestContext, open: Open, { sentinel }: Watched): IoRedis5 {
+  const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
+  redis.on('error', () => {});
+  t.after(() => redis.disconnect());
+  return redis;
+}
+
 for (const { name, open } of versions) {
+  test(`${name}: a lease that the replica has is held through a failover, and nobody else gets it`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const managers = [0, 1].map(() => new LockManager(clientOf(t, open, watched), { responseTimeout: 500, wait: '30s' }));
+    t.after(() => Promise.all(managers.map((locks) => locks.close())));
+    const [locks, others] = managers;
+    assert.ok(locks && others);
+
+    const lease = await locks.mutex('a').acquire({ waitForReplicas: { min: 1, timeout: '5s' } });
+    await watched.primary.kill();
+    const busy = async (): Promise<boolean> => (await others.mutex('a').tryAcquire().catch(() => undefined)) === null;
+    await until(busy);
+    await until(() => lease.verify().catch(() => false));
+    assert.ok(lease.isHeld && (await busy()));
+    // The replica of before has none of its own.
+    await assert.rejects(locks.mutex('b').acquire({ waitForReplicas: { min: 1, timeout: 100 } }), { code: 'not-replicated', confirmed: 0, wanted: 1 });
+    assert.equal(await lease.release(), 'released');
+    const next = await others.mutex('a').acquire();
+    assert.ok(next.fence > lease.fence);
+    await next.release();
+  });
+
   test(`${name}: waiters are granted by message, and go on after a failover`, { timeout: 60_000 }, async (t) => {
-    const { primary, replica, sentinel } = await startSentinel(t);
-    const client = (): IoRedis5 => {
-      const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
-      redis.on('error', () => {});
-      t.after(() => redis.disconnect());
-      return redis;
-    };
+    const watched = await startSentinel(t);
+    const { primary, replica } = watched;
+    const client = (): IoRedis5 => clientOf(t, open, watched);
     const [locks, others] = [client(), client()].map((redis) => new LockManager(redis, { claimWindow: 600, responseTimeout: 500, wait: '30s' }));
     assert.ok(locks && others);
     t.after(() => Promise.all([locks.close(), others.close()]));
