@@ -45,7 +45,8 @@ impl Command {
         self.ends.push(u32::try_from(self.buffer.len()).unwrap_or(u32::MAX));
     }
 
-    /// The words in order: `EVALSHA`, the digest, the number of keys, the keys, the arguments.
+    /// The words in order: `EVALSHA` and the digest, or `EVAL` and the script (without the feature `sources` its digest again, for which the driver
+    /// puts the text); then the number of keys, the keys, the arguments.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|index| {
             let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);

@@ -69,9 +69,16 @@ mod tests {
 
     #[test]
     fn foreign_payloads_are_ignored() {
-        for payload in
-            [&b"grant"[..], b"grant x exclusive 1 1 1 1 1 n", b"wante n", b"\xff\xfe", b"", b"grant a:1 exclusive 1"]
-        {
+        for payload in [
+            &b"grant"[..],
+            b"grant x exclusive 1 1 1 1 1 n",
+            b"grant a:b:1 exclusive 1 1 1 1 1 n",
+            b"revoked a:b:1 n",
+            b"wante n",
+            b"\xff\xfe",
+            b"",
+            b"grant a:1 exclusive 1",
+        ] {
             assert_eq!(Message::read(payload), None);
         }
     }

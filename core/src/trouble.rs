@@ -88,7 +88,7 @@ fn has(text: &str, words: &str) -> bool {
 }
 
 fn first_code(text: &str) -> &str {
-    text.trim_start_matches('-').split(' ').next().unwrap_or_default()
+    text.trim_start_matches(['-', ' ']).split(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -131,5 +131,27 @@ mod tests {
         assert!(matches!(of(wrapped), Trouble::Fatal(Error::WrongKind(_))));
         assert!(matches!(of("OOM command not allowed"), Trouble::Fatal(Error::Server(_))));
         assert_eq!(of("NOSCRIPT No matching script."), Trouble::NoScript);
+    }
+
+    #[test]
+    fn an_error_is_known_by_its_words_wherever_a_server_puts_them() {
+        for text in [
+            "-LOADING",
+            " READONLY x",
+            "BUSY\tx",
+            "CLUSTERDOWN\n",
+            "ERR in a script: TRYAGAIN x",
+            "ERR in a script: -READONLY x",
+        ] {
+            assert!(matches!(of(text), Trouble::Retry(Failure::Unavailable(_))), "{text:?}");
+        }
+        for text in ["ERR in a script: NOPERM", "ERR ACL: can't run this command or subcommand"] {
+            assert!(matches!(of(text), Trouble::Fatal(Error::Auth(_))), "{text:?}");
+        }
+        assert!(matches!(of("ERR in a script: -WRONGTYPE"), Trouble::Fatal(Error::WrongKind(_))));
+        assert_eq!(of("NOSCRIPT\r\n"), Trouble::NoScript);
+        for text in ["", "-", "WRONGTYP", "ERR LOADING"] {
+            assert!(matches!(of(text), Trouble::Fatal(Error::Server(_))), "{text:?}");
+        }
     }
 }
