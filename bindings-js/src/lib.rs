@@ -16,5 +16,6 @@ mod outcome;
 mod quorum;
 mod reply;
 
+#[cfg(target_arch = "wasm32")]
 #[global_allocator]
 static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

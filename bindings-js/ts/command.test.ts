@@ -24,4 +24,5 @@ test('a_command_that_brings_its_script_has_the_text_in_the_place_of_the_digest',
     }
     assert.deepEqual(command('EVALSHA', digest, '0').words, ['EVALSHA', digest, '0']);
   }
+  assert.throws(() => command('EVAL', '0'.repeat(40), '0'), /another version/);
 });

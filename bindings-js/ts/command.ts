@@ -30,7 +30,9 @@ export class Command {
 }
 
 function withText(_: string, begin: string, digest: string): string {
-  const text = (SCRIPTS[digest] ?? []).map((part) => PARTS[part]).join('');
+  const script = SCRIPTS[digest];
+  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is of another version of leasehold than the JavaScript`);
+  const text = script.map((part) => PARTS[part]).join('');
   // It is ASCII: its build saw to that.
   return `${begin}$${text.length}\r\n${text}`;
 }

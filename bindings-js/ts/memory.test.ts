@@ -77,3 +77,11 @@ test('managers_that_are_closed_leave_nothing', async () => {
   }, 1_000);
   assert.equal(redis.listenerCount('close') + redis.listenerCount('end'), 0);
 });
+
+test('managers_that_are_refused_leave_nothing', async () => {
+  const redis = fleet.client();
+  await redis.ping();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i++) assert.throws(() => new LockManager(redis, { claimWindow: '1ms' }), { code: 'invalid-option', field: 'claimWindow' });
+  }, 2_000);
+});

@@ -68,7 +68,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
     stamp.set()
 }
 
-/// Fills `bindings-js/generated/` with the engine and the JavaScript around it.
+/// Fills `bindings-js/generated/` with the engine, the JavaScript around it and the scripts' texts.
 fn generate() -> Result {
     node::check()?;
     let package = node::package();
@@ -91,11 +91,13 @@ fn generate() -> Result {
 /// Builds the engine with these features, and the JavaScript around it.
 fn bind(features: &[&str], directory: &Path) -> Result {
     let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET];
-    // The same bytes on every machine: where its sources lie is not told.
-    let home = env::home_dir().map(|home| home.join(".cargo")).unwrap_or_default();
-    let home = env::var_os("CARGO_HOME").map_or(home, PathBuf::from);
-    let remap = format!("--remap-path-prefix={}=cargo", home.display());
-    run(cargo(&build).args(features).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", remap))?;
+    let mut cargo_build = cargo(&build);
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
+        // The same bytes on every machine: where the sources lie is not told, and no flags of the machine's are taken.
+        cargo_build.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));
+    }
+    run(cargo_build.args(features))?;
     let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
     run(cargo(&BINDGEN).arg(module).arg(directory))
 }
