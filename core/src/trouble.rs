@@ -88,7 +88,8 @@ fn has(text: &str, words: &str) -> bool {
 }
 
 fn first_code(text: &str) -> &str {
-    text.trim_start_matches(['-', ' ']).split(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default()
+    let mut words = text.split(|c: char| c == '-' || c.is_ascii_whitespace());
+    words.find(|word| !word.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]
