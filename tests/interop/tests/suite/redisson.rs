@@ -128,12 +128,12 @@ fn a_renewed_lease_outlives_its_ttl_and_the_other_side_goes_on_waiting() -> Test
 }
 
 #[test]
-fn ten_thousand_mixed_increments_lose_nothing_and_neither_side_starves() -> Tested {
-    // Four owners in one client on each side. Whoever asks first has Redisson's lock, so the shares are the machine's: ours gives it away after
-    // 32 turns and keeps off it for a moment, and was seen to get a fifth to a third of them.
+fn ten_thousand_mixed_increments_lose_nothing_and_both_sides_get_a_fair_part() -> Tested {
+    // Four owners in one client on each side. Ours gives the lock away after 32 turns and keeps off it for a moment; theirs leaves it to who
+    // asks first. Alone on a machine that makes about a third ours, and a quarter is what a busy one may leave of it.
     const GOAL: u64 = 10_000;
     let [ours, theirs] = pair(Library::Redisson, "sum", LONG)?.count(GOAL, 4, Duration::ZERO)?;
     assert_eq!(ours + theirs, GOAL, "each increment is somebody's");
-    assert!(ours >= GOAL / 10 && theirs >= GOAL / 10, "ours {ours}, theirs {theirs}");
+    assert!(ours >= GOAL / 4 && theirs >= GOAL / 4, "ours {ours}, theirs {theirs}");
     Ok(())
 }
