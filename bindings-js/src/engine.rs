@@ -44,7 +44,7 @@ impl Engine {
         self.row.refusal(self.core.as_ref().err())
     }
 
-    /// `wait` is infinite for ever, and -1 for not at all; `max_hold` is -1 without a bound. `owner` makes it a reentrant lock's, `permits` of
+    /// `wait` is infinite for ever, and -1 for not at all; `max_hold` and `within`, a try's own deadline, are -1 without a bound. `owner` makes it a reentrant lock's, `permits` of
     /// `limit` a semaphore's; -1 where it is neither.
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire(
@@ -57,11 +57,12 @@ impl Engine {
         renew: bool,
         max_hold: f64,
         wait: f64,
+        within: f64,
         owner: f64,
         permits: f64,
         limit: f64,
     ) -> Address {
-        let options = options_of(shared, ttl, renew, max_hold, wait);
+        let options = options_of(shared, ttl, renew, max_hold, wait, within);
         let (Some(op), Some(options)) = (op_of(op), options) else { return REFUSED };
         let Some(kind) = kind_of(owner, permits, limit) else { return REFUSED };
         let options = AcquireOptions { kind, ..options };
@@ -82,9 +83,10 @@ impl Engine {
         renew: bool,
         max_hold: f64,
         wait: f64,
+        within: f64,
         one_script: bool,
     ) -> Address {
-        let options = options_of(shared, ttl, renew, max_hold, wait);
+        let options = options_of(shared, ttl, renew, max_hold, wait, within);
         let (Some(op), Some(options), Some(Reply::List(names))) = (op_of(op), options, reply::read(true, parts, names))
         else {
             return REFUSED;
@@ -215,10 +217,12 @@ fn op_of(op: f64) -> Option<OpId> {
     whole(op).map(OpId)
 }
 
-fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: f64, wait: f64) -> Option<AcquireOptions> {
-    let max_hold = if max_hold == NONE { None } else { Some(duration(max_hold)?) };
+fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: f64, wait: f64, within: f64) -> Option<AcquireOptions> {
+    let given = |time: f64| if time == NONE { Some(None) } else { duration(time).map(Some) };
+    let (max_hold, within) = (given(max_hold)?, given(within)?);
     let kind = Kind::default();
-    Some(AcquireOptions { kind, mode: mode_of(shared), ttl: duration(ttl)?, renew, max_hold, wait: wait_of(wait)? })
+    let (mode, ttl, wait) = (mode_of(shared), duration(ttl)?, wait_of(wait)?);
+    Some(AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within })
 }
 
 fn text_of(scalar: &Scalar) -> Option<&str> {

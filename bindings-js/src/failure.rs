@@ -10,6 +10,7 @@ pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
         2 => Failure::Interrupted(text),
         3 => Failure::TimedOut,
         4 => Failure::Unsupported(text),
+        5 => Failure::Closed(text),
         _ => return None,
     })
 }
@@ -22,5 +23,6 @@ pub(crate) fn write(failure: &Failure) -> (u8, &str) {
         Failure::Interrupted(text) => (2, text),
         Failure::TimedOut => (3, ""),
         Failure::Unsupported(text) => (4, text),
+        Failure::Closed(text) => (5, text),
     }
 }

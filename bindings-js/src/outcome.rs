@@ -128,7 +128,7 @@ impl Row {
             Outcome::Verified(held) => self.push(&[VERIFIED, op, flag(*held)]),
             Outcome::Inspected(inspection) => self.inspection(op, inspection),
             Outcome::Revoked(holders) => self.push(&[REVOKED, op, (*holders).into()]),
-            Outcome::Closed => self.push(&[CLOSED, op]),
+            Outcome::Closed { unreleased } => self.push(&[CLOSED, op, (*unreleased).into()]),
         }
     }
 

@@ -104,7 +104,7 @@ export type Outcome =
   | { readonly kind: 'verified'; readonly held: boolean }
   | { readonly kind: 'inspected'; readonly inspection: Inspection }
   | { readonly kind: 'revoked'; readonly holders: number }
-  | { readonly kind: 'closed' }
+  | { readonly kind: 'closed'; readonly unreleased: number }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
 /** What the engine wants done. None of these may call the engine. */
@@ -135,6 +135,8 @@ export interface Wish {
   readonly renew: boolean;
   readonly maxHold: number | undefined;
   readonly wait: number | undefined;
+  /** How long a call that does not wait may take, if that is less than the response timeout. */
+  readonly within?: number | undefined;
   /** Not the engine's affair: what comes after its grant. */
   readonly replicas?: Replicas | undefined;
 }
@@ -177,15 +179,15 @@ export class Engine {
   acquire(now: number, op: number, name: string, kind: Kind, wish: Wish): void {
     const { mode, owner, permits, limit, names, oneScript = false } = kind;
     if (names !== undefined) return this.acquireAll(now, op, names, mode, wish, oneScript);
-    const { ttl, renew, maxHold = -1, wait = -1 } = wish;
-    this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, owner, permits, limit));
+    const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
+    this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, within, owner, permits, limit));
   }
 
   /** Of several names. `oneScript` refuses those that one script can't take. */
   acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
-    const { ttl, renew, maxHold = -1, wait = -1 } = wish;
+    const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
     const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
-    this.#read(this.#core.acquireAll(now, op, parts, names.join(''), mode === 'shared', ttl, renew, maxHold, wait, oneScript));
+    this.#read(this.#core.acquireAll(now, op, parts, names.join(''), mode === 'shared', ttl, renew, maxHold, wait, within, oneScript));
   }
 
   cancel(now: number, op: number): void {

@@ -120,6 +120,8 @@ export function described(failure: Failure): string {
       return `the connection broke: ${failure.text}`;
     case 'unsupported':
       return `not supported: ${failure.text}`;
+    case 'closed':
+      return `the connection is closed: ${failure.text}`;
     case 'timed-out':
       return 'no answer in time';
   }

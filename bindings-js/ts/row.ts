@@ -6,10 +6,9 @@ import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, Re
 import type { ErrorCode, LossReason, Vote } from './errors.js';
 
 const RELEASES: readonly ReleaseOutcome[] = ['released', 'still-held', 'already-expired', 'not-owner'];
-export const FAILURES: readonly Failure['kind'][] = ['refused', 'unavailable', 'interrupted', 'timed-out', 'unsupported'];
+export const FAILURES: readonly Failure['kind'][] = ['refused', 'unavailable', 'interrupted', 'timed-out', 'unsupported', 'closed'];
 
 const RELEASED: readonly Outcome[] = RELEASES.map((outcome) => ({ kind: 'released', outcome }));
-const CLOSED: Outcome = { kind: 'closed' };
 const NO_VOTES: readonly Vote[] = [];
 
 export const bytesToText = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -79,7 +78,7 @@ export class Row {
       case 10:
         return { kind: 'inspected', inspection: this.#inspection() };
       case 11:
-        return CLOSED;
+        return { kind: 'closed', unreleased: this.#next() };
       case 14:
         return this.#grants();
       case 15:

@@ -74,11 +74,11 @@ function handle(engine: Engine, at: number, event: Event): void {
   const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000 } = fields as {
-        name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever';
+      const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
+        name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
       };
       const { owner = -1, permits: [permits, limit] = [-1, -1] } = fields as { owner?: number; permits?: [number, number] };
-      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
+      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait, within };
       return engine.acquire(at, op, name, { mode, owner, permits, limit }, wanted);
     }
     case 'acquire-all': {
@@ -238,7 +238,7 @@ function resultOf(outcome: Outcome): unknown {
     case 'revoked':
       return { revoked: outcome.holders };
     case 'closed':
-      return 'closed';
+      return { closed: outcome.unreleased };
     case 'failed':
       return { error: errorOf(outcome.error) };
   }

@@ -169,7 +169,7 @@ impl Context {
             let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
             // The oldest first: a table's own order differs between machines.
             while let Some(op) = self.ops.iter().filter_map(is_close).min() {
-                self.complete(op, Ok(Outcome::Closed));
+                self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
             }
         }
     }

@@ -138,6 +138,7 @@ impl fmt::Display for Failure {
             Self::Interrupted(text) => write!(f, "the connection broke: {text}"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Unsupported(text) => write!(f, "not supported: {text}"),
+            Self::Closed(text) => write!(f, "the connection is closed: {text}"),
         }
     }
 }

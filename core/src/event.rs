@@ -235,7 +235,10 @@ pub enum Outcome {
     /// From how many holders a lock was taken.
     Revoked(u32),
     /// The client is closed.
-    Closed,
+    Closed {
+        /// How many leases the server has not confirmed as given back. They end by their TTL.
+        unreleased: u32,
+    },
 }
 
 /// What a holder is given.

@@ -88,6 +88,9 @@ pub struct AcquireOptions {
     pub max_hold: Option<Duration>,
     /// How long to wait. Default 60 s.
     pub wait: Wait,
+    /// How long a try ([`Wait::No`]) may take to learn whether the lock is free, if that is less than the response timeout.
+    /// Default none.
+    pub within: Option<Duration>,
 }
 
 impl Default for AcquireOptions {
@@ -99,6 +102,7 @@ impl Default for AcquireOptions {
             renew: true,
             max_hold: None,
             wait: Wait::For(Duration::from_secs(60)),
+            within: None,
         }
     }
 }
@@ -120,6 +124,8 @@ pub struct Config {
     pub mixed_fleet: bool,
     /// How long an unused name remembers its last fence: 1 min to 30 days. Default 1 h.
     pub fence_retention: Duration,
+    /// The most commands that may be unanswered at one server: 1 to 65,535. Default 1,024.
+    pub max_in_flight: u16,
 }
 
 impl Default for Config {
@@ -132,6 +138,7 @@ impl Default for Config {
             node_timeout: Duration::from_millis(100),
             mixed_fleet: false,
             fence_retention: Duration::from_secs(3600),
+            max_in_flight: 1024,
         }
     }
 }
@@ -177,6 +184,10 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     within("ttl", ttl, (Duration::from_millis(10), DAY), "10 ms to 24 h")
 }
 
+fn check_wait(field: &'static str, wait: Duration) -> Result<(), Error> {
+    within(field, wait, (Duration::from_millis(1), MONTH), "1 ms to 30 days, or try without waiting")
+}
+
 /// The most permits that a semaphore has.
 const MOST_PERMITS: u32 = 1_000_000;
 
@@ -209,10 +220,11 @@ impl AcquireOptions {
                 return Err(Error::InvalidOption { field: "max_hold", problem });
             }
         }
+        if let Some(within) = self.within {
+            check_wait("wait", within)?;
+        }
         match self.wait {
-            Wait::For(wait) => {
-                within("wait", wait, (Duration::from_millis(1), MONTH), "1 ms to 30 days, or try without waiting")
-            }
+            Wait::For(wait) => check_wait("wait", wait),
             Wait::No | Wait::Forever => Ok(()),
         }
     }
@@ -224,6 +236,10 @@ impl Config {
         within("response_timeout", self.response_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
         within("node_timeout", self.node_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
         within("fence_retention", self.fence_retention, (MINUTE, MONTH), "1 minute to 30 days")?;
+        if self.max_in_flight == 0 {
+            let problem = "is 0: choose between 1 and 65,535".into();
+            return Err(Error::InvalidOption { field: "max_in_flight", problem });
+        }
         if self.local_handoffs > 1023 {
             let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);
             return Err(Error::InvalidOption { field: "local_handoffs", problem });

@@ -37,6 +37,8 @@ pub enum Failure {
     TimedOut,
     /// This host can't do it at all, e.g. subscribe.
     Unsupported(String),
+    /// The connection was closed by its owner and does not come back. Not applied.
+    Closed(String),
 }
 
 /// As messages show it: its first words, and of each no more than a line has room for.

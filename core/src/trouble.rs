@@ -26,6 +26,10 @@ impl Trouble {
         let text = match failure {
             Failure::Refused(text) => text,
             Failure::Unsupported(text) => return Self::Fatal(Error::Unsupported(text)),
+            Failure::Closed(_) => {
+                let (waited, votes) = (Duration::ZERO, Votes::default());
+                return Self::Fatal(Error::Unreachable { waited, cause: Some(failure), votes });
+            }
             Failure::Unavailable(_) | Failure::Interrupted(_) | Failure::TimedOut => return Self::Retry(failure),
         };
         // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".

@@ -22,7 +22,7 @@ impl Node {
             Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        let patience = self.cx.patience_of(options.wait);
+        let patience = self.cx.patience_of(&options);
         let place = match &kind {
             OpKind::Acquire { resource, tries } => Ok((*resource, *tries)),
             OpKind::Pooled { key } => Err(key.clone()),
@@ -195,7 +195,7 @@ impl Node {
                 );
             }
             OpKind::AcquireAll { group } => self.all_ends(op, group),
-            OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed)),
+            OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed { unreleased: 0 })),
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
                 self.cx.complete(op, Err(Error::Unreachable { waited, cause: None, votes: Votes::default() }));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
@@ -236,9 +236,9 @@ impl Node {
 
 impl crate::context::Context {
     /// How long an acquire goes on.
-    pub(crate) fn patience_of(&self, wait: Wait) -> Option<Duration> {
-        match wait {
-            Wait::No => Some(self.patience()),
+    pub(crate) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
+        match options.wait {
+            Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
             Wait::For(wait) => Some(wait),
             Wait::Forever => None,
         }

@@ -37,7 +37,7 @@ impl Request<'_> {
     /// The answer when nobody drives the client any more.
     pub(crate) fn after_the_end(&self) -> CallResult {
         match self {
-            Self::Close => Ok(Outcome::Closed),
+            Self::Close => Ok(Outcome::Closed { unreleased: 0 }),
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
             _ => Err(EngineError::Closed),
         }

@@ -110,7 +110,7 @@ impl State {
 
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult, after: &mut After) {
         match &result {
-            Ok(Outcome::Closed) => self.work.closed = true,
+            Ok(Outcome::Closed { .. }) => self.work.closed = true,
             Ok(Outcome::Converted(grant)) => {
                 if let Some(held) = self.held.get_mut(&grant.lease) {
                     (held.fence, held.mode) = (grant.fence, grant.mode);

@@ -80,7 +80,7 @@ pub(crate) fn is_demoted(failure: &Failure) -> bool {
 pub(crate) fn is_trouble(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(text) => is_demoted(failure) || text.starts_with("CLUSTERDOWN"),
-        Failure::Unsupported(_) => false,
+        Failure::Unsupported(_) | Failure::Closed(_) => false,
         Failure::Unavailable(_) | Failure::Interrupted(_) | Failure::TimedOut => true,
     }
 }

@@ -17,7 +17,9 @@ export type Failure =
   /** Maybe applied: no answer in time. */
   | { readonly kind: 'timed-out' }
   /** This connection can't do it at all. */
-  | { readonly kind: 'unsupported'; readonly text: string };
+  | { readonly kind: 'unsupported'; readonly text: string }
+  /** The connection was closed by its owner and does not come back. Not applied. */
+  | { readonly kind: 'closed'; readonly text: string };
 
 /** What went wrong; `cause` is the library's own error, kept for `error.cause`. */
 export interface Failed {

@@ -28,6 +28,7 @@ pub(crate) fn config(options: Option<locks::ManagerOptions>) -> Config {
         node_timeout: time(options.node_timeout_ms, default.node_timeout),
         mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
         fence_retention: time(options.fence_retention_ms, default.fence_retention),
+        max_in_flight: default.max_in_flight,
     }
 }
 

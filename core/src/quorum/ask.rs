@@ -213,7 +213,7 @@ impl Ballot {
     }
 
     fn grant(&mut self, cx: &mut Context, members: &mut Members, op: OpId, fence: u64) {
-        let AcquireOptions { kind, mode, ttl, renew, max_hold, wait } = self.options;
+        let AcquireOptions { kind, mode, ttl, renew, max_hold, wait, .. } = self.options;
         let id = cx.new_lease();
         self.stage = Stage::Held(id, fence);
         self.attempts = 0;

@@ -84,7 +84,7 @@ impl Quorum {
         let kind = tally.kind;
         let parts = core::mem::take(&mut tally.parts);
         let result = match kind {
-            Kind::Close => Ok(Outcome::Closed),
+            Kind::Close => Ok(Outcome::Closed { unreleased: 0 }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, parts))
             }

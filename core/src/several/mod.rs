@@ -114,7 +114,7 @@ impl Node {
             Ok(group) => group,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        let patience = self.cx.patience_of(options.wait);
+        let patience = self.cx.patience_of(&options);
         self.cx.open(op, OpKind::AcquireAll { group: LeaseId(0) }, patience);
         self.begin(group);
     }

@@ -164,6 +164,7 @@ impl World {
                 1 => Wait::Forever,
                 _ => Wait::For(Duration::from_millis(self.random.below(9_000))),
             },
+            within: self.random.once_in(4).then_some(Duration::from_millis(500)),
         };
         let op = self.new_op(About::Name(name));
         self.input(Input::Acquire { op, name, options });

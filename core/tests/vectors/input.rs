@@ -87,6 +87,7 @@ pub(crate) struct Acquire {
     renew: Option<bool>,
     max_hold: Option<u64>,
     wait: Option<WaitText>,
+    within: Option<u64>,
 }
 
 /// The options of an acquire, for several names.
@@ -147,6 +148,7 @@ pub(crate) enum FailureText {
     Interrupted(String),
     TimedOut,
     Unsupported(String),
+    Closed(String),
 }
 
 #[derive(Deserialize)]
@@ -240,6 +242,7 @@ impl Acquire {
                 Some(WaitText::Word(WaitWord::No)) => Wait::No,
                 Some(WaitText::Word(WaitWord::Forever)) => Wait::Forever,
             },
+            within: self.within.map(Duration::from_millis),
         }
     }
 }
@@ -247,7 +250,8 @@ impl Acquire {
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
         let Self { op, mode, ttl, renew, max_hold, wait, .. } = *self;
-        Acquire { op, name: String::new(), mode, ttl, renew, max_hold, wait, owner: None, permits: None }.options()
+        Acquire { op, name: String::new(), mode, ttl, renew, max_hold, wait, within: None, owner: None, permits: None }
+            .options()
     }
 }
 
@@ -278,6 +282,7 @@ impl FailureText {
             Self::Interrupted(text) => Failure::Interrupted(text.clone()),
             Self::TimedOut => Failure::TimedOut,
             Self::Unsupported(text) => Failure::Unsupported(text.clone()),
+            Self::Closed(text) => Failure::Closed(text.clone()),
         }
     }
 }

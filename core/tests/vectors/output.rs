@@ -80,7 +80,7 @@ fn outcome(outcome: &Outcome) -> Value {
         Outcome::Verified(holds) => json!({ "verified": holds }),
         Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),
         Outcome::Revoked(holders) => json!({ "revoked": holders }),
-        Outcome::Closed => json!("closed"),
+        Outcome::Closed { unreleased } => json!({ "closed": unreleased }),
     }
 }
 
@@ -118,6 +118,7 @@ fn failure(failure: &Failure) -> Value {
         Failure::Interrupted(text) => json!({ "interrupted": text }),
         Failure::TimedOut => json!("timed-out"),
         Failure::Unsupported(text) => json!({ "unsupported": text }),
+        Failure::Closed(text) => json!({ "closed": text }),
     }
 }
 

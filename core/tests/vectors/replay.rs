@@ -117,6 +117,7 @@ impl ConfigText {
             node_timeout: millis(self.node_timeout, default.node_timeout),
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
             fence_retention: millis(self.fence_retention, default.fence_retention),
+            max_in_flight: default.max_in_flight,
         }
     }
 }

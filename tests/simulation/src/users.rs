@@ -119,7 +119,7 @@ impl World<'_> {
         let kind = mix.kind(rng, name, user);
         let shares = rng.chance(mix.shared) && kind == Kind::Lock;
         let mode = if shares { Mode::Shared } else { Mode::Exclusive };
-        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait };
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
@@ -325,7 +325,7 @@ impl World<'_> {
                 it.lease = it.lease.filter(|_| more);
                 self.schedule_step(place, user, after);
             }
-            (Doing::Closing, Ok(Outcome::Closed)) => self.client_closed(place),
+            (Doing::Closing, Ok(Outcome::Closed { .. })) => self.client_closed(place),
             _ => {}
         }
     }

@@ -158,7 +158,7 @@ fn a_client_that_closes_gives_everything_back() {
     world.acquired(0, 30_000);
     let waiting = world.acquire(0, 30_000, Wait::Forever);
     let op = world.call(0, |op| Input::Close { op });
-    assert_eq!(world.result(0, op), Ok(Outcome::Closed));
+    assert_eq!(world.result(0, op), Ok(Outcome::Closed { unreleased: 0 }));
     assert_eq!(world.result(0, waiting), Err(Error::Closed));
     assert_eq!(world.held(), 0);
     assert!(world.is_idle(0));

@@ -108,7 +108,7 @@ pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bo
         | (Wish::Hold, Ok(Outcome::Held(_)))
         | (Wish::Verify, Ok(Outcome::Verified(_)))
         | (Wish::Inspect, Ok(Outcome::Inspected(_)))
-        | (Wish::Close, Ok(Outcome::Closed)) => Ok(()),
+        | (Wish::Close, Ok(Outcome::Closed { .. })) => Ok(()),
         (Wish::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
         (Wish::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
         (Wish::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
