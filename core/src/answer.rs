@@ -48,12 +48,16 @@ impl Answer {
         let Reply::List(list) = reply else { return None };
         let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return None };
         let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
+        let (value, block) = (count(value)??, count(block)??);
+        let (status, left) = (Self::status(status)?, count(ms)?);
+        // A holder that is no client of ours may have any time left.
+        let ours = !matches!(status, Status::Waiting | Status::Busy);
         Some(Self {
-            status: Self::status(status)?,
-            value: count(value)??,
-            block: count(block)??,
+            status,
+            value: fence(value, block)?,
+            block,
             server: count(server)??,
-            left: count(ms)?.map(Duration::from_millis),
+            left: if ours { time_left(left)? } else { left.map(Duration::from_millis) },
             waiting: count(waiting)?,
             foreign: integer(foreign)? == 1,
         })
@@ -77,6 +81,21 @@ impl Answer {
         })
     }
 }
+
+/// The first of `count` fences, if all of them are numbers that Lua and JavaScript can tell apart.
+pub(crate) fn fence(first: u64, count: u64) -> Option<u64> {
+    (first.saturating_add(count) <= MOST_FENCE).then_some(first)
+}
+
+/// What a lease has left, in milliseconds, if a lease can have that much.
+pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
+    let left = millis.map(Duration::from_millis);
+    left.is_none_or(|left| left <= MOST_LEFT).then_some(left)
+}
+
+const MOST_FENCE: u64 = 1 << 53;
+/// The longest TTL with what is added for clocks and timers.
+const MOST_LEFT: Duration = Duration::from_secs(25 * 3600);
 
 /// An integer, however the server or the client library spelled it.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {

@@ -7,6 +7,7 @@ use crate::answer::{Answer, Status};
 use crate::calls::{Call, Purpose};
 use crate::context::Context;
 use crate::error::Error;
+use crate::flow::within;
 use crate::lease::covering;
 use crate::mutant::Mutant;
 use crate::options::Family;
@@ -82,16 +83,34 @@ impl Resource {
             how: if joins { How::Wait } else { How::Try },
             block,
         };
-        request.joined |= joins;
+        request.joining = joins;
+        request.clear_timer(cx, self.id);
+        let soon = if request.joined { within::HEARTBEAT } else { within::CALL };
+        let purpose = Purpose::Acquire { resource: self.id, token: request.token };
+        let command = cx.acquire_command(form, &self.name, &what);
+        if cx.send(soon, purpose, command) {
+            self.acquire_sent(cx);
+        }
+    }
+
+    /// The command has left, and the next one follows as a heartbeat.
+    pub(crate) fn acquire_sent(&mut self, cx: &mut Context) {
+        let Some(request) = &mut self.request else { return };
+        request.joined |= request.joining;
         request.first_sent.get_or_insert(cx.now);
+        // Heartbeats that pile up unanswered would only slow the server down.
+        let wait = cx.flows.resend_after(request.strays.unanswered, cx.config.claim_window / 3);
         request.strays.sent();
         request.clear_timer(cx, self.id);
         if !cx.has(Mutant::NoHeartbeats) {
-            request.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
+            request.send_by(cx, self.id, cx.now + wait.min(cx.config.claim_window));
         }
-        let purpose = Purpose::Acquire { resource: self.id, token: request.token };
-        let command = cx.acquire_command(form, &self.name, &what);
-        cx.send(purpose, command);
+    }
+
+    /// Whether a queued acquire of this token is still of use.
+    pub(crate) fn wants_to_ask(&self, token: Token) -> bool {
+        self.request.as_ref().is_some_and(|request| request.token == token)
+            || self.tenure.as_ref().is_some_and(|tenure| tenure.token == token && tenure.server == u64::MAX)
     }
 
     pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {

@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) purpose: Purpose,
     /// Whether the script's source went along.
     pub(crate) by_source: bool,
+    /// By which flow it left.
+    pub(crate) flow: u8,
 }
 
 /// Commands that have no reply yet. All have the same time to be answered, so they are overdue in the order of their sending.
@@ -53,11 +55,11 @@ impl Calls {
         Self { next: 0, open: HashMap::default(), sent: VecDeque::new(), timeout }
     }
 
-    pub(crate) fn open(&mut self, now: Instant, purpose: Purpose, by_source: bool) -> CallId {
+    pub(crate) fn open(&mut self, call: Call) -> CallId {
         self.next = self.next.saturating_add(1);
         let id = CallId(self.next);
-        self.open.insert(id, Call { sent: now, purpose, by_source });
-        self.sent.push_back((now, id));
+        self.sent.push_back((call.sent, id));
+        self.open.insert(id, call);
         id
     }
 

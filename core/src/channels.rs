@@ -1,7 +1,6 @@
 //! What comes on the channels: grants and words for the client, and, for a reentrant lock, that somebody has released it.
 
 use crate::context::Context;
-use crate::error::LossReason;
 use crate::message::Message;
 use crate::mutant::Mutant;
 use crate::node::Node;
@@ -33,9 +32,7 @@ impl Node {
                 let lock = [Family::Lock, Family::Reentrant].map(|family| self.resources.find(family, key));
                 for id in lock.into_iter().flatten().chain(self.lanes(key)) {
                     self.with(id, |resource, cx| {
-                        if resource.tenure.as_ref().is_some_and(|tenure| tenure.token == token) {
-                            resource.lose_tenure(cx, LossReason::Revoked, false);
-                        }
+                        resource.revoked(cx, token);
                     });
                 }
             }

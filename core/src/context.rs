@@ -8,15 +8,16 @@ use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::calls::{Calls, Purpose};
+use crate::calls::{Call, Calls, Purpose};
 use crate::command::Command;
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, NodeId, OpId, Outcome, Output};
+use crate::flow::Flows;
 use crate::lease::Lease;
 use crate::mutant::Mutant;
 use crate::numbering::ByNumber;
 use crate::op::{Op, OpKind};
-use crate::options::{Config, Family};
+use crate::options::{AcquireOptions, Config, Family};
 use crate::random::Random;
 use crate::releases::Release;
 use crate::several::INNER;
@@ -41,16 +42,23 @@ pub(crate) struct Context {
     pub(crate) inner: VecDeque<Output>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
+    pub(crate) flows: Flows,
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
     pub(crate) releases: HashMap<Token, Release, ByNumber>,
     /// How many of these were sent in vain at least once.
     pub(crate) owed: usize,
+    /// How many of these held until they were given back.
+    pub(crate) unreleased: u32,
+    /// When the server last confirmed that one is given back.
+    pub(crate) last_released: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
+    /// How long a call that is no wait goes on trying.
+    pub(crate) patience: Duration,
     last_token: u64,
     last_lease: u64,
 }
@@ -64,12 +72,16 @@ impl Context {
             outputs: VecDeque::new(),
             inner: VecDeque::new(),
             timers: Timers::default(),
+            patience: config.response_timeout,
             calls: Calls::new(config.response_timeout),
+            flows: Flows::new(config.max_in_flight),
             config,
             ops: HashMap::default(),
             leases: HashMap::default(),
             releases: HashMap::default(),
             owed: 0,
+            unreleased: 0,
+            last_released: Instant::default(),
             subscription: Subscription::new(),
             random: Random::new(seed),
             closed: false,
@@ -113,17 +125,53 @@ impl Context {
         format!("leasehold:{}", self.client)
     }
 
-    pub(crate) fn send(&mut self, purpose: Purpose, command: Command) {
-        let call = self.calls.open(self.now, purpose, command.words().next() == Some(b"EVAL"));
+    /// Sends a command now, or queues it until there is room for it; `within` is how soon it is needed. True if it has left: the caller then
+    /// notes what follows from that. For one that was queued [`Node::pump`](crate::node::Node::pump) does.
+    pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
+        match self.flows.room(&command).or(self.has(Mutant::UnboundedInFlight).then_some(0)) {
+            Some(flow) => {
+                self.transmit(flow, purpose, command);
+                true
+            }
+            None => {
+                let last_first = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
+                let due = if self.has(Mutant::QueueStarves) { last_first } else { self.now + within };
+                self.flows.push(due, purpose, command);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
+        let by_source = command.words().next() == Some(b"EVAL");
+        let call = self.calls.open(Call { sent: self.now, purpose, by_source, flow });
+        self.flows.sent(flow);
         self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
     }
 
     /// Opens a user's call that can't be answered at once. `patience` is when it ends at the latest.
     pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
-        let mut open = Op { since, ends: None, again: None, failures: 0, kind };
+        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
         self.ops.insert(op, open);
+    }
+
+    /// Notes that a try has a deadline of its caller's.
+    pub(crate) fn bound(&mut self, op: OpId, options: &AcquireOptions) {
+        if options.within.is_some()
+            && let Some(open) = self.ops.get_mut(&op)
+        {
+            open.bounded = true;
+        }
+    }
+
+    /// A command of a user's call has left.
+    pub(crate) fn op_sent(&mut self, op: OpId) {
+        let now = self.now;
+        if let Some(open) = self.ops.get_mut(&op) {
+            open.sent.get_or_insert(now);
+        }
     }
 
     /// Answers a user's call that was never opened.
@@ -138,7 +186,7 @@ impl Context {
 
     /// How long a call that is no wait goes on trying.
     pub(crate) fn patience(&self) -> Duration {
-        self.config.response_timeout.saturating_mul(2)
+        self.patience
     }
 
     /// Ends a user's call, if it has not ended before.
@@ -163,15 +211,31 @@ impl Context {
         }
     }
 
-    /// Ends the calls that wait for the client's end, once every token is back.
+    /// Ends the calls that wait for the client's end, once every token is back. Tokens that never held are waited for only briefly: the server
+    /// forgets them by itself.
     pub(crate) fn end_close(&mut self) {
-        if self.closed && self.releases.is_empty() {
-            let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
-            // The oldest first: a table's own order differs between machines.
-            while let Some(op) = self.ops.iter().filter_map(is_close).min() {
-                self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
-            }
+        if !self.closed || self.unreleased > 0 {
+            return;
         }
+        let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
+        // The oldest first: a table's own order differs between machines.
+        while let Some(op) = self.ops.iter().filter_map(is_close).min() {
+            if !self.releases.is_empty() && self.flows.trouble(Instant::default()).is_none() {
+                let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
+                return self.end_op_within(op, brief);
+            }
+            self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
+        }
+    }
+
+    /// A close has run out of time. It goes on as long as leases come back.
+    pub(crate) fn close_ends(&mut self, op: OpId, since: Instant) {
+        let ends = self.last_released.max(since) + self.patience();
+        if self.unreleased > 0 && ends > self.now {
+            return self.end_op_within(op, ends.since(self.now));
+        }
+        let unreleased = self.releases.values().filter(|release| release.is_a_lease()).count();
+        self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
     }
 
     /// Forgets a lease, and ends the calls that wait for it.

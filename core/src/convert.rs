@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, LeaseId, OpId, Outcome};
 use crate::fences::Fences;
+use crate::flow::within;
 use crate::mutant::Mutant;
 use crate::options::{Family, Mode};
 use crate::resource::Resource;
@@ -51,7 +52,7 @@ impl Resource {
         if to == Mode::Exclusive && tenure.mode == Mode::Exclusive {
             // The server has us as exclusive already; only a fence above the past readers' is missing.
             tenure.upgrading = Some((op, id));
-            cx.end_op_within(op, cx.config.response_timeout.saturating_mul(2));
+            cx.end_op_within(op, cx.config.response_timeout);
             return self.settle(cx, None);
         }
         let new = if cx.has(Mutant::ConvertKeepsToken) { tenure.token } else { cx.new_token() };
@@ -81,12 +82,24 @@ impl Resource {
             block: u64::from(cx.config.local_handoffs).saturating_add(1),
             bury: tenure.strays.any() && !cx.has(Mutant::NeverBury),
         };
-        converting.strays.sent();
-        let again = cx.now + retry_within(cx, &tenure.validity);
-        cx.timers.set(Timer::Convert(id), &mut converting.timer, (!cx.has(Mutant::NoResend)).then_some(again));
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { resource: id, new: converting.new };
         let command = cx.convert_command(form, &self.name, &what);
-        cx.send(purpose, command);
+        if cx.send(within::CALL, purpose, command) {
+            self.convert_sent(cx);
+        }
+    }
+
+    /// The convert has left; it is sent again if no answer comes.
+    pub(crate) fn convert_sent(&mut self, cx: &mut Context) {
+        let id = self.id;
+        let Some(tenure) = &mut self.tenure else { return };
+        let Some(converting) = &mut tenure.converting else { return };
+        let least = retry_within(cx, &tenure.validity);
+        let again = cx.flows.resend_after(converting.strays.unanswered, least).min(least.saturating_mul(2));
+        converting.strays.sent();
+        let again = (!cx.has(Mutant::NoResend)).then_some(cx.now + again);
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, again);
     }
 
     /// The timer of an unanswered convert.

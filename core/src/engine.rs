@@ -58,6 +58,16 @@ impl Engine {
         }
     }
 
+    /// Tells that the names' slots are on different servers: one that is silent then holds up the names near its own, and no others.
+    pub fn set_cluster(&mut self) {
+        match &mut self.kind {
+            Kind::One(node) => node.cx.flows.by_slot(),
+            // Its servers are no clusters.
+            #[cfg(feature = "quorum")]
+            Kind::Quorum(_) => {}
+        }
+    }
+
     /// Takes in what happened at `now`. A `now` before an earlier one counts as that one.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match &mut self.kind {

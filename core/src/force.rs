@@ -7,6 +7,7 @@ use crate::answer::Answer;
 use crate::calls::Purpose;
 use crate::error::Error;
 use crate::event::{OpId, Outcome};
+use crate::flow::within;
 use crate::name::Name;
 use crate::node::Node;
 use crate::op::OpKind;
@@ -33,7 +34,9 @@ impl Node {
     pub(crate) fn send_force(&mut self, op: OpId, form: Form) {
         let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.force_command(form, name);
-        self.cx.send(Purpose::Force { op }, command);
+        if self.cx.send(within::CALL, Purpose::Force { op }, command) {
+            self.cx.op_sent(op);
+        }
     }
 
     pub(crate) fn force_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {

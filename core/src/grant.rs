@@ -17,6 +17,7 @@ use crate::request::{Base, Request};
 use crate::resource::Resource;
 use crate::tenure::{Refill, Tenure, TenureTimers, Validity};
 use crate::time::Instant;
+use crate::token::Token;
 
 impl Resource {
     /// The waiting token holds, by an answer.
@@ -142,6 +143,26 @@ impl Resource {
         let parting = Parting::of(old.token, old.strays.any());
         cx.give_back(&self.name, Parting { valid_until, heirs: old.holders.clone(), ..parting });
         old.holders
+    }
+
+    /// An operator took a token of ours by force. Its grant may be known, or on its way still: the message can be faster than the reply.
+    pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
+        let holds = |tenure: &Tenure| {
+            let converting = tenure.converting.as_ref().filter(|_| !cx.has(Mutant::EarlyRevocationIgnored));
+            tenure.token == token || converting.is_some_and(|converting| converting.new == token)
+        };
+        if self.tenure.as_ref().is_some_and(holds) {
+            return self.lose_tenure(cx, LossReason::Revoked, false);
+        }
+        let asks = self.request.as_ref().is_some_and(|request| request.token == token);
+        if asks && !cx.has(Mutant::EarlyRevocationIgnored) {
+            // The server has buried it. Whoever waits asks by a new one.
+            if let Some(mut request) = self.request.take() {
+                request.clear_timer(cx, self.id);
+                self.stop_listening(cx);
+            }
+            self.settle(cx, None);
+        }
     }
 
     /// The lease is over, by the clock or by the server's word. `clean` gives the token back as well.

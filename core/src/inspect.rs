@@ -9,6 +9,7 @@ use crate::answer::integer;
 use crate::calls::Purpose;
 use crate::error::Error;
 use crate::event::{Holder, Inspection, OpId, Outcome, Waiter};
+use crate::flow::within;
 use crate::name::Name;
 use crate::node::Node;
 use crate::op::OpKind;
@@ -33,7 +34,9 @@ impl Node {
     pub(crate) fn send_inspect(&mut self, op: OpId, form: Form) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.inspect_command(form, name);
-        self.cx.send(Purpose::Inspect { op }, command);
+        if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
+            self.cx.op_sent(op);
+        }
     }
 
     pub(crate) fn inspect_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {

@@ -45,8 +45,17 @@ pub(crate) fn drift(ttl: Duration) -> Duration {
     (ttl / 100).saturating_add(Duration::from_millis(2))
 }
 
-/// The TTL that is still valid after `left` once drift is taken off, in whole milliseconds.
+/// How long before its end a lease counts as lost, so that a timer that goes off late still tells it in time: 5 % of it, 50 ms at most.
+pub(crate) fn margin(ttl: Duration) -> Duration {
+    (ttl / 20).min(MOST_MARGIN)
+}
+
+const MOST_MARGIN: Duration = Duration::from_millis(50);
+
+/// The TTL that is still valid after `left` once drift and margin are taken off, in whole milliseconds.
 pub(crate) fn covering(left: Duration) -> Duration {
-    let exact = left.saturating_add(Duration::from_millis(2)).saturating_mul(100) / 99;
-    Duration::from_millis(crate::time::millis(exact).saturating_add(1))
+    let with_drift = left.saturating_add(Duration::from_millis(2));
+    let short = with_drift.saturating_mul(100) / 94;
+    let long = with_drift.saturating_add(MOST_MARGIN).saturating_mul(100) / 99;
+    Duration::from_millis(crate::time::millis(short.min(long)).saturating_add(1))
 }

@@ -24,6 +24,7 @@ mod engine;
 mod error;
 mod event;
 mod fences;
+mod flow;
 mod force;
 mod grant;
 mod inspect;

@@ -48,7 +48,8 @@ impl<'a> Message<'a> {
         words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
         let (fence, block, server) = (number()?, number()?, number()?);
-        let (ttl, waiting) = (Duration::from_millis(number()?), number()?);
+        let fence = crate::answer::fence(fence, block)?;
+        let (ttl, waiting) = (crate::answer::time_left(Some(number()?))??, number()?);
         let key = words.next()?;
         Some(Self::Grant(Granted { client, token, fence, block, server, ttl, waiting, key }))
     }

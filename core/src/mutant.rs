@@ -95,4 +95,18 @@ pub enum Mutant {
     SeveralKeepsParts,
     /// A lease of several names goes on when one of them is lost.
     SeveralLossUntold,
+    /// A command leaves at once, however many are unanswered.
+    UnboundedInFlight,
+    /// What waits for room goes out last come, first served.
+    QueueStarves,
+    /// A release is sent again at the same interval however often that was in vain.
+    ResendsWithoutBackoff,
+    /// The time in the client's own queue counts as the server's silence.
+    QueueCountsAsSilence,
+    /// What is taken by force before its reply has come is held all the same.
+    EarlyRevocationIgnored,
+    /// A loss is told at the end of the lease, not before it.
+    NoMargin,
+    /// A lease is handed over however long ago the server confirmed it.
+    HandOverUnconfirmed,
 }

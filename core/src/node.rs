@@ -53,14 +53,58 @@ impl Node {
     /// Takes in what happened at `now`. A `now` before an earlier one counts as that one.
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
-        if self.cx.has(Mutant::LossToldLate) {
-            self.take_in(input);
-            return self.run_timers();
-        }
         // A lease that has ended is told before anything else happens to it.
-        self.run_timers();
+        if !self.cx.has(Mutant::LossToldLate) {
+            self.run_timers();
+        }
         self.take_in(input);
         self.run_timers();
+        self.pump();
+    }
+
+    /// Sends what waits for room, as far as there is any. What nobody needs any more is left out.
+    #[inline(never)]
+    fn pump(&mut self) {
+        while let Some((flow, queued)) = self.cx.flows.pop() {
+            if self.is_wanted(queued.purpose) {
+                self.cx.transmit(flow, queued.purpose, queued.command);
+                self.sent(queued.purpose);
+            }
+        }
+    }
+
+    fn is_wanted(&mut self, purpose: Purpose) -> bool {
+        let resource = |id: ResourceId| self.resources.get(id);
+        match purpose {
+            Purpose::Acquire { resource: id, token } => resource(id).is_some_and(|name| name.wants_to_ask(token)),
+            Purpose::Refill { resource: id, token } | Purpose::Renew { resource: id, token, op: None } => {
+                resource(id).and_then(|name| name.tenure.as_ref()).is_some_and(|tenure| tenure.token == token)
+            }
+            Purpose::Convert { resource: id, new } => {
+                let converting = resource(id).and_then(|name| name.tenure.as_ref()?.converting.as_ref());
+                converting.is_some_and(|converting| converting.new == new)
+            }
+            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => {
+                self.cx.ops.contains_key(&op)
+            }
+            Purpose::Release { token } => self.cx.releases.contains_key(&token),
+            Purpose::Several { script } => self.wants_several(script),
+        }
+    }
+
+    /// A command that waited for room has left.
+    fn sent(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Acquire { resource, .. } => self.with(resource, Resource::acquire_sent),
+            Purpose::Refill { resource, .. } => self.with(resource, Resource::refill_sent),
+            Purpose::Renew { resource, op: None, .. } => self.with(resource, Resource::renewal_sent),
+            Purpose::Convert { resource, .. } => self.with(resource, Resource::convert_sent),
+            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => {
+                self.cx.op_sent(op);
+            }
+            Purpose::Release { token } => self.cx.release_sent(token),
+            Purpose::Several { script } => self.several_sent(script),
+        }
     }
 
     /// The next thing to do, until there is none.
@@ -94,7 +138,7 @@ impl Node {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.pools.len();
         let none = self.resources.ids().is_empty() && self.several.is_empty();
-        open == 0 && none && self.poll_timeout().is_none()
+        open == 0 && none && self.poll_timeout().is_none() && cx.flows.is_empty()
     }
 
     /// What a lock's usual way takes stands apart from the rest, in this file: WebAssembly is compiled when it is first called, and a
@@ -176,7 +220,15 @@ impl Node {
     }
 
     fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
-        let Some(call) = self.cx.calls.close(id) else { return };
+        let failure = result.as_ref().err();
+        let Some(call) = self.cx.calls.close(id) else {
+            // Late or doubled: the server lives.
+            if matches!(failure, None | Some(Failure::Refused(_))) {
+                self.cx.flows.alive(self.cx.now);
+            }
+            return;
+        };
+        self.cx.flows.ended(self.cx.now, &call, failure);
         if matches!(call.purpose, Purpose::Several { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
             return self.replied(&call, result);
         }

@@ -20,6 +20,10 @@ pub(crate) struct Op {
     /// When its command goes out again.
     pub(crate) again: Slot,
     pub(crate) failures: u32,
+    /// When its first command left. Until then it may be in our own queue, which is no silence of the server's.
+    pub(crate) sent: Option<Instant>,
+    /// Whether the caller has said itself when it ends.
+    pub(crate) bounded: bool,
     pub(crate) kind: OpKind,
 }
 

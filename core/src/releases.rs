@@ -8,6 +8,7 @@ use crate::calls::Purpose;
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::flow::within;
 use crate::mutant::Mutant;
 use crate::name::Name;
 use crate::op::OpKind;
@@ -27,12 +28,20 @@ pub(crate) struct Release {
     heirs: Vec<LeaseId>,
     /// Until when the lease was valid; a token that only waited has no such time.
     valid_until: Option<Instant>,
-    first_sent: Instant,
+    /// Whether it was valid when it was given back.
+    held: bool,
+    /// Whether an unanswered convert may have moved the lease to another token.
+    moved: bool,
+    given_up: Instant,
     /// When the server will have forgotten the token by itself.
     give_up: Instant,
     /// Sends that may have been applied, or may still be.
     strays: Strays,
+    /// How often it was sent, and how often it failed.
+    sends: u32,
     failures: u32,
+    /// Whether others are known to wait for the lock.
+    wanted: bool,
     timer: Slot,
 }
 
@@ -53,31 +62,46 @@ pub(crate) struct Parting {
     pub(crate) heirs: Vec<LeaseId>,
     /// Whether an unanswered convert may have moved the lease to another token, which is given back as well.
     pub(crate) moved: bool,
+    /// Whether others are known to wait for the lock.
+    pub(crate) wanted: bool,
 }
 
 impl Parting {
     pub(crate) const fn of(token: Token, bury: bool) -> Self {
-        Self { token, bury, valid_until: None, op: None, heirs: Vec::new(), moved: false }
+        Self { token, bury, valid_until: None, op: None, heirs: Vec::new(), moved: false, wanted: false }
+    }
+}
+
+impl Release {
+    /// Whether it stands for a lease that was held until it was given back. Of two tokens that may have it, one counts.
+    pub(crate) const fn is_a_lease(&self) -> bool {
+        self.held && !self.moved
     }
 }
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Name, parting: Parting) {
-        let Parting { token, bury, valid_until, op, heirs, moved } = parting;
+        let Parting { token, bury, valid_until, op, heirs, moved, wanted } = parting;
         let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
+        let held = valid_until.is_some_and(|until| until > self.now);
         let release = Release {
             name: name.clone(),
             bury: bury && !self.has(Mutant::NeverBury),
             op,
             heirs,
             valid_until,
-            first_sent: self.now,
+            held,
+            moved,
+            given_up: self.now,
             give_up,
             strays: Strays { lost: moved, ..Strays::default() },
+            sends: 0,
             failures: 0,
+            wanted,
             timer: None,
         };
+        self.unreleased = self.unreleased.saturating_add(u32::from(held));
         self.owed = self.owed.saturating_add(usize::from(moved));
         self.releases.insert(token, release);
         if let Some(op) = op {
@@ -96,13 +120,30 @@ impl Context {
 
     pub(crate) fn send_release(&mut self, token: Token, form: Form) {
         let Some(release) = self.releases.get(&token) else { return };
+        let soon = match release.op {
+            _ if release.wanted => within::NONE,
+            Some(_) => within::CALL,
+            None => within::LEISURE,
+        };
         let command = self.release_command(form, &release.name, token, release.bury);
-        self.send(Purpose::Release { token }, command);
-        if let Some(release) = self.releases.get_mut(&token) {
-            release.strays.sent();
+        if self.send(soon, Purpose::Release { token }, command) {
+            self.release_sent(token);
         }
-        // Not after a whole response timeout: others wait for the lock.
-        let again = self.now + self.config.claim_window / 3;
+    }
+
+    /// The release has left. It is sent again before a whole response timeout is over: others may wait for the lock.
+    pub(crate) fn release_sent(&mut self, token: Token) {
+        let most = self.config.response_timeout.max(self.config.claim_window / 3);
+        let no_backoff = self.has(Mutant::ResendsWithoutBackoff);
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        release.strays.sent();
+        let attempt = if no_backoff { 0 } else { release.sends };
+        release.sends = release.sends.saturating_add(1);
+        let op = release.op;
+        if let Some(op) = op {
+            self.op_sent(op);
+        }
+        let again = self.now + self.flows.resend_after(attempt, self.config.claim_window / 3).min(most);
         self.release_again(token, again);
     }
 
@@ -166,7 +207,7 @@ impl Context {
     pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
         let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
         release.strays.ended(false);
-        let was_valid = release.valid_until.is_some_and(|until| release.first_sent < until);
+        let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
         let outcome = match status {
             Status::Released if was_valid => ReleaseOutcome::Released,
             // Another send did it, and only its reply was lost or is late; or the release of the token it moved to does.
@@ -192,6 +233,8 @@ impl Context {
     fn forget_release(&mut self, token: Token) -> Option<OpId> {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.strays.lost));
+        self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
+        self.last_released = self.now;
         self.timers.set(Timer::Release(token), &mut release.timer, None);
         self.end_close();
         release.op

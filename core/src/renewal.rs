@@ -7,6 +7,7 @@ use crate::calls::{Call, Purpose};
 use crate::context::Context;
 use crate::error::{Error, LossReason};
 use crate::event::{OpId, Outcome};
+use crate::flow::within;
 use crate::lease::covering;
 use crate::mutant::Mutant;
 use crate::op::OpKind;
@@ -35,19 +36,29 @@ impl Resource {
     }
 
     fn send_renewal(&mut self, cx: &mut Context, ttl: Duration) {
-        let id = self.id;
         let Some(tenure) = &mut self.tenure else { return };
+        let left = tenure.validity.until.since(cx.now);
         // The answer to a convert brings the new token; until then there is nothing to renew by.
         if tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting) {
+            let soon = if tenure.passing.is_some() { within::CALL } else { left / 8 };
             let command = cx.renew_command(Form::Digest, &self.name, tenure.token, tenure.mode, ttl);
-            cx.send(Purpose::Renew { resource: id, token: tenure.token, op: None }, command);
+            let purpose = Purpose::Renew { resource: self.id, token: tenure.token, op: None };
+            if !cx.send(soon, purpose, command) {
+                return;
+            }
         }
+        self.renewal_sent(cx);
+    }
+
+    /// The renewal has left; it is tried again after a quarter of what is left.
+    pub(crate) fn renewal_sent(&mut self, cx: &mut Context) {
+        let Some(tenure) = &mut self.tenure else { return };
         if cx.has(Mutant::NoResend) {
             return;
         }
         let left = tenure.validity.until.since(cx.now);
         let again = cx.now + (left / 4).max(RETRY);
-        cx.timers.set(Timer::Renewal(id), &mut tenure.timers.renewal, Some(again));
+        cx.timers.set(Timer::Renewal(self.id), &mut tenure.timers.renewal, Some(again));
     }
 
     /// The next local caller needs more time than is left.
@@ -78,7 +89,9 @@ impl Resource {
                     let told = Validity::new(cx, call.sent, left);
                     // What was only asked for does not put off the renewal.
                     let until = told.until.max(tenure.validity.until);
-                    let validity = if sets(cx, op, left) { told } else { Validity { until, ..tenure.validity } };
+                    let confirmed = told.confirmed.max(tenure.validity.confirmed);
+                    let validity =
+                        if sets(cx, op, left) { told } else { Validity { until, confirmed, ..tenure.validity } };
                     tenure.extend(cx, id, validity);
                 }
                 match op {
@@ -100,7 +113,7 @@ impl Resource {
                 };
                 tenure.server = u64::MAX;
                 let command = cx.acquire_command(Form::Digest, &self.name, &what);
-                cx.send(Purpose::Acquire { resource: id, token }, command);
+                cx.send(within::CALL, Purpose::Acquire { resource: id, token }, command);
             }
             Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
             _ => self.renew_found_nothing(cx, op, LossReason::Gone),
@@ -150,7 +163,7 @@ impl Resource {
                 let granted = tenure.validity.granted;
                 let ttl = tenure.wants(cx).max(tenure.passing);
                 let command = cx.renew_command(Form::Source, &self.name, token, tenure.mode, ttl.unwrap_or(granted));
-                cx.send(Purpose::Renew { resource: self.id, token, op: None }, command);
+                cx.send(within::CALL, Purpose::Renew { resource: self.id, token, op: None }, command);
             }
             (Trouble::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
             // The key was overwritten with another type.
@@ -193,7 +206,9 @@ impl Resource {
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
-        cx.send(Purpose::Renew { resource: self.id, token: tenure.token, op: Some(op) }, command);
+        if cx.send(within::CALL, Purpose::Renew { resource: self.id, token: tenure.token, op: Some(op) }, command) {
+            cx.op_sent(op);
+        }
     }
 
     /// Asks for more fences, to go on handing over inside.
@@ -201,11 +216,12 @@ impl Resource {
         self.send_refill(cx, Form::Digest);
     }
 
-    /// Asks early enough that the local callers need not wait for it.
+    /// Asks for fences and a confirmation early enough that the local callers need not wait for them.
     pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(tenure) = &self.tenure else { return };
         let untold = tenure.budget.is_none() && !tenure.tainted && !cx.config.mixed_fleet;
-        if untold && tenure.fences.left() <= tenure.refill.size / 2 {
+        let low = tenure.fences.left() <= tenure.refill.size / 2;
+        if untold && (low || tenure.needs_confirming(cx)) {
             self.send_refill(cx, Form::Digest);
         }
     }
@@ -241,16 +257,28 @@ impl Resource {
         };
         tenure.refill.unanswered = true;
         tenure.refill.asked = size;
-        let again = cx.now + cx.config.claim_window / 3;
-        cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, Some(again));
+        cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, None);
         let command = cx.acquire_command(form, &self.name, &what);
-        cx.send(Purpose::Refill { resource: id, token: tenure.token }, command);
+        if cx.send(within::CALL, Purpose::Refill { resource: id, token: tenure.token }, command) {
+            self.refill_sent(cx);
+        }
+    }
+
+    /// The refill has left; another one may be sent after a while if it is not answered.
+    pub(crate) fn refill_sent(&mut self, cx: &mut Context) {
+        let Some(tenure) = &mut self.tenure else { return };
+        let again = cx.now
+            + cx.flows.resend_after(tenure.refill.failures, cx.config.claim_window / 3).min(cx.config.claim_window);
+        cx.timers.set(Timer::Refill(self.id), &mut tenure.refill.timer, Some(again));
     }
 
     /// The timer of an unanswered refill: another one may be sent if it is still needed.
     pub(crate) fn refill_due(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         tenure.refill.timer = None;
+        if tenure.refill.unanswered {
+            tenure.refill.failures = tenure.refill.failures.saturating_add(1);
+        }
         tenure.refill.unanswered = false;
         self.settle(cx, None);
     }

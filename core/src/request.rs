@@ -24,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) waits: bool,
     /// Whether it may be in the server's queue.
     pub(crate) joined: bool,
+    /// Whether the command that was put together last joins the queue.
+    pub(crate) joining: bool,
     pub(crate) first_sent: Option<Instant>,
     pub(crate) strays: Strays,
     /// The answered send with the greatest server time: what a grant's own time is reckoned from.
@@ -52,6 +54,7 @@ impl Request {
             mode: options.mode,
             waits: false,
             joined: false,
+            joining: false,
             first_sent: None,
             strays: Strays::default(),
             base: None,

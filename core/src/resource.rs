@@ -23,6 +23,7 @@ use crate::op::OpKind;
 use crate::options::{AcquireOptions, Mode, Wait};
 use crate::queue::LocalQueue;
 use crate::releases::Parting;
+use crate::reply::Failure;
 use crate::request::Request;
 use crate::several::INNER;
 use crate::subscription::Subscription;
@@ -172,7 +173,8 @@ impl Resource {
             let new = Parting { valid_until, ..Parting::of(converting.new, bury) };
             cx.give_back(&self.name, new);
         }
-        cx.give_back(&self.name, Parting { valid_until, op, moved, ..Parting::of(tenure.token, bury) });
+        let wanted = tenure.budget.is_some();
+        cx.give_back(&self.name, Parting { valid_until, op, moved, wanted, ..Parting::of(tenure.token, bury) });
     }
 
     /// Takes the waiting token out of the server's queue.
@@ -219,7 +221,10 @@ impl Resource {
         if told || self.tenure.as_ref().is_some_and(Tenure::in_use) {
             return self.busy(cx, op);
         }
-        Error::Unreachable { waited: waited(cx, op), cause: trouble, votes: Votes::default() }
+        let unanswered = self.request.as_ref().is_some_and(|request| request.strays.any());
+        let cause =
+            trouble.or_else(|| cx.flows.trouble(cx.ops.get(&op)?.since)).or(unanswered.then_some(Failure::TimedOut));
+        Error::Unreachable { waited: waited(cx, op), cause, votes: Votes::default() }
     }
 
     /// Somebody else has it, or is to have it first.

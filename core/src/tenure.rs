@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::context::{Context, ResourceId};
 use crate::event::{LeaseId, OpId};
 use crate::fences::Fences;
-use crate::lease::drift;
+use crate::lease::{drift, margin};
 use crate::mutant::Mutant;
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
@@ -15,6 +15,9 @@ use crate::token::Token;
 
 /// How long a client may go on handing over inside once it knows that another one waits.
 const BUDGET_TIME: Duration = Duration::from_secs(1);
+
+/// How long a lease may be handed over inside a client after the server confirmed it.
+const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
 pub(crate) struct Tenure {
     pub(crate) token: Token,
@@ -53,6 +56,8 @@ pub(crate) struct Validity {
     pub(crate) since: Instant,
     /// When its reply came; none for a grant by message.
     pub(crate) answered: Option<Instant>,
+    /// At this moment, or later, the server had it as ours.
+    pub(crate) confirmed: Instant,
 }
 
 impl Validity {
@@ -60,8 +65,9 @@ impl Validity {
     pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
         let since = if cx.has(Mutant::ValidFromReply) { cx.now } else { sent };
         let drift = if cx.has(Mutant::NoDrift) { Duration::ZERO } else { drift(granted) };
-        let until = since + granted.saturating_sub(drift);
-        Self { until, granted, since, answered: Some(cx.now) }
+        let margin = if cx.has(Mutant::NoMargin) { Duration::ZERO } else { margin(granted) };
+        let until = since + granted.saturating_sub(drift).saturating_sub(margin);
+        Self { until, granted, since, answered: Some(cx.now), confirmed: since }
     }
 }
 
@@ -130,7 +136,7 @@ pub(crate) enum Admission {
     Now,
     /// When a renewal has brought it time.
     AfterRenewal,
-    /// When the server has reserved more fences.
+    /// When the server has reserved more fences, or has confirmed the lease.
     AfterRefill,
     /// When the present holders are gone.
     Later,
@@ -157,7 +163,8 @@ impl Tenure {
         if !beside && self.in_use() {
             return Admission::Later;
         }
-        if self.fences.left() == 0 && !cx.has(Mutant::HandOverPastBlock) {
+        let unconfirmed = self.used && !self.is_confirmed(cx) && !cx.has(Mutant::HandOverUnconfirmed);
+        if unconfirmed || (self.fences.left() == 0 && !cx.has(Mutant::HandOverPastBlock)) {
             // While others wait the block is the budget's; asking for more would stretch it.
             return if self.budget.is_some() { Admission::Never } else { Admission::AfterRefill };
         }
@@ -181,6 +188,16 @@ impl Tenure {
         }
         let spent = self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now);
         spent && !cx.has(Mutant::HandOverPastBudget)
+    }
+
+    /// Whether the server has said lately that it is ours. A client that has lost it without knowing hands it on for no longer than that.
+    fn is_confirmed(&self, cx: &Context) -> bool {
+        cx.now.since(self.validity.confirmed) < CONFIRMED_FOR
+    }
+
+    /// Whether the server is asked now, so that the next local holder need not wait for it.
+    pub(crate) fn needs_confirming(&self, cx: &Context) -> bool {
+        cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
     }
 
     /// A renewed lease can do with a third of what it could have; a fixed one needs the whole, as from a fresh answer.
@@ -211,12 +228,14 @@ impl Tenure {
 
     /// Takes in a successful renewal or re-grant. A late answer never shortens it.
     pub(crate) fn extend(&mut self, cx: &mut Context, resource: ResourceId, validity: Validity) {
+        let confirmed = validity.confirmed.max(self.validity.confirmed);
         if validity.until > self.validity.until {
             self.validity = validity;
         } else if validity.since > self.validity.since {
             // The server tells whole milliseconds, so a later answer may come out a moment short.
             self.validity = Validity { until: self.validity.until, ..validity };
         }
+        self.validity.confirmed = confirmed;
         self.watch(cx, resource);
     }
 

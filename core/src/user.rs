@@ -8,6 +8,7 @@ use crate::mutant::Mutant;
 use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
+use crate::reply::Failure;
 use crate::script::Form;
 use crate::subscription::Channel;
 use crate::timers::Timer;
@@ -29,6 +30,7 @@ impl Node {
             _ => return,
         };
         self.cx.open(op, kind, patience);
+        self.cx.bound(op, &options);
         let (resource, tries) = match place {
             Ok(place) => place,
             Err(pool) => return self.push_to_pool(&pool, op, options),
@@ -177,7 +179,12 @@ impl Node {
     pub(crate) fn op_ends(&mut self, op: OpId) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
-        let waited = self.cx.now.since(open.since);
+        let (since, waited) = (open.since, self.cx.now.since(open.since));
+        if self.was_queued(op) {
+            return;
+        }
+        let cause = Some(self.cx.flows.trouble(since).unwrap_or(Failure::TimedOut));
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
         match open.kind {
             OpKind::Acquire { resource, .. } => {
                 let error = self.resources.get(resource).map(|resource| resource.empty_handed(&self.cx, op));
@@ -195,20 +202,52 @@ impl Node {
                 );
             }
             OpKind::AcquireAll { group } => self.all_ends(op, group),
-            OpKind::Close => self.cx.complete(op, Ok(Outcome::Closed { unreleased: 0 })),
+            OpKind::Close => {
+                let since = open.since;
+                self.cx.close_ends(op, since);
+            }
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None, votes: Votes::default() }));
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.pending.retain(|pending| *pending != op);
                 let resource = lease.resource;
                 self.with(resource, |resource, cx| resource.settle(cx, None));
             }
             OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause: None, votes: Votes::default() }));
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
             }
             #[cfg(feature = "quorum")]
             OpKind::Tally(_) => {}
         }
+    }
+
+    /// Whether a call that only a server's silence ends has waited in our own queue meanwhile. It gets that time back.
+    fn was_queued(&mut self, op: OpId) -> bool {
+        let Some(open) = self.cx.ops.get(&op) else { return false };
+        let (since, sent) = (open.since, open.sent);
+        let sent = match open.kind {
+            OpKind::Acquire { resource, tries: true } if !open.bounded => {
+                let request = self.resources.get(resource).and_then(|name| name.request.as_ref());
+                sent.or_else(|| request.map_or(Some(since), |request| request.first_sent))
+            }
+            OpKind::Release | OpKind::Extend { .. } | OpKind::Verify { .. } | OpKind::Inspect { .. } => sent,
+            OpKind::Force { .. } => sent,
+            _ => return false,
+        };
+        if self.cx.has(Mutant::QueueCountsAsSilence) {
+            return false;
+        }
+        // What has not left yet is waited for as long as the server answers others.
+        let from = sent.or(self.cx.flows.answered()).unwrap_or(since).max(since);
+        let ends = from + self.cx.patience();
+        let goes_on = ends > self.cx.now;
+        if let Some(open) = self.cx.ops.get_mut(&op) {
+            open.sent = sent;
+        }
+        if goes_on {
+            self.cx.end_op_within(op, ends.since(self.cx.now));
+        }
+        goes_on
     }
 
     /// A user's call is due to be sent again.

@@ -40,7 +40,9 @@ impl Members {
     pub(crate) fn new(client: ClientId, config: &Config, servers: &[&str]) -> Result<Self, Error> {
         let mut list = Vec::with_capacity(servers.len());
         for (at, server) in (0..).zip(servers) {
-            let node = Box::new(Node::new(client.of_member(at), config.clone())?);
+            let mut node = Box::new(Node::new(client.of_member(at), config.clone())?);
+            // A second attempt at a server whose time is short.
+            node.cx.patience = config.response_timeout.saturating_mul(2);
             list.push(Member { node, server: (*server).into() });
         }
         Ok(Self { list, tasks: HashMap::default(), last: 0 })

@@ -84,7 +84,7 @@ impl Quorum {
         let kind = tally.kind;
         let parts = core::mem::take(&mut tally.parts);
         let result = match kind {
-            Kind::Close => Ok(Outcome::Closed { unreleased: 0 }),
+            Kind::Close => Ok(Outcome::Closed { unreleased: unreleased(&parts, majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, parts))
             }
@@ -141,4 +141,15 @@ fn released(parts: &[Option<Result<Outcome, Error>>], by_majority: bool) -> Rele
         false if taken => ReleaseOutcome::NotOwner,
         false => ReleaseOutcome::AlreadyExpired,
     }
+}
+
+/// How many leases a majority of the servers may still have.
+fn unreleased(parts: &[Option<Result<Outcome, Error>>], majority: usize) -> u32 {
+    let left = parts.iter().map(|part| match part {
+        Some(Ok(Outcome::Closed { unreleased })) => *unreleased,
+        _ => 0,
+    });
+    let mut left: Vec<u32> = left.collect();
+    left.sort_unstable_by(|one, other| other.cmp(one));
+    left.get(majority.saturating_sub(1)).copied().unwrap_or(0)
 }

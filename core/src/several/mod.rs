@@ -92,6 +92,14 @@ impl Several {
         self.open.remove(&number)
     }
 
+    /// The group and the tokens of a script that was sent or is about to be.
+    fn script(&self, number: LeaseId) -> Option<(LeaseId, Vec<(ResourceId, Token)>)> {
+        match self.open.get(&number) {
+            Some(Entry::Script { group, parts }) => Some((*group, parts.clone())),
+            _ => None,
+        }
+    }
+
     /// A group that is still wanted.
     pub(crate) fn wanted(&mut self, group: LeaseId) -> Option<&mut Group> {
         match self.open.get_mut(&group) {

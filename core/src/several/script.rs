@@ -8,11 +8,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::answer::{Answer, Status, integer};
+use crate::answer::{Answer, Status, fence, integer, time_left};
 use crate::calls::{Call, Purpose};
 use crate::context::{Context, ResourceId};
 use crate::error::Error;
 use crate::event::{LeaseId, OpId};
+use crate::flow::within;
 use crate::lease::covering;
 use crate::name::Name;
 use crate::node::Node;
@@ -70,13 +71,33 @@ impl Node {
         let script = self.cx.new_lease();
         let named = parts.iter().filter_map(|(id, token)| Some((&self.resources.get(*id)?.name, *token)));
         let command = self.cx.several_command(form, &named.collect::<Vec<_>>(), ttl);
-        self.cx.send(Purpose::Several { script }, command);
+        self.several.insert(script, Entry::Script { group: number, parts });
+        if self.cx.send(within::CALL, Purpose::Several { script }, command) {
+            self.several_sent(script);
+        }
+    }
+
+    /// The script has left: each of its tokens may be taken by it.
+    pub(crate) fn several_sent(&mut self, script: LeaseId) {
+        let Some((group, parts)) = self.several.script(script) else { return };
         self.for_each(&parts, |resource, token, _| {
             if let Some(strays) = resource.strays_of(token) {
                 strays.sent();
             }
         });
-        self.several.insert(script, Entry::Script { group: number, parts });
+        if let Some(op) = self.several.wanted(group).map(|group| group.op) {
+            self.cx.op_sent(op);
+        }
+    }
+
+    /// Whether a queued script is still of use. One that is not is forgotten: its group has gone.
+    pub(crate) fn wants_several(&mut self, script: LeaseId) -> bool {
+        let Some((group, _)) = self.several.script(script) else { return false };
+        let wanted = self.several.wanted(group).is_some_and(|group| group.by_script);
+        if !wanted {
+            self.several.remove(script);
+        }
+        wanted
     }
 
     pub(crate) fn several_replied(&mut self, call: &Call, script: LeaseId, result: Result<Reply, Failure>) {
@@ -184,15 +205,16 @@ fn read(reply: &Reply, names: usize) -> Result<Taken, String> {
 fn taken(list: &[crate::reply::Scalar]) -> Option<Taken> {
     let [server, ms, parts @ ..] = list else { return None };
     let server = u64::try_from(integer(server)?).ok()?;
-    let left = u64::try_from(integer(ms)?).ok().map(Duration::from_millis);
+    let ms = u64::try_from(integer(ms)?).ok();
     let mut answers = Vec::new();
     for part in parts.chunks(2) {
         let [status, value] = part else { return None };
         let status = Answer::status(status)?;
         if status == Status::Busy {
-            return Some(Taken::None(left));
+            return Some(Taken::None(ms.map(Duration::from_millis)));
         }
-        let value = u64::try_from(integer(value)?).ok()?;
+        let left = time_left(ms)?;
+        let value = fence(u64::try_from(integer(value)?).ok()?, 1)?;
         answers.push(Answer { status, value, block: 1, server, left, waiting: Some(0), foreign: false });
     }
     Some(Taken::All(answers))

@@ -1,0 +1,258 @@
+//! Flow control to one server: how many commands may be unanswered, which one goes next, and how long an answer usually takes.
+//!
+//! ```text
+//!  send --room--> in flight --answer--> done     a prompt answer widens the window, silence halves it
+//!    \              ^
+//!     '--> queue ---'   the command that is needed first goes first
+//! ```
+//!
+//! Without it a mass release would bury a healthy server: every command goes out at once, the answers come late, and resends make
+//! them later still. The window and the round trip are those of QUIC's loss recovery (RFC 9002, sections 5, 6.2 and 7). The queue is
+//! ordered by deadline (earliest deadline first), so nothing in it starves.
+//!
+//! Slots of a cluster may be on different servers, which the engine doesn't know. There each range of 256 slots has a flow of its own, so
+//! that a silent server holds up the names near its own and no others.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use crate::calls::{Call, Purpose};
+use crate::command::Command;
+use crate::name::slot;
+use crate::reply::Failure;
+use crate::time::Instant;
+
+/// The window before anything is known of the server.
+const INITIAL: u16 = 64;
+/// The window never gets smaller: so many commands find out whether a silent server is back.
+const LEAST: u16 = 4;
+/// The round trip that is assumed before one was measured.
+const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// An answer is prompt if the server's own queue took no more than this of it.
+const PROMPT: Duration = Duration::from_millis(10);
+/// How many slots of a cluster share a flow, as a power of two.
+const RANGE: u32 = 8;
+const SLOTS: u32 = 1 << 14;
+
+/// How soon a command is needed.
+pub(crate) mod within {
+    use core::time::Duration;
+
+    /// A release that others are known to wait for.
+    pub(crate) const NONE: Duration = Duration::ZERO;
+    /// A waiter's heartbeat.
+    pub(crate) const HEARTBEAT: Duration = Duration::from_millis(10);
+    /// Anything that a caller waits for.
+    pub(crate) const CALL: Duration = Duration::from_millis(20);
+    /// A release that nobody is known to wait for.
+    pub(crate) const LEISURE: Duration = Duration::from_millis(500);
+}
+
+/// A command that waits for room.
+pub(crate) struct Queued {
+    /// When it is needed.
+    due: Instant,
+    /// The older one goes first.
+    number: u64,
+    pub(crate) purpose: Purpose,
+    pub(crate) command: Command,
+}
+
+/// The flows to all servers that commands go to.
+pub(crate) struct Flows {
+    flows: Vec<Flow>,
+    most: u16,
+    numbers: u64,
+    /// When a command was answered last, by whichever server.
+    answered: Option<Instant>,
+    /// Why the last command failed, if none was answered since.
+    trouble: Option<(Instant, Failure)>,
+}
+
+struct Flow {
+    in_flight: u16,
+    window: u16,
+    queue: BinaryHeap<Queued>,
+    round_trip: RoundTrip,
+    /// Commands sent until then are part of a silence that has halved the window already.
+    halved_at: Option<Instant>,
+}
+
+/// A smoothed round trip with its variation.
+#[derive(Clone, Copy, Default)]
+struct RoundTrip {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    least: Duration,
+}
+
+impl Flows {
+    pub(crate) fn new(most: u16) -> Self {
+        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, answered: None, trouble: None }
+    }
+
+    /// Names' slots are on different servers.
+    pub(crate) fn by_slot(&mut self) {
+        self.flows.resize_with((SLOTS >> RANGE) as usize, || Flow::new(self.most));
+    }
+
+    /// Which flow a command belongs to.
+    fn place(&self, command: &Command) -> u8 {
+        if self.flows.len() == 1 {
+            return 0;
+        }
+        // EVALSHA, the digest, the number of keys, the first key.
+        let key = command.words().nth(3).and_then(|key| core::str::from_utf8(key).ok());
+        let slot = key.map_or(0, slot);
+        u8::try_from(slot >> RANGE).unwrap_or(0)
+    }
+
+    /// Whether a command may leave now, and by which flow.
+    pub(crate) fn room(&self, command: &Command) -> Option<u8> {
+        let place = self.place(command);
+        let flow = self.flows.get(usize::from(place))?;
+        (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
+    }
+
+    /// Puts a command off until there is room. `due` is when it is needed.
+    pub(crate) fn push(&mut self, due: Instant, purpose: Purpose, command: Command) {
+        self.numbers = self.numbers.saturating_add(1);
+        let (place, number) = (self.place(&command), self.numbers);
+        if let Some(flow) = self.flows.get_mut(usize::from(place)) {
+            flow.queue.push(Queued { due, number, purpose, command });
+        }
+    }
+
+    /// The next command for which there is room.
+    pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
+        let flow =
+            self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
+        let (flow, place) = flow?;
+        Some((place, flow.queue.pop()?))
+    }
+
+    /// Whether anything waits for room.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.iter().all(|flow| flow.queue.is_empty())
+    }
+
+    pub(crate) fn sent(&mut self, place: u8) {
+        if let Some(flow) = self.flows.get_mut(usize::from(place)) {
+            flow.in_flight = flow.in_flight.saturating_add(1);
+        }
+    }
+
+    /// A command has ended: with an answer, with silence, or without having reached the server.
+    pub(crate) fn ended(&mut self, now: Instant, call: &Call, failure: Option<&Failure>) {
+        let most = self.most;
+        let Some(flow) = self.flows.get_mut(usize::from(call.flow)) else { return };
+        flow.in_flight = flow.in_flight.saturating_sub(1);
+        match failure {
+            None | Some(Failure::Refused(_)) => {
+                flow.answered(now.since(call.sent), most);
+                self.alive(now);
+            }
+            Some(failure) => {
+                if *failure == Failure::TimedOut {
+                    flow.silent(now, call.sent);
+                }
+                if !matches!(failure, Failure::Unsupported(_)) {
+                    self.trouble = Some((now, failure.clone()));
+                }
+            }
+        }
+    }
+
+    /// The server has answered.
+    pub(crate) fn alive(&mut self, now: Instant) {
+        self.answered = Some(now);
+        self.trouble = None;
+    }
+
+    /// When a command was answered last.
+    pub(crate) const fn answered(&self) -> Option<Instant> {
+        self.answered
+    }
+
+    /// Why the last command failed, if that was after `since` and none was answered later.
+    pub(crate) fn trouble(&self, since: Instant) -> Option<Failure> {
+        self.trouble.as_ref().filter(|(at, _)| *at >= since).map(|(_, failure)| failure.clone())
+    }
+
+    /// How long to wait for an answer before the command is sent once more, for the `attempt`th time: the probe timeout of RFC 9002, 6.2.
+    pub(crate) fn resend_after(&self, attempt: u32, least: Duration) -> Duration {
+        let slowest = self.flows.iter().map(|flow| flow.round_trip.probe()).max().unwrap_or_default();
+        slowest.saturating_mul(1 << attempt.min(10)).max(least)
+    }
+}
+
+impl Flow {
+    fn new(most: u16) -> Self {
+        Self {
+            in_flight: 0,
+            window: INITIAL.min(most),
+            queue: BinaryHeap::new(),
+            round_trip: RoundTrip::default(),
+            halved_at: None,
+        }
+    }
+
+    fn answered(&mut self, took: Duration, most: u16) {
+        self.round_trip.measure(took);
+        let prompt = took <= self.round_trip.least.saturating_mul(2).saturating_add(PROMPT);
+        // Only a window that was full tells that a wider one is of use.
+        if prompt && (!self.queue.is_empty() || self.window < INITIAL) {
+            self.window = self.window.saturating_add(1).min(most);
+        }
+    }
+
+    fn silent(&mut self, now: Instant, sent: Instant) {
+        if self.halved_at.is_none_or(|at| sent > at) {
+            self.window = (self.window / 2).max(LEAST).min(self.window);
+            self.halved_at = Some(now);
+        }
+    }
+}
+
+impl RoundTrip {
+    fn measure(&mut self, took: Duration) {
+        let Some(smoothed) = self.smoothed else {
+            *self = Self { smoothed: Some(took), variation: took / 2, least: took };
+            return;
+        };
+        self.least = self.least.min(took);
+        self.variation = (self.variation.saturating_mul(3).saturating_add(smoothed.abs_diff(took))) / 4;
+        self.smoothed = Some((smoothed.saturating_mul(7).saturating_add(took)) / 8);
+    }
+
+    fn probe(&self) -> Duration {
+        let (smoothed, variation) = match self.smoothed {
+            Some(smoothed) => (smoothed, self.variation),
+            None => (FIRST_ROUND_TRIP, FIRST_ROUND_TRIP / 2),
+        };
+        smoothed.saturating_add(variation.saturating_mul(4))
+    }
+}
+
+// The heap gives the greatest out first: that is the one that is needed first.
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.number).cmp(&(self.due, self.number))
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Queued {}
