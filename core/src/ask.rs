@@ -90,6 +90,8 @@ impl Resource {
         let command = cx.acquire_command(form, &self.name, &what);
         if cx.send(soon, purpose, command) {
             self.acquire_sent(cx);
+        } else if let Some(request) = &mut self.request {
+            request.queued = true;
         }
     }
 
@@ -98,12 +100,10 @@ impl Resource {
         let Some(request) = &mut self.request else { return };
         request.joined |= request.joining;
         request.first_sent.get_or_insert(cx.now);
-        // Heartbeats that pile up unanswered would only slow the server down.
-        let wait = cx.flows.resend_after(request.strays.unanswered, cx.config.claim_window / 3);
         request.strays.sent();
         request.clear_timer(cx, self.id);
         if !cx.has(Mutant::NoHeartbeats) {
-            request.send_by(cx, self.id, cx.now + wait.min(cx.config.claim_window));
+            request.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
         }
     }
 

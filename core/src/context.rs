@@ -134,6 +134,7 @@ impl Context {
                 true
             }
             None => {
+                self.is_queued(purpose, is_by_source(&command));
                 let last_first = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
                 let due = if self.has(Mutant::QueueStarves) { last_first } else { self.now + within };
                 self.flows.push(due, purpose, command);
@@ -142,8 +143,23 @@ impl Context {
         }
     }
 
+    /// A user's call waits for room; `again` if it goes out once more, with the script's source.
+    fn is_queued(&mut self, purpose: Purpose, again: bool) {
+        let op = match purpose {
+            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
+            Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),
+            _ => None,
+        };
+        if let Some(open) = op.and_then(|op| self.ops.get_mut(&op)) {
+            open.queued = true;
+            if again {
+                open.sent = None;
+            }
+        }
+    }
+
     pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
-        let by_source = command.words().next() == Some(b"EVAL");
+        let by_source = is_by_source(&command);
         let call = self.calls.open(Call { sent: self.now, purpose, by_source, flow });
         self.flows.sent(flow);
         self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
@@ -152,7 +168,8 @@ impl Context {
     /// Opens a user's call that can't be answered at once. `patience` is when it ends at the latest.
     pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
-        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
+        let mut open =
+            Op { since, ends: None, again: None, failures: 0, sent: None, queued: false, bounded: false, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
         self.ops.insert(op, open);
     }
@@ -234,6 +251,11 @@ impl Context {
         if self.unreleased > 0 && ends > self.now {
             return self.end_op_within(op, ends.since(self.now));
         }
+        // A process that was too busy to come in time was too busy to read what the server had answered.
+        if self.unreleased > 0 && self.now.since(ends) > self.patience() / 4 {
+            self.last_released = self.now;
+            return self.end_op_within(op, self.patience());
+        }
         let unreleased = self.releases.values().filter(|release| release.is_a_lease()).count();
         self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
     }
@@ -254,4 +276,8 @@ impl Context {
             self.told(id.0).push_back(Output::Lost { lease: id, reason });
         }
     }
+}
+
+fn is_by_source(command: &Command) -> bool {
+    command.words().next() == Some(b"EVAL")
 }

@@ -27,7 +27,7 @@ use crate::time::Instant;
 /// The window before anything is known of the server.
 const INITIAL: u16 = 64;
 /// The window never gets smaller: so many commands find out whether a silent server is back.
-const LEAST: u16 = 4;
+const LEAST: u16 = 16;
 /// The round trip that is assumed before one was measured.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// An answer is prompt if the server's own queue took no more than this of it.

@@ -99,8 +99,6 @@ pub enum Mutant {
     UnboundedInFlight,
     /// What waits for room goes out last come, first served.
     QueueStarves,
-    /// A release is sent again at the same interval however often that was in vain.
-    ResendsWithoutBackoff,
     /// The time in the client's own queue counts as the server's silence.
     QueueCountsAsSilence,
     /// What is taken by force before its reply has come is held all the same.

@@ -171,6 +171,12 @@ impl Node {
         self.serve(key);
     }
 
+    /// Whether a call that no lane asks for yet does not wait for permits.
+    pub(crate) fn is_pooled_try(&self, key: &str, op: OpId) -> bool {
+        let mut calls = self.pools.get(key).into_iter().flat_map(|pool| pool.queue.iter());
+        calls.any(|(other, options)| other == op && options.wait == Wait::No)
+    }
+
     /// Why a call that no lane asks for yet ends empty-handed: for the same reason as those before it.
     pub(crate) fn pooled_empty_handed(&self, key: &str, op: OpId) -> Option<Error> {
         let lanes = self.pools.get(key)?.lanes.iter();

@@ -24,7 +24,7 @@ pub(crate) struct Release {
     name: Name,
     bury: bool,
     /// Who waits for the outcome.
-    op: Option<OpId>,
+    pub(crate) op: Option<OpId>,
     heirs: Vec<LeaseId>,
     /// Until when the lease was valid; a token that only waited has no such time.
     valid_until: Option<Instant>,
@@ -120,11 +120,7 @@ impl Context {
 
     pub(crate) fn send_release(&mut self, token: Token, form: Form) {
         let Some(release) = self.releases.get(&token) else { return };
-        let soon = match release.op {
-            _ if release.wanted => within::NONE,
-            Some(_) => within::CALL,
-            None => within::LEISURE,
-        };
+        let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury);
         if self.send(soon, Purpose::Release { token }, command) {
             self.release_sent(token);
@@ -134,10 +130,9 @@ impl Context {
     /// The release has left. It is sent again before a whole response timeout is over: others may wait for the lock.
     pub(crate) fn release_sent(&mut self, token: Token) {
         let most = self.config.response_timeout.max(self.config.claim_window / 3);
-        let no_backoff = self.has(Mutant::ResendsWithoutBackoff);
         let Some(release) = self.releases.get_mut(&token) else { return };
         release.strays.sent();
-        let attempt = if no_backoff { 0 } else { release.sends };
+        let attempt = release.sends;
         release.sends = release.sends.saturating_add(1);
         let op = release.op;
         if let Some(op) = op {

@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) joined: bool,
     /// Whether the command that was put together last joins the queue.
     pub(crate) joining: bool,
+    /// Whether a command of it has had to wait for room.
+    pub(crate) queued: bool,
     pub(crate) first_sent: Option<Instant>,
     pub(crate) strays: Strays,
     /// The answered send with the greatest server time: what a grant's own time is reckoned from.
@@ -55,6 +57,7 @@ impl Request {
             waits: false,
             joined: false,
             joining: false,
+            queued: false,
             first_sent: None,
             strays: Strays::default(),
             base: None,

@@ -223,17 +223,24 @@ impl Node {
 
     /// Whether a call that only a server's silence ends has waited in our own queue meanwhile. It gets that time back.
     fn was_queued(&mut self, op: OpId) -> bool {
-        let Some(open) = self.cx.ops.get(&op) else { return false };
+        let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
         let (since, sent) = (open.since, open.sent);
-        let sent = match open.kind {
-            OpKind::Acquire { resource, tries: true } if !open.bounded => {
-                let request = self.resources.get(resource).and_then(|name| name.request.as_ref());
-                sent.or_else(|| request.map_or(Some(since), |request| request.first_sent))
+        let (queued, sent) = match &open.kind {
+            OpKind::Acquire { resource, tries: true } => {
+                let request = self.resources.get(*resource).and_then(|name| name.request.as_ref());
+                (request.is_some_and(|request| request.queued), sent.or(request.and_then(|request| request.first_sent)))
             }
-            OpKind::Release | OpKind::Extend { .. } | OpKind::Verify { .. } | OpKind::Inspect { .. } => sent,
-            OpKind::Force { .. } => sent,
+            OpKind::Pooled { key } => (self.is_pooled_try(key, op) && !self.cx.flows.is_empty(), None),
+            OpKind::Release
+            | OpKind::Extend { .. }
+            | OpKind::Verify { .. }
+            | OpKind::Inspect { .. }
+            | OpKind::Force { .. } => (open.queued, sent),
             _ => return false,
         };
+        if !queued {
+            return false;
+        }
         if self.cx.has(Mutant::QueueCountsAsSilence) {
             return false;
         }

@@ -144,6 +144,11 @@ impl World<'_> {
         {
             tenure.perhaps_told(token);
         }
+        if let Call::Acquire { token, .. } | Call::Renew { token, .. } | Call::Convert { new: token, .. } = call
+            && (answer.grants() || answer.status == Status::Renewed)
+        {
+            tenure.confirmed(now, token);
+        }
         let tokens = &mut self.watch.locks[name].tokens;
         match call {
             Call::Acquire { token, .. } | Call::Convert { new: token, .. }
@@ -197,7 +202,18 @@ impl World<'_> {
                 None => self.watch.lanes[place][name].all().for_each(|tenure| tenure.told(now, about, false)),
             }
         }
+        let revoked = crate::wire::revoked(payload);
+        if let Some((token, name)) = revoked {
+            self.watch.revoked.push(token);
+            if let Some(name) = self.servers.name(name.as_bytes()) {
+                self.watch.asking[place][name].is_gone(token);
+                self.watch.lanes[place][name].begins(token);
+            }
+        }
         self.feed(place, Input::Message { node: NODE, channel: OWN, payload });
+        if revoked.is_some() {
+            self.look_at_revoked(place);
+        }
     }
 
     /// Brings one input in, carries everything out, sets the timer, and looks whether all is well.
@@ -305,6 +321,19 @@ impl World<'_> {
         (client.open.len() + self.watch.leases.of(client.life).count()) as u64
     }
 
+    /// What a client has heard to be taken by force it does not hold.
+    fn look_at_revoked(&mut self, place: usize) {
+        let life = self.clients[place].life;
+        let revoked = |held: &&crate::invariants::leases::Held| {
+            held.token.is_some_and(|token| self.watch.revoked.contains(&token))
+        };
+        let held = self.watch.leases.of(life).find(revoked).cloned();
+        if let Some(held) = held {
+            let verdict = broken("revoked", format!("c{place} has heard that it was taken by force: {held:?}"));
+            self.watch.check(verdict);
+        }
+    }
+
     /// What the longest times of the run are.
     pub(crate) fn note_longest(&mut self, place: usize, call: &Call) {
         let longest = &mut self.watch.longest;
@@ -313,7 +342,9 @@ impl World<'_> {
             Call::Release { .. } | Call::Inspect => 0,
         };
         // A command asks for what its users want, and a little more where validity is to reach a certain time.
-        let most = self.clients[place].longest_ttl_ms * 102 / 100 + 10;
+        let users = self.clients[place].longest_ttl_ms;
+        // With what clocks may differ by, and what a late timer may take.
+        let most = users * 102 / 100 + 10 + (users * 6 / 100).min(55);
         longest.ttl_ms = longest.ttl_ms.max(ttl_ms);
         if ttl_ms > most {
             let detail = format!("c{place} asks for {ttl_ms} ms, its users for {most} at most");

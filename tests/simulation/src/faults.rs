@@ -61,13 +61,15 @@ pub enum Fault {
     Stall,
     /// The server answers LOADING, BUSY, CLUSTERDOWN, MASTERDOWN or READONLY for a while.
     NotReady,
+    /// An operator takes a lock from its holder by force, perhaps before its reply has come.
+    Forced,
     /// A client of another library takes the lock.
     Foreign,
 }
 
 impl Fault {
     /// Every kind, in the order of the table.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Slow,
         Self::Reordered,
         Self::CommandLost,
@@ -97,6 +99,7 @@ impl Fault {
         Self::Migration,
         Self::Stall,
         Self::NotReady,
+        Self::Forced,
         Self::Foreign,
     ];
 
@@ -153,7 +156,7 @@ mod tests {
     fn the_list_is_complete_and_in_order() {
         assert!(Fault::ALL.iter().enumerate().all(|(place, fault)| fault.index() == place));
         let listed = Fault::PASSING.len() + Fault::STRIKING.len() + Fault::LOSING.len();
-        // Reordered comes of the delays, Foreign of the foreign clients.
-        assert_eq!(listed + 2, Fault::COUNT);
+        // Reordered comes of the delays, Foreign of the foreign clients, Forced of grants.
+        assert_eq!(listed + 3, Fault::COUNT);
     }
 }

@@ -1,6 +1,8 @@
 //! Tells the watchers what the users are told.
 
-use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome};
+use std::time::Duration;
+
+use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome, Wait};
 
 use crate::client::Wish;
 use crate::clock::Micros;
@@ -31,6 +33,11 @@ impl World<'_> {
         }
         if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {
             self.watch.check(calls::fits(&open, result, now, self.mix.sorts[open.name] != Sort::Lock));
+        }
+        let waits = matches!(open.wish, Wish::Acquire(options) if options.wait != Wait::No);
+        if self.mix.is_crowded() && !waits && matches!(result, Err(Error::Unreachable { .. })) {
+            self.watch
+                .check(broken("queue-silence", format!("{open:?} ended with {result:?}, and every server answers")));
         }
         match (open.wish, result) {
             (Wish::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
@@ -114,6 +121,10 @@ impl World<'_> {
             orphan: tenure.orphan,
             token: tenure.token,
         };
+        if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
+            self.watch.check(broken("revoked", format!("{token:?} was taken by force, and is held: {held:?}")));
+        }
+        let tenure = &mut self.watch.tenures[place][name];
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, tenure.orphan);
         let exclusive = self.watch.leases.grant(self.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
@@ -159,6 +170,28 @@ impl World<'_> {
         }
     }
 
+    /// A timer that goes off no later than the margin allows still tells a loss before the lease ends on the server.
+    fn look_at_margin(&mut self, place: usize, now: Instant, held: &Held) {
+        let client = &self.clients[place];
+        let granted = held.ttl.min(client.config.claim_window);
+        let granted = held.max_hold.map_or(granted, |most| granted.min(most));
+        let margin = (granted / 20).min(Duration::from_millis(50));
+        let (Some(token), Mode::Exclusive, Sort::Lock) = (held.token, held.mode, self.mix.sorts[held.name]) else {
+            return;
+        };
+        let converts = client.open.iter().any(|op| client.ops[*op as usize].converts(held.name));
+        if held.orphan || !held.renew || converts || now.since(held.valid_until) > margin {
+            return;
+        }
+        let server = self.servers.home(held.name);
+        let server_us = self.servers.time(server, self.now);
+        let there = self.watch.keys.holders(&self.servers.models[server], server_us, held.name);
+        if there.iter().all(|(holder, _)| *holder != token) {
+            let detail = format!("told at {now:?}, when the server had ended it: {held:?}");
+            self.watch.check(broken("margin", detail));
+        }
+    }
+
     /// A lease was lost.
     pub(crate) fn lost(&mut self, place: usize, now: Instant, lease: LeaseId, reason: LossReason) {
         let client = &self.clients[place];
@@ -180,6 +213,9 @@ impl World<'_> {
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };
         self.watch.check(losses::told(&held, reason, self.now, now, calm));
+        if reason == LossReason::Expired {
+            self.look_at_margin(place, now, &held);
+        }
         self.user_lost(place, lease);
     }
 }

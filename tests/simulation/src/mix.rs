@@ -58,6 +58,8 @@ pub struct Mix {
     pub response_ms: Bounds,
     /// Local hand-overs.
     pub handoffs: Bounds,
+    /// How many commands of a client may be unanswered.
+    pub in_flight: Bounds,
     /// Hosts that can't subscribe.
     pub mute_hosts: u32,
     /// Acquires that want to share.
@@ -135,6 +137,7 @@ impl Mix {
             claim_ms: (claim, if rng.chance(300_000) { claim * 4 } else { claim }),
             response_ms: (100, rng.spread((200, 2_000))),
             handoffs: *rng.pick(&[(32, 32), (0, 8), (0, 0), (3, 3), (32, 1023)]),
+            in_flight: (1_024, 1_024),
             mute_hosts: 0,
             shared: *rng.pick(&[0, 0, 100_000, 500_000]),
             cancels: 50_000,
@@ -154,6 +157,7 @@ impl Mix {
         let wakes = [F::WakeLate, F::WakeEarly, F::WakeTwice];
         let clients = [F::Pause, F::Suspend, F::Crash];
         self.some(rng, &wakes, (500, 30_000));
+        self.chance[F::Forced.index()] = *rng.pick(&[0, 0, 0, 300, 20_000]);
         match theme {
             Theme::Several | Theme::Quorum => {}
             Theme::Calm => {
@@ -315,6 +319,16 @@ impl Mix {
                 self.chance[F::CommandLate.index()] = rng.range((10_000, 200_000)) as u32;
                 self.strikes_of(rng, &[F::Pause, F::Partition]);
             }
+            Theme::Crowded => {
+                self.in_flight = (1, rng.range((1, 3)));
+                (self.clients, self.names, self.users, self.cancels, self.closes) = (2, 3, (4, 8), 0, 0);
+                (self.think, self.hold) = ((0, 50_000), (0, rng.spread((20_000, 200_000))));
+                self.trip = (5_000, rng.range((8_000, 15_000)));
+                self.response_ms = (100, 100);
+                let ttl = rng.range((3_000, 6_000));
+                (self.ttl_ms, self.active) = ((ttl, ttl), 400_000);
+                self.chance = [0; Fault::COUNT];
+            }
             Theme::Everything | Theme::Reentrant | Theme::Semaphore => {
                 self.some(rng, &Fault::PASSING, (1_000, 60_000));
                 self.strikes_of(rng, &Fault::STRIKING);
@@ -362,6 +376,11 @@ impl Mix {
         if rng.chance(250_000) {
             self.strikes.extend(Fault::LOSING);
         }
+    }
+
+    /// Whether clients have room for so few commands that most of them wait for it. What watchers expect at once may take a while then.
+    pub fn is_crowded(&self) -> bool {
+        self.in_flight.0 < 64
     }
 
     /// Whether servers lose data in this run.

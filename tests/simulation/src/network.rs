@@ -31,6 +31,12 @@ impl World<'_> {
         let patience = it.config.response_timeout;
         it.calls.retain(|sent| at.since(sent.at) < patience);
         it.calls.push(Sent { id, call, name, at });
+        let (unanswered, most) = (it.calls.len(), usize::from(it.config.max_in_flight));
+        if unanswered > most {
+            let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
+            self.watch.check(crate::invariants::broken("in-flight", detail));
+        }
+        let it = &mut self.clients[client];
         if matches!(call, Call::Acquire { how: How::Wait, .. }) && it.hears_since.is_none_or(|since| since > at) {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));

@@ -66,6 +66,11 @@ impl World<'_> {
         {
             lanes.begins(token);
         }
+        if let Call::Acquire { token, .. } | Call::Renew { token, .. } = sent.call
+            && (answer.grants() || answer.status == Status::Renewed)
+        {
+            lanes.tenure(token).confirmed(now, token);
+        }
         let doomed = match sent.call {
             Call::Acquire { token, .. } if answer.grants() => {
                 let tenure = lanes.tenure(token);

@@ -12,7 +12,7 @@ use crate::kinds::Sort;
 use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::tampering::Tampering;
-use crate::wire::Call;
+use crate::wire::{Answer, Call};
 use crate::world::{Arrival, Event, World};
 
 /// Microseconds since 1970 when a run begins, about.
@@ -175,8 +175,46 @@ impl World<'_> {
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
+        let granted = executed.reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
         self.answer(&arrival, executed.reply.map_err(Failure::Refused));
+        if granted.is_some() && self.strikes(Fault::Forced, arrival.client) {
+            self.force(server, arrival.name);
+        }
         self.look_at_server_now_and_then(server);
+    }
+
+    /// An operator takes a lock from whoever holds it. The next in line is granted, as by a release.
+    fn force(&mut self, server: usize, name: usize) {
+        let server_us = self.servers.time(server, self.now);
+        let victims = self.watch.keys.victims(&self.servers.models[server], server_us, name);
+        let Some(first) = victims.first() else { return };
+        let script = match self.mix.sorts[name] {
+            Sort::Lock => leasehold_lua::FORCE,
+            Sort::Reentrant => leasehold_lua::reentrant::FORCE,
+            Sort::Semaphore => leasehold_lua::semaphore::FORCE,
+        };
+        let keys = self.watch.keys.of_name(name);
+        let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
+        words.extend(keys.iter().map(String::as_bytes));
+        words.extend([b"60000".as_slice(), fleet]);
+        self.observe_before(server, name);
+        let executed = self.servers.execute(server, self.now, &words);
+        if executed.reply.is_err() {
+            return;
+        }
+        self.lose(name, Part::Lock);
+        // What was granted at this very moment is taken as well.
+        self.watch.locks[name].lost_at = Some(self.now + 1);
+        for token in victims.iter().skip(1) {
+            self.watch.locks[name].queue.leaves(*token);
+            self.watch.locks[name].permits.released(*token);
+        }
+        // For whoever watches it is the release of what was held, by somebody else.
+        self.observe(server, name, &Call::Release { token: *first, bury: true }, &executed);
+        for (channel, payload) in executed.published {
+            self.publish(&channel, &payload);
+        }
     }
 
     fn needs_many_keys(&self, words: &[&[u8]]) -> bool {

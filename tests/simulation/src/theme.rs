@@ -43,6 +43,8 @@ pub enum Theme {
     Moving,
     /// Callers who come seldom and give up often, for minutes.
     Unhurried,
+    /// Many callers, and hardly any room for their commands. Nothing goes wrong.
+    Crowded,
     /// All faults, often.
     Everything,
     /// Reentrant locks, under the faults of any of the above.
@@ -57,7 +59,7 @@ pub enum Theme {
 
 impl Theme {
     /// Every theme that a seed may draw.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Calm,
         Self::Network,
         Self::Messages,
@@ -78,13 +80,14 @@ impl Theme {
         Self::Evicting,
         Self::Moving,
         Self::Unhurried,
+        Self::Crowded,
         Self::Everything,
         Self::Reentrant,
         Self::Semaphore,
     ];
 
     /// Those about plain locks.
-    pub(crate) const LOCKS: [Self; 21] = {
+    pub(crate) const LOCKS: [Self; 22] = {
         let [locks @ .., _, _] = Self::ALL;
         locks
     };

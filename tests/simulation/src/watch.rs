@@ -3,7 +3,6 @@
 use leasehold_core::LeaseId;
 
 use crate::clock::Micros;
-use crate::invariants::Verdict;
 use crate::invariants::asking::Asking;
 use crate::invariants::budget::Tenure;
 use crate::invariants::fences::Fences;
@@ -16,7 +15,9 @@ use crate::invariants::queue::Queue;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
 use crate::invariants::vigil::Vigil;
+use crate::invariants::{Broken, Verdict};
 use crate::kinds::Sort;
+use crate::wire::Token;
 
 /// Every watcher.
 pub(crate) struct Watch {
@@ -39,8 +40,16 @@ pub(crate) struct Watch {
     pub(crate) longest: Longest,
     /// Leases of the client being served that must be told lost before it is done, and which promise says so.
     pub(crate) doomed: Vec<(LeaseId, &'static str)>,
+    /// Clients have so little room that what they do at once elsewhere may take a while.
+    crowded: bool,
+    /// Tokens of which their clients have heard that they were taken by force.
+    pub(crate) revoked: Vec<Token>,
     verdict: Verdict,
 }
+
+/// What is not expected at once of clients that have hardly any room for their commands.
+const AT_ONCE: [&str; 9] =
+    ["left-behind", "next-unasked", "unheard", "asleep", "unwoken", "heirless", "stranded", "starved", "pause"];
 
 /// What is watched of one lock.
 #[derive(Default)]
@@ -58,7 +67,7 @@ pub(crate) struct LockWatch {
 }
 
 impl Watch {
-    pub(crate) fn new(names: &[String], sorts: &[Sort], clients: usize) -> Self {
+    pub(crate) fn new(names: &[String], sorts: &[Sort], clients: usize, crowded: bool) -> Self {
         Self {
             leases: Leases::default(),
             locks: names.iter().map(|_| LockWatch::default()).collect(),
@@ -71,13 +80,16 @@ impl Watch {
             keys: Keys::of(names.iter().map(String::as_str).zip(sorts.iter().copied())),
             longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
             doomed: Vec::new(),
+            crowded,
+            revoked: Vec::new(),
             verdict: Ok(()),
         }
     }
 
     /// Keeps the first verdict against.
     pub(crate) fn check(&mut self, verdict: Verdict) {
-        if self.verdict.is_ok() {
+        let later = |broken: &Broken| self.crowded && AT_ONCE.contains(&broken.invariant);
+        if self.verdict.is_ok() && !verdict.as_ref().is_err_and(later) {
             self.verdict = verdict;
         }
     }

@@ -31,6 +31,12 @@ pub fn life_of(client: &str) -> Option<Life> {
     Life::from_str_radix(client.get(..4)?, 16).ok()
 }
 
+/// The token and the name that a message says was taken by force.
+pub fn revoked(payload: &[u8]) -> Option<(Token, &str)> {
+    let (token, name) = std::str::from_utf8(payload).ok()?.strip_prefix("revoked ")?.split_once(' ')?;
+    Some((Token::read(token.as_bytes())?, name))
+}
+
 /// What an acquire may do beside entering a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {

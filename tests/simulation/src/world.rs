@@ -164,7 +164,7 @@ impl<'a> World<'a> {
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, &mix.sorts, mix.clients),
+            watch: Watch::new(&servers.names, &mix.sorts, mix.clients, mix.is_crowded()),
             coverage: Coverage::default(),
             counts: Counts::default(),
             transcript,

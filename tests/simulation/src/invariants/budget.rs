@@ -11,6 +11,9 @@ use crate::wire::Token;
 /// How long hand-overs may go on once others are known to wait.
 const AT_MOST: Duration = Duration::from_secs(1);
 
+/// How long a client may hand over what its server has not confirmed.
+const UNCONFIRMED: Duration = Duration::from_secs(1);
+
 /// What the server granted a token last.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerGrant {
@@ -60,6 +63,8 @@ pub struct Tenure {
     known_us: u64,
     /// The same of a token by which it does not hold yet.
     answered: Option<(Token, u64)>,
+    /// When the client last learnt from its server that it holds.
+    confirmed: Instant,
     /// About which token it may have been told that others wait: one waits, and that may be itself.
     perhaps: Option<Token>,
 }
@@ -110,6 +115,7 @@ impl Tenure {
             gave_back: None,
             known_us: grant.map_or(0, |grant| grant.server_us).max(answered),
             answered: None,
+            confirmed: now,
             perhaps: self.perhaps,
         };
     }
@@ -208,6 +214,13 @@ impl Tenure {
         }
     }
 
+    /// An answer said that a token holds.
+    pub fn confirmed(&mut self, now: Instant, token: Token) {
+        if self.token == Some(token) {
+            self.confirmed = now;
+        }
+    }
+
     /// The client served a local caller without the server.
     pub fn handed_over(&mut self, now: Instant, most: u32, forbidden: bool) -> Verdict {
         if forbidden {
@@ -215,6 +228,12 @@ impl Tenure {
         }
         if self.lost {
             return broken("handed-on", format!("handed on at {now:?} after a loss: {self:?}"));
+        }
+        if now.since(self.confirmed) >= UNCONFIRMED {
+            return broken(
+                "unconfirmed",
+                format!("handed over at {now:?}, long after the server's last word: {self:?}"),
+            );
         }
         let Some(told) = self.told else { return Ok(()) };
         if self.told_while_held && now == told {

@@ -19,10 +19,11 @@ pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Opti
         Wish::Acquire(options) => match options.wait {
             Wait::Forever => return None,
             Wait::For(wait) => wait,
-            Wait::No => 2 * response,
+            Wait::No => response,
         },
-        // Time for a try and another one.
-        Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect | Wish::Close => 2 * response,
+        Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect => response,
+        // From the last lease that came back.
+        Wish::Close => 2 * response,
         // Its lease's end bounds it, too: until it is answered renewals pause.
         Wish::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
         Wish::Hold | Wish::Nonsense => Duration::ZERO,

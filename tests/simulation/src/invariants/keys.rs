@@ -64,6 +64,23 @@ impl Keys {
         keys
     }
 
+    /// The six keys of a name, as scripts take them.
+    pub fn of_name(&self, name: usize) -> [String; 6] {
+        std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
+    }
+
+    /// The tokens that an operator takes a lock from.
+    pub fn victims(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+        let key = &self.parts[name * PARTS].0;
+        let readers = &self.parts[name * PARTS + Part::Readers as usize].0;
+        if model.get(server_us, key).is_some_and(|value| value == "shared") {
+            let live = |(member, until): (String, f64)| (until > (server_us / 1_000) as f64).then_some(member);
+            let members = model.zset(server_us, readers).into_iter().filter_map(live);
+            return members.filter_map(|member| Token::read(member.as_bytes())).collect();
+        }
+        holders(model, server_us, key)
+    }
+
     fn part(&self, key: &str) -> Option<Part> {
         self.parts.iter().find(|(known, ..)| known == key).map(|(.., part)| *part)
     }

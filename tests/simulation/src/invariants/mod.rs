@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with what it promises, for people.
-pub const ALL: [(&str, &str); 55] = [
+pub const ALL: [(&str, &str); 60] = [
     ("outlived", "the server keeps a lease at least as long as its holder believes"),
     ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -78,6 +78,11 @@ pub const ALL: [(&str, &str); 55] = [
     ("key-unknown", "no other keys are written"),
     ("buried-grows", "a bury removes the tombstones that are over"),
     ("token-returns", "a token that was given up neither holds nor waits again"),
+    ("in-flight", "a client has no more commands under way than it may have"),
+    ("queue-silence", "time in the client's own queue is no silence of the server's"),
+    ("unconfirmed", "what the server has not confirmed for a second is not handed over"),
+    ("revoked", "nobody holds what it has heard to be taken by force"),
+    ("margin", "a timer that is late by less than the margin tells a loss before the lease ends on the server"),
     ("busy-loop", "a client sends a bounded number of commands a second"),
     ("spinning", "a wake-up moves the next one, or does something"),
     ("stranded", "a free lock that is wanted is granted within a holder's TTL and a claim window"),

@@ -42,6 +42,28 @@ pub const TABLE: &[Mutant] = &[
         Theme::Losing,
         "a renewal never re-creates a missing key",
     ),
+    engine("no-margin", Engine::NoMargin, Theme::Short, "a loss is told early enough for a late timer"),
+    engine(
+        "hand-over-unconfirmed",
+        Engine::HandOverUnconfirmed,
+        Theme::Hot,
+        "what the server has not confirmed for a second is not handed over",
+    ),
+    engine(
+        "early-revocation-ignored",
+        Engine::EarlyRevocationIgnored,
+        Theme::Network,
+        "a revocation counts before the reply that it overtakes",
+    ),
+    // How many commands leave, and in which order.
+    engine("unbounded-in-flight", Engine::UnboundedInFlight, Theme::Crowded, "commands under way are bounded"),
+    engine("queue-starves", Engine::QueueStarves, Theme::Crowded, "what is needed first leaves first"),
+    engine(
+        "queue-counts-as-silence",
+        Engine::QueueCountsAsSilence,
+        Theme::Crowded,
+        "time in the client's own queue is no silence of the server's",
+    ),
     // Waiting and being granted.
     engine(
         "join-before-subscribed",

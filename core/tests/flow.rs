@@ -1,0 +1,354 @@
+//! Flow control: how many commands leave at once, in which order, and what a silent or a slow server changes.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, OpId, Outcome,
+    Output, ReleaseOutcome, Reply, Scalar, Wait,
+};
+
+/// One engine, its commands that have no answer yet, and what it told its users.
+struct Client {
+    engine: Engine,
+    now: u64,
+    op: u64,
+    unanswered: Vec<(CallId, Command)>,
+    ended: Vec<(OpId, Result<Outcome, Error>)>,
+    lost: Vec<LeaseId>,
+    /// The most commands that were unanswered at once.
+    most: usize,
+}
+
+impl Client {
+    fn new(config: Config) -> Self {
+        let engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();
+        Self { engine, now: 1_000_000, op: 0, unanswered: vec![], ended: vec![], lost: vec![], most: 0 }
+    }
+
+    fn feed(&mut self, input: Input<'_>) {
+        self.engine.handle(Instant::from_micros(self.now), input);
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { call, command, .. } => self.unanswered.push((call, command)),
+                Output::Completed { op, result } => self.ended.push((op, result)),
+                Output::Lost { lease, .. } => self.lost.push(lease),
+                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+            }
+        }
+        self.most = self.most.max(self.unanswered.len());
+    }
+
+    fn next_op(&mut self) -> OpId {
+        self.op += 1;
+        OpId(self.op)
+    }
+
+    fn acquire(&mut self, name: &str, options: AcquireOptions) -> OpId {
+        let op = self.next_op();
+        self.feed(Input::Acquire { op, name, options });
+        op
+    }
+
+    /// Lets time pass, and wakes the engine whenever it wants that.
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time.as_micros() as u64;
+        while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| at.as_micros() <= until) {
+            self.now = self.now.max(at.as_micros());
+            self.feed(Input::Wake);
+        }
+        self.now = until;
+        self.feed(Input::Wake);
+    }
+
+    /// The server answers the oldest command, as one that grants everything.
+    fn answer(&mut self) -> Command {
+        let (call, command) = self.unanswered.remove(0);
+        self.feed(Input::Reply { call, result: Ok(granting(&command, self.now)) });
+        command
+    }
+
+    /// The server answers everything, each command `pace` after the one before.
+    fn serve(&mut self, pace: Duration) -> usize {
+        let mut served = 0;
+        while !self.unanswered.is_empty() {
+            self.pass(pace);
+            self.answer();
+            served += 1;
+        }
+        served
+    }
+
+    /// Takes `count` names, and answers what that takes.
+    fn hold(&mut self, count: usize, options: AcquireOptions) -> Vec<LeaseId> {
+        for place in 0..count {
+            self.acquire(&format!("n{place}"), options);
+        }
+        self.serve(Duration::from_micros(10));
+        let granted = |(_, result): (OpId, _)| match result {
+            Ok(Outcome::Acquired(grant)) => grant.lease,
+            other => panic!("{other:?}"),
+        };
+        let leases: Vec<_> = self.ended.drain(..).map(granted).collect();
+        assert_eq!(leases.len(), count);
+        leases
+    }
+
+    fn result_of(&self, op: OpId) -> Option<&Result<Outcome, Error>> {
+        self.ended.iter().find(|(ended, _)| *ended == op).map(|(_, result)| result)
+    }
+}
+
+fn words(command: &Command) -> Vec<String> {
+    command.words().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The name that a command is about.
+fn name_of(command: &Command) -> String {
+    words(command)[3].clone()
+}
+
+/// By the number of arguments: acquire has eight behind its six keys, release four, and renew two behind one key.
+fn granting(command: &Command, now: u64) -> Reply {
+    let words = words(command);
+    let (keys, server) = (words[2].parse::<usize>().unwrap(), 1_700_000_000_000_000 + now as i64);
+    let arguments = &words[3 + keys..];
+    let (status, fence, block, ttl) = match arguments.len() {
+        8 => ("entered", server, 1, arguments[2].parse().unwrap()),
+        4 => ("released", 0, 0, 0),
+        2 => ("renewed", 0, 0, arguments[1].parse().unwrap()),
+        _ => panic!("{words:?}"),
+    };
+    let numbers = [fence, block, server, ttl, 0, 0].map(Scalar::Int);
+    Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
+}
+
+fn fixed() -> AcquireOptions {
+    AcquireOptions { ttl: Duration::from_secs(600), renew: false, ..AcquireOptions::default() }
+}
+
+#[test]
+fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
+    let mut client = Client::new(Config::default());
+    client.hold(10_000, fixed());
+    client.most = 0;
+
+    let op = client.next_op();
+    client.feed(Input::Close { op });
+    let sent = client.serve(Duration::from_micros(100));
+
+    assert_eq!(sent, 10_000, "each release is sent once");
+    assert!(client.most <= 1_024, "{} at once", client.most);
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+}
+
+#[test]
+fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
+    let mut client = Client::new(Config::default());
+    client.hold(3_000, fixed());
+    let op = client.next_op();
+    client.feed(Input::Close { op });
+    for _ in 0..2_000 {
+        client.pass(Duration::from_micros(100));
+        client.answer();
+    }
+    client.pass(Duration::from_millis(1_999));
+    assert_eq!(client.result_of(op), None);
+    client.pass(Duration::from_millis(1));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 1_000 })));
+}
+
+#[test]
+fn a_close_with_nothing_held_ends_at_once_even_if_the_server_is_silent() {
+    let mut client = Client::new(Config::default());
+    let waits = client.acquire("job", AcquireOptions { wait: Wait::For(Duration::from_secs(3)), ..fixed() });
+    client.pass(Duration::from_secs(3));
+    assert!(matches!(client.result_of(waits), Some(Err(Error::Unreachable { .. }))));
+
+    let op = client.next_op();
+    client.feed(Input::Close { op });
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+}
+
+#[test]
+fn an_acquire_goes_before_releases_that_nobody_waits_for() {
+    let mut client = Client::new(Config::default());
+    for lease in client.hold(3_000, fixed()) {
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease });
+    }
+    client.pass(Duration::from_millis(30));
+    client.acquire("urgent", fixed());
+    let before = (0..).find(|_| name_of(&client.answer()) == "urgent").unwrap();
+    assert!(before <= 1_024, "{before} commands went before it");
+}
+
+#[test]
+fn what_waits_for_room_goes_out_in_the_end_whatever_comes_after_it() {
+    let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
+    let lease = client.hold(1, fixed())[0];
+    for place in 0..20 {
+        client.acquire(&format!("busy{place}"), fixed());
+    }
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    // Callers go on coming, as fast as the server answers.
+    for place in 0..2_000 {
+        client.acquire(&format!("more{place}"), fixed());
+        client.pass(Duration::from_millis(1));
+        client.answer();
+    }
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
+}
+
+#[test]
+fn thousands_of_renewals_that_are_due_at_once_lose_no_lease() {
+    let mut client = Client::new(Config::default());
+    client.hold(10_000, AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() });
+    client.most = 0;
+    // A server that takes 200 µs for each: two seconds for all of them.
+    for _ in 0..200 {
+        client.pass(Duration::from_millis(100));
+        client.serve(Duration::from_micros(200));
+    }
+    assert!(client.lost.is_empty(), "{} lost", client.lost.len());
+    assert!(client.most <= 1_024, "{} at once", client.most);
+}
+
+#[test]
+fn time_in_our_own_queue_is_no_silence_of_the_servers() {
+    let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
+    let leases = client.hold(100, fixed());
+    let ops = leases.into_iter().map(|lease| {
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease });
+        op
+    });
+    let ops: Vec<_> = ops.collect();
+    // Ten seconds for all: five response timeouts.
+    client.serve(Duration::from_millis(100));
+    for op in ops {
+        assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))), "{op:?}");
+    }
+}
+
+#[test]
+fn a_silent_server_is_asked_by_a_few_commands_only() {
+    let mut client = Client::new(Config { response_timeout: Duration::from_millis(10), ..Config::default() });
+    let mut sent = 0;
+    for _ in 0..20 {
+        for place in 0..100 {
+            let wait = Wait::For(Duration::from_millis(100));
+            client.acquire(&format!("n{place}"), AcquireOptions { wait, ..fixed() });
+        }
+        client.pass(Duration::from_millis(100));
+        sent += client.unanswered.drain(..).count();
+    }
+    assert_eq!(client.ended.len(), 2_000, "every wait has ended at its time");
+    assert!(sent < 5_000, "{sent} commands in two seconds: 16 in each response timeout");
+}
+
+#[test]
+fn a_slow_release_is_sent_again_less_and_less_often() {
+    let mut client = Client::new(Config { response_timeout: Duration::from_secs(8), ..Config::default() });
+    let lease = client.hold(1, fixed())[0];
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    // The first round trips took half a second.
+    let mut slow = Client::new(Config { response_timeout: Duration::from_secs(8), ..Config::default() });
+    slow.acquire("job", fixed());
+    slow.pass(Duration::from_millis(500));
+    slow.answer();
+    let lease = slow.ended.drain(..).find_map(|(_, result)| match result {
+        Ok(Outcome::Acquired(grant)) => Some(grant.lease),
+        _ => None,
+    });
+    let op = slow.next_op();
+    slow.feed(Input::Release { op, lease: lease.unwrap() });
+    let mut sent = vec![];
+    for tenth in 0..60 {
+        sent.resize(slow.unanswered.len(), tenth);
+        slow.pass(Duration::from_millis(100));
+    }
+    assert_eq!(sent, [0, 15, 45], "in tenths of a second: after one probe timeout of 1.5 s, then after two");
+}
+
+#[test]
+fn a_silent_server_of_a_cluster_holds_up_the_names_near_its_own_and_no_others() {
+    let mut client = Client::new(Config::default());
+    client.engine.set_cluster();
+    // One slot, whose server says nothing.
+    for place in 0..500 {
+        client.acquire(&format!("{{silent}}{place}"), fixed());
+    }
+    client.unanswered.clear();
+    for place in 0..200 {
+        client.acquire(&format!("live{place}"), fixed());
+    }
+    assert!(client.unanswered.len() >= 190, "{} of 200 have left", client.unanswered.len());
+}
+
+#[test]
+fn a_connection_that_is_closed_for_good_ends_calls_at_once() {
+    let mut client = Client::new(Config::default());
+    let lease = client.hold(1, fixed())[0];
+    let acquire = client.acquire("other", fixed());
+    let release = client.next_op();
+    client.feed(Input::Release { op: release, lease });
+    for (call, _) in std::mem::take(&mut client.unanswered) {
+        client.feed(Input::Reply { call, result: Err(Failure::Closed("the client was quit".into())) });
+    }
+    for op in [acquire, release] {
+        let closed = |cause: &Failure| matches!(cause, Failure::Closed(_));
+        let result = client.result_of(op);
+        assert!(
+            matches!(result, Some(Err(Error::Unreachable { cause: Some(cause), .. })) if closed(cause)),
+            "{result:?}"
+        );
+    }
+    assert!(client.unanswered.is_empty(), "nothing is sent any more");
+}
+
+#[test]
+fn a_try_ends_at_its_callers_deadline() {
+    let mut client = Client::new(Config::default());
+    let within = Some(Duration::from_millis(300));
+    let op = client.acquire("job", AcquireOptions { wait: Wait::No, within, ..fixed() });
+    client.pass(Duration::from_millis(299));
+    assert_eq!(client.result_of(op), None);
+    client.pass(Duration::from_millis(1));
+    assert!(matches!(client.result_of(op), Some(Err(Error::Unreachable { cause: Some(Failure::TimedOut), .. }))));
+}
+
+#[test]
+fn a_lease_is_lost_by_the_clock_before_it_ends_on_the_server() {
+    for (ttl, margin_us) in [(10, 500), (200, 10_000), (1_000, 50_000), (60_000, 50_000)] {
+        let mut client = Client::new(Config::default());
+        let options = AcquireOptions { ttl: Duration::from_millis(ttl), ..AcquireOptions::default() };
+        let lease = client.hold(1, options)[0];
+        let sent = 1_000_000;
+        let drift = ttl * 1_000 / 100 + 2_000;
+        let until = client.engine.valid_until(lease).unwrap().as_micros();
+        assert_eq!(until, sent + ttl * 1_000 - drift - margin_us, "{ttl} ms");
+    }
+}
+
+#[test]
+fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_unasked() {
+    let mut client = Client::new(Config::default());
+    let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
+    let lease = client.hold(1, options)[0];
+    client.pass(Duration::from_millis(1_100));
+    let next = client.acquire("n0", options);
+    let (call, _) = client.unanswered.pop().expect("the client asks at once");
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    assert_eq!(client.result_of(next), None);
+
+    // The server was emptied meanwhile.
+    let gone = [0, 0, 1_700_000_002_000_000, 0, 0, 0].map(Scalar::Int);
+    let gone = Reply::List([Scalar::Text(b"gone".to_vec())].into_iter().chain(gone).collect());
+    client.feed(Input::Reply { call, result: Ok(gone) });
+    client.serve(Duration::from_millis(1));
+    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(next) else { panic!("{:?}", client.result_of(next)) };
+    assert!(!grant.local, "it comes from the server");
+}
