@@ -34,10 +34,10 @@ impl Request<'_> {
         }
     }
 
-    /// The answer when nobody drives the client any more.
-    pub(crate) fn after_the_end(&self) -> CallResult {
+    /// The answer when nobody drives the client any more, and so many leases were not given back.
+    pub(crate) fn after_the_end(&self, unreleased: u32) -> CallResult {
         match self {
-            Self::Close => Ok(Outcome::Closed { unreleased: 0 }),
+            Self::Close => Ok(Outcome::Closed { unreleased }),
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
             _ => Err(EngineError::Closed),
         }

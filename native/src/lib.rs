@@ -68,7 +68,7 @@ pub use error::{Error, Source};
 pub use lease::{Fence, Lease};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
 pub use lock::{Lock, ReadWrite, Semaphore};
-pub use manager::LockManager;
+pub use manager::{Closed, LockManager};
 pub use multi::{Multi, MultiLease};
 pub use owner::Owner;
 pub use redis;

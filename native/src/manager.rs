@@ -34,12 +34,16 @@ impl LockManager {
     /// shuts down, leases are told lost and calls answer `closed`; when it is merely not run, nothing moves.
     ///
     /// # Errors
-    /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a server that is too old.
+    /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a server that is too old or a replica.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().connect(url).await
     }
 
     /// Connects as `client` says. Everything works as with [`connect`](Self::connect).
+    ///
+    /// A client has one address, and the manager connects to no other. So don't bring one that `redis::sentinel` has made: after a failover
+    /// its address is that of the old primary, which may grant locks for seconds until it becomes a replica; the new primary grants
+    /// them too. Use [`sentinel`](Self::sentinel), which leaves the old primary when a sentinel names another one.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -71,6 +75,9 @@ impl LockManager {
     }
 
     /// Connects to the primary that Sentinel watches as `service`, and after a failover to the new one.
+    ///
+    /// The manager listens to the sentinels. It leaves the old primary when one of them names another, within a second, and ignores what
+    /// the old one answers later.
     ///
     /// The URLs are the sentinels' own, with their user and password if they have any. For those of the primary and its replicas, and for
     /// a database number, see [`builder`](Self::builder); they are reached by TLS if the first sentinel is.
@@ -114,7 +121,7 @@ impl LockManager {
     ///
     /// # Errors
     /// `invalid-option` for fewer than three servers, an even number of them, or one that appears twice, also under two addresses;
-    /// `unreachable` if there is no majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old.
+    /// `unreachable` if there is no majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old or a replica.
     pub async fn quorum<I>(servers: I) -> Result<Self, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -124,9 +131,14 @@ impl LockManager {
 
     /// Uses a connection that the caller has, and never closes it.
     ///
-    /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again and response timeouts are the
-    /// connection's own; let it **resend nothing by itself**: a command that it repeats behind our back may come after
-    /// the release of its lease. For a cluster prefer [`cluster`](Self::cluster).
+    /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again is the connection's own affair. It must
+    /// **never resend a command by itself**: a repeated command may arrive after the release of its lease. For a cluster prefer
+    /// [`cluster`](Self::cluster).
+    ///
+    /// Don't bring a connection that `redis::sentinel` has made, such as that of a `SentinelClient`: it stays at the old primary after
+    /// a failover. Sentinel tells the old primary up to 10 seconds later that it is a replica, and until then it grants locks that the new
+    /// primary grants too. The manager can't see where a connection comes from. Use [`sentinel`](Self::sentinel): it leaves the old primary
+    /// when a sentinel names another one, and ignores its late answers.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -220,16 +232,29 @@ impl LockManager {
         }
     }
 
-    /// Ends the client for all its clones: waits end with [`Error::Closed`], and the leases are released.
+    /// Ends the client for all its clones: waits end with [`Error::Closed`], and the leases are released. It never fails, and a second
+    /// call is fine.
     ///
-    /// It ends when the server has confirmed the releases, and after twice the response timeout at the latest: leases that it
-    /// could not be told of then end by their TTL.
-    ///
-    /// # Errors
-    /// None that a caller could mend. A second call is fine.
-    pub async fn close(&self) -> Result<(), Error> {
-        self.client.ask(Request::Close, None).await.map(|_| ())
+    /// It ends when the server has confirmed all releases, or when no answer has come for one response timeout; with nothing held it ends
+    /// at once. Leases that the server has not confirmed as released end by their TTL; [`Closed::unreleased`] counts them. Dropping the
+    /// future does not stop the end of the client.
+    pub async fn close(&self) -> Closed {
+        let ended = self.client.ask(Request::Close, None).await;
+        let unreleased = match ended {
+            Ok(Outcome::Closed { unreleased }) => unreleased,
+            // The runtime of the driver has ended meanwhile, and nothing is known of the releases.
+            _ => self.client.shared.holders(),
+        };
+        Closed { unreleased }
     }
+}
+
+/// How [`LockManager::close`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// How many leases the server has not confirmed as released. They end by their TTL.
+    pub unreleased: u32,
 }
 
 impl fmt::Debug for LockManager {

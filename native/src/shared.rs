@@ -48,7 +48,7 @@ impl Shared {
                 return Ok(Ok(Outcome::Released(outcome)));
             }
             if state.ended {
-                return Ok(request.after_the_end());
+                return Ok(request.after_the_end(state.unreleased));
             }
             let op = state.next_op();
             state.calls.insert(op, Waiting { name: request.name(), waker: None, result: None });
@@ -136,14 +136,30 @@ impl Shared {
         self.lock().held.get(&lease).map(|held| (held.fence, held.mode))
     }
 
-    /// How long a lease is still valid by the local clock: zero once it is over.
+    /// How many leases have a handle.
+    pub(crate) fn holders(&self) -> u32 {
+        u32::try_from(self.lock().held.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How long a lease is still valid by the local clock: zero once it is over. When its time has run out, its loss is told before this
+    /// answers, so that nobody sees a lease without time left that is not lost.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
-        let state = self.lock();
-        // The engine has not heard that its driver is gone.
-        if state.held.get(&lease).is_some_and(|held| held.lost.is_some()) {
-            return Duration::ZERO;
+        let left = |state: &State| {
+            // The engine has not heard that its driver is gone.
+            if state.held.get(&lease).is_some_and(|held| held.lost.is_some()) {
+                return None;
+            }
+            state.engine.valid_until(lease).map(|until| until.since(clock::now()))
+        };
+        let before = left(&self.lock());
+        match before {
+            Some(Duration::ZERO) => self.turn(|state, now, after| {
+                state.engine.handle(now, Input::Wake);
+                state.sort_outputs(now, after);
+                left(state).unwrap_or_default()
+            }),
+            before => before.unwrap_or_default(),
         }
-        state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(clock::now()))
     }
 
     /// A write to what a lease is on its server, by digest and with the source; none once it is over.
@@ -162,7 +178,11 @@ impl Shared {
         let closing = state.closing;
         let held = state.held.get_mut(&lease)?;
         let lost = held.lost;
-        if closing && lost.is_none() {
+        if lost.is_some() {
+            // Those who watch may be told a moment later, after the lock.
+            return Some(watch::channel(lost).1);
+        }
+        if closing {
             return None;
         }
         Some(held.told.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())

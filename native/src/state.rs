@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) rung: bool,
     /// Whether the client was closed: its leases are given back.
     pub(crate) closing: bool,
+    /// How many of them the server has not confirmed in time.
+    pub(crate) unreleased: u32,
     /// Whether the driver is gone: nothing is sent any more.
     pub(crate) ended: bool,
 }
@@ -83,6 +85,7 @@ impl State {
             work: Work::default(),
             rung: false,
             closing: false,
+            unreleased: 0,
             ended: false,
         }
     }
@@ -110,7 +113,10 @@ impl State {
 
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult, after: &mut After) {
         match &result {
-            Ok(Outcome::Closed { .. }) => self.work.closed = true,
+            Ok(Outcome::Closed { unreleased }) => {
+                self.work.closed = true;
+                self.unreleased = *unreleased;
+            }
             Ok(Outcome::Converted(grant)) => {
                 if let Some(held) = self.held.get_mut(&grant.lease) {
                     (held.fence, held.mode) = (grant.fence, grant.mode);

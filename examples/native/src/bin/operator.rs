@@ -36,6 +36,7 @@ async fn main() -> Result<(), Error> {
     println!("the next holder's fence is greater: {}", next.fence() > lease.fence());
     println!("my late release: {:?}", lease.release().await?);
     next.release().await?;
-    worker.close().await?;
-    operator.close().await
+    worker.close().await;
+    operator.close().await;
+    Ok(())
 }

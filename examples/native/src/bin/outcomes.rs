@@ -40,6 +40,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut server = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     redis::cmd("SET").arg(&["example:front-door", "another's", "PX", "500"]).exec_async(&mut server).await?;
     println!("somebody else has it by now: {:?}", robbed.release().await?);
-    locks.close().await?;
+    locks.close().await;
     Ok(())
 }

@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Err(error) = LockManager::quorum(urls.iter().copied().take(2)).await {
         println!("with two servers: {error}");
     }
-    others.close().await?;
-    locks.close().await?;
+    others.close().await;
+    locks.close().await;
     Ok(())
 }

@@ -22,7 +22,8 @@ async fn main() -> Result<(), Error> {
     let locks = LockManager::connect(&url).await?;
     // One for each piece of work, such as a request: it goes along where Java would look at the thread.
     pay(&locks, &Owner::new()).await?;
-    locks.close().await
+    locks.close().await;
+    Ok(())
 }
 
 async fn pay(locks: &LockManager, owner: &Owner) -> Result<(), Error> {

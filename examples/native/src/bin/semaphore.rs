@@ -26,5 +26,6 @@ async fn main() -> Result<(), Error> {
     println!("two are free: {}", pair.is_some());
 
     drop((small, pair));
-    locks.close().await
+    locks.close().await;
+    Ok(())
 }

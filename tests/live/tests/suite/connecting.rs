@@ -106,7 +106,7 @@ async fn a_connection_that_the_caller_brings_polls_and_is_never_closed() -> Test
         let polling = quick().from_connection(connection.clone()).await?;
         works(&client(server).await?, &polling, server, &name).await?;
         works(&polling, &client(server).await?, server, &name).await?;
-        polling.close().await?;
+        polling.close().await;
         let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
         assert_eq!(pong, "PONG");
     }

@@ -12,6 +12,7 @@ mod foreign;
 mod keys;
 mod leaks;
 mod leases;
+mod losses;
 mod memory;
 mod outages;
 mod pauses;

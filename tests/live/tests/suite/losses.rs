@@ -1,0 +1,110 @@
+//! A lease that expires: when its holder is told, and that everything which tells it agrees.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, LossReason, Wait};
+use leasehold_live::{Tested, quick, soon};
+use leasehold_servers::Server;
+
+/// So many leases, with TTLs that differ by a few milliseconds.
+const LEASES: u64 = 100;
+
+fn ttl(number: u64) -> Duration {
+    Duration::from_millis(2_000 + number * 7)
+}
+
+/// Whether the loss is told at this moment.
+fn is_told(lease: &Lease) -> bool {
+    matches!(pin!(lease.lost()).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(LossReason::Expired))
+}
+
+/// What a program may do between two `await`s: a lease's end has a margin for that.
+const BLOCKING: Duration = Duration::from_millis(25);
+
+#[tokio::test]
+async fn every_loss_by_expiry_is_told_before_the_server_forgets_the_lease_though_other_work_takes_the_thread() -> Tested
+{
+    let server = Server::start()?;
+    let locks = quick().connect(&server.url()).await?;
+    let mut told = Vec::new();
+    for number in 0..LEASES {
+        let lock = locks.mutex(format!("l{number}")).ttl(ttl(number)).renew(number % 2 == 0);
+        // The server can't have begun to count before.
+        let start = Instant::now();
+        let lease = lock.acquire().await?;
+        told.push(tokio::spawn(async move {
+            let reason = lease.lost().await;
+            (number, reason, start.elapsed())
+        }));
+    }
+    server.pause()?;
+    let work = tokio::spawn(async {
+        loop {
+            std::thread::sleep(BLOCKING);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut late = Vec::new();
+    for told in told {
+        let (number, reason, after) = soon("the loss", told).await?;
+        assert_eq!(reason, LossReason::Expired);
+        if after >= ttl(number) {
+            late.push(after.saturating_sub(ttl(number)));
+        }
+    }
+    work.abort();
+    late.sort();
+    assert!(late.is_empty(), "{} of {LEASES} were told late, by {late:?}", late.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_with_no_time_left_is_told_as_lost_at_that_moment() -> Tested {
+    let server = Server::start()?;
+    let locks = quick().connect(&server.url()).await?;
+    let mut leases = Vec::new();
+    for number in 0..LEASES {
+        leases.push(
+            locks
+                .mutex(format!("l{number}"))
+                .ttl(Duration::from_millis(500 + number * 2))
+                .renew(false)
+                .acquire()
+                .await?,
+        );
+    }
+    // Nobody but this test runs, as in a program whose own work takes all the time.
+    let mut silent = 0;
+    for lease in &leases {
+        while !lease.remaining().is_zero() {
+            std::hint::spin_loop();
+        }
+        silent += u32::from(!is_told(lease));
+        assert!(!lease.is_held());
+    }
+    assert_eq!(silent, 0, "of {LEASES} leases without any time left were not told as lost");
+    Ok(())
+}
+
+#[tokio::test]
+async fn work_that_sees_no_time_left_ends_as_lost() -> Tested {
+    let server = Server::start()?;
+    let locks = quick().wait(Wait::For(Duration::from_secs(1))).connect(&server.url()).await?;
+    let lock = locks.mutex("door").ttl(Duration::from_millis(300)).renew(false);
+    let mut seen = 0;
+    let ended = lock
+        .run(async |lease| {
+            while lease.is_held() {
+                std::hint::spin_loop();
+            }
+            tokio::task::yield_now().await;
+            seen += 1;
+            Ok::<_, leasehold::Error>(())
+        })
+        .await;
+    assert_eq!(ended.unwrap_err().code(), "lost");
+    assert_eq!(seen, 0, "the work went on after its lease");
+    Ok(())
+}
