@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo};
@@ -17,9 +18,9 @@ use crate::login::{Login, addresses, none_of};
 use crate::manager::LockManager;
 use crate::quorum;
 use crate::sentinel::Sentinel;
-use crate::server::Server;
+use crate::server::{Server, within};
 use crate::shared::Shared;
-use crate::version;
+use crate::version::{self, Demands};
 
 /// The options of a [`LockManager`]. One fleet should agree on all of them but `ttl` and `wait`, which are each lock's own affair.
 ///
@@ -43,6 +44,7 @@ pub struct Builder {
     config: Config,
     defaults: AcquireOptions,
     login: Login,
+    check_eviction: bool,
 }
 
 impl Builder {
@@ -64,7 +66,8 @@ impl Builder {
         self
     }
 
-    /// How long one command's answer, or a connection, may take: 10 ms to 60 s. Default 2 s.
+    /// How long one command's answer may take, one connection with all its steps, and any call that has no time of its own: 10 ms to
+    /// 60 s. Default 2 s.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.config.response_timeout = timeout;
         self
@@ -95,9 +98,20 @@ impl Builder {
         self
     }
 
-    /// How long an acquire waits whose lock sets nothing else: 1 ms to 30 days, or for ever. Default 60 s.
+    /// How long an acquire waits whose lock sets nothing else: 1 ms to 30 days, or for ever. Default 60 s. A try ends within this time as
+    /// well if it is set and shorter than the [`response_timeout`](Self::response_timeout).
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.defaults.wait = wait.into();
+        set_wait(&mut self.defaults, wait.into());
+        self
+    }
+
+    /// Whether to ask the servers once, when the manager connects, for their `maxmemory-policy`, and to refuse any but `noeviction` with
+    /// `unsupported`. A server with another policy may delete locks when its memory is full, those that are held as well.
+    ///
+    /// Default false: the check needs the right to run `CONFIG GET`, and each refused attempt is an entry in the server's ACL log. Of a
+    /// cluster all primaries are asked, of a quorum all servers.
+    pub fn check_eviction(mut self, check: bool) -> Self {
+        self.check_eviction = check;
         self
     }
 
@@ -168,7 +182,7 @@ impl Builder {
         const FIELD: &str = "sentinels";
         let (engine, service) = (self.engine()?, service.into());
         if service.is_empty() {
-            return Err(Error::invalid("service", "is empty: give the name that Sentinel has for the primary"));
+            return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
         let addresses = addresses(FIELD, sentinels)?;
         let mut sentinels = Vec::new();
@@ -192,7 +206,7 @@ impl Builder {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let engine = self.engine()?;
-        self.start(engine, Arc::new(connection), None).await
+        self.start(engine, Arc::new(connection), None, Instant::now()).await
     }
 
     /// Locks that a majority of several independent servers has to agree on; see [`LockManager::quorum`].
@@ -210,7 +224,8 @@ impl Builder {
         let addresses: Vec<String> = given.iter().map(Server::address).collect();
         let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
-        let members = quorum::Member::all(&addresses, self.config.response_timeout);
+        let demands = Demands { primary: true, no_eviction: self.check_eviction };
+        let members = quorum::Member::all(&addresses, demands);
         let links = quorum::connect(given.into_iter().zip(members).collect(), self.config.node_timeout).await?;
         Ok(self.run(engine, Link::Quorum(links), None, None))
     }
@@ -225,12 +240,13 @@ impl Builder {
         make: impl FnOnce(ClientId, Config) -> Result<Engine, leasehold_core::Error>,
     ) -> Result<Engine, Error> {
         if tokio::runtime::Handle::try_current().is_err() {
-            let problem = "a lock manager needs a tokio runtime with I/O and time enabled".to_owned();
+            let problem =
+                "a lock manager needs a tokio runtime with I/O and time enabled; create it inside one".to_owned();
             return Err(Error::Unsupported { problem });
         }
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| {
-            let problem = format!("the system gives no randomness: {error}");
+            let problem = format!("the system has no source of randomness: {error}");
             Error::Unsupported { problem }
         })?;
         make(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None, None))
@@ -242,11 +258,20 @@ impl Builder {
 
     async fn connect_to(self, engine: Engine, endpoint: Endpoint) -> Result<LockManager, Error> {
         let start = Instant::now();
-        let connection = endpoint
-            .connect()
-            .await
-            .map_err(|error| Error::from_connecting(error, Some(&endpoint.address()), start.elapsed()))?;
-        self.start(engine, Arc::new(connection), Some(endpoint)).await
+        let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
+        let connection = endpoint.connect().await.map_err(failed)?;
+        if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
+            let limit = self.config.response_timeout.saturating_sub(start.elapsed());
+            let demands = Demands { primary: false, no_eviction: true };
+            let policies = try_join_all(cluster.primaries().into_iter().map(async |server| {
+                let connection: Connection = Arc::new(server.connect().await?);
+                version::answers(&connection, demands).await
+            }));
+            for (info, policy) in within(limit, policies).await.map_err(failed)? {
+                version::judge(&info, demands, policy.as_deref())?;
+            }
+        }
+        self.start(engine, Arc::new(connection), Some(endpoint), start).await
     }
 
     async fn start(
@@ -254,10 +279,15 @@ impl Builder {
         engine: Engine,
         connection: Connection,
         endpoint: Option<Endpoint>,
+        since: Instant,
     ) -> Result<LockManager, Error> {
         let response_timeout = self.config.response_timeout;
-        let server = endpoint.as_ref().map(Endpoint::address);
-        version::check(&connection, server.as_deref(), response_timeout).await?;
+        let server = endpoint.as_ref().map(Endpoint::url);
+        // Any server of a cluster serves here, and its policy is known.
+        let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
+        let demands = Demands { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
+        let limit = response_timeout.saturating_sub(since.elapsed());
+        version::check(&connection, server.as_deref(), demands, limit).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, link, server, endpoint))
     }
@@ -268,4 +298,13 @@ impl Builder {
         tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
         LockManager { client: Arc::new(Client { shared, endpoint, response_timeout }), defaults: self.defaults }
     }
+}
+
+/// What a caller says of its wait holds for a try as well, which does not wait for the lock, but for the server.
+pub(crate) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
+    options.wait = wait;
+    options.within = match wait {
+        Wait::For(wait) => Some(wait),
+        Wait::No | Wait::Forever => None,
+    };
 }

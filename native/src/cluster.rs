@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 
 use crate::first::first_of;
-use crate::server::Server;
+use crate::server::{Server, within};
 use crate::slots::{Address, Redirect, Slots, slot_of};
 
 pub(crate) struct Cluster {
@@ -23,8 +24,8 @@ impl Cluster {
         Self { seeds, slots: Mutex::default(), questions: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn address(&self) -> String {
-        let seeds: Vec<_> = self.seeds.iter().map(Server::address).collect();
+    pub(crate) fn url(&self) -> String {
+        let seeds: Vec<_> = self.seeds.iter().map(Server::url).collect();
         seeds.join(", ")
     }
 
@@ -47,14 +48,23 @@ impl Cluster {
     pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self.owner(slot_of(key)) {
             Some(owner) => self.server(&owner)?.connect().await,
-            None => Err((ErrorKind::Client, "nobody serves this key's slot").into()),
+            None => Err((ErrorKind::Client, "no server has this key's slot").into()),
         }
     }
 
     /// A connection to one of the servers, once the slots are known.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        self.discover().await?;
-        first_of(self.servers().into_iter().map(async |server: Server| server.connect().await)).await
+        let connecting = async {
+            self.discover().await?;
+            first_of(self.servers().into_iter().map(async |server: Server| server.connect().await)).await
+        };
+        let limit = self.seeds.first().map_or(Duration::ZERO, Server::response_timeout);
+        within(limit, connecting).await
+    }
+
+    /// Those that have slots.
+    pub(crate) fn primaries(&self) -> Vec<Server> {
+        self.slots().primaries().iter().filter_map(|address| self.server(address).ok()).collect()
     }
 
     /// As [`Server::subscribe`], on any of the servers: messages reach them all.

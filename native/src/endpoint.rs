@@ -19,12 +19,12 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Its address, without any password.
-    pub(crate) fn address(&self) -> String {
+    /// Its URL or URLs, without any password.
+    pub(crate) fn url(&self) -> String {
         match self {
-            Self::Server(server) => server.address(),
-            Self::Sentinel(sentinel) => sentinel.address(),
-            Self::Cluster(cluster) => cluster.address(),
+            Self::Server(server) => server.url(),
+            Self::Sentinel(sentinel) => sentinel.url(),
+            Self::Cluster(cluster) => cluster.url(),
         }
     }
 

@@ -34,14 +34,14 @@ pub enum Error {
         problem: String,
     },
     /// The caller's: the lease is not held any more, as it was released or lost.
-    #[error("the lease of `{name}` is not held any more: acquire it again")]
+    #[error("lock `{name}`: the lease is no longer held; acquire it again")]
     #[non_exhaustive]
     NotHeld {
         /// The lock.
         name: String,
     },
     /// The caller's: not possible beside the other holders, e.g. an upgrade with a second reader.
-    #[error("`{name}`: {problem}")]
+    #[error("lock `{name}`: {problem}")]
     #[non_exhaustive]
     Conflict {
         /// The lock.
@@ -50,14 +50,14 @@ pub enum Error {
         problem: &'static str,
     },
     /// The caller's: this server, this connection or this lock can't do it.
-    #[error("not supported here: {problem}")]
+    #[error("not supported: {problem}")]
     #[non_exhaustive]
     Unsupported {
         /// What can't be done and what it takes.
         problem: String,
     },
     /// The caller's: one script was asked for, and the names are in different slots of a cluster.
-    #[error("`{name}` are in different cluster slots: give all of them one hash tag like `{{tag}}`")]
+    #[error("locks `{name}`: the names are in different cluster slots; give all of them one hash tag, like `{{tag}}`")]
     #[non_exhaustive]
     CrossSlot {
         /// The locks.
@@ -67,12 +67,7 @@ pub enum Error {
     #[error("the lock manager is closed")]
     Closed,
     /// The world's: somebody else held the lock during the whole wait.
-    #[error(
-        "`{name}` was still held after {} ms{}{}",
-        waited.as_millis(),
-        votes_text(votes),
-        holder_text(*holder_remaining)
-    )]
+    #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(*holder_remaining))]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -85,14 +80,14 @@ pub enum Error {
         votes: Votes,
     },
     /// The world's: the wait was cancelled.
-    #[error("the wait for `{name}` was cancelled")]
+    #[error("lock `{name}`: the wait was cancelled")]
     #[non_exhaustive]
     Cancelled {
         /// The lock.
         name: String,
     },
     /// The world's: the lease was lost while the operation or the work was under way.
-    #[error("the lease of `{name}` was lost: {reason}")]
+    #[error("lock `{name}`: the lease was lost: {reason}")]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -101,23 +96,23 @@ pub enum Error {
         reason: LossReason,
     },
     /// The world's: no server answered within the operation's time. Whether the lock is busy is not known.
-    #[error("{} within {} ms{}", unanswered(server.as_deref(), votes), waited.as_millis(), votes_text(votes))]
+    #[error("{}{}", about(name.as_deref()), unanswered(self))]
     #[non_exhaustive]
     Unreachable {
         /// The lock, if it was about one.
         name: Option<String>,
-        /// The server's address, unless the connection is the caller's own.
+        /// The server's URL without credentials, e.g. `redis://10.0.0.1:6379`, unless the connection is the caller's own.
         server: Option<String>,
         /// How long the caller waited.
         waited: Duration,
-        /// What the last attempt ran into.
+        /// What the last attempt ran into. The message has it as well.
         source: Option<Source>,
         /// What each server of a quorum said; empty where there is one server.
         votes: Votes,
     },
     /// The world's: too few replicas had the lease in time, see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas). It was
     /// given back.
-    #[error("`{name}`: {confirmed} of {wanted} replicas confirmed the lease within {} ms, so it was given back", waited.as_millis())]
+    #[error("lock `{name}`: {confirmed} of {wanted} replicas confirmed the lease within {}; it was released", shown(*waited))]
     #[non_exhaustive]
     NotReplicated {
         /// The lock.
@@ -130,25 +125,25 @@ pub enum Error {
         waited: Duration,
     },
     /// The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`).
-    #[error("the server refused the credentials or the rights: {problem}")]
+    #[error("{}the server refused the user, the password or a command: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Auth {
         /// The lock, if it was about one.
         name: Option<String>,
-        /// The server's words.
+        /// The server's words, shortened.
         problem: String,
     },
     /// The server's: it answered with an error that retrying does not mend.
-    #[error("the server answered with an error: {problem}")]
+    #[error("{}the server answered with an error: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Server {
         /// The lock, if it was about one.
         name: Option<String>,
-        /// The server's words.
+        /// The server's words, shortened.
         problem: String,
     },
     /// The server's: an answer that leasehold does not understand.
-    #[error("the server's answer was not understood: {problem}")]
+    #[error("{}unexpected answer from the server: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Protocol {
         /// The lock, if it was about one.
@@ -157,7 +152,7 @@ pub enum Error {
         problem: String,
     },
     /// The caller's: the name holds another kind of lock or foreign data; it was left as it is.
-    #[error("`{name}` holds something else than this kind of lock: {problem}")]
+    #[error("lock `{name}`: the key holds another kind of lock or other data: {problem}")]
     #[non_exhaustive]
     WrongKind {
         /// The lock.
@@ -167,21 +162,64 @@ pub enum Error {
     },
 }
 
+/// Begins a message about one lock.
+fn about(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("lock `{name}`: "))
+}
+
 fn votes_text(votes: &Votes) -> String {
     if votes.is_empty() { String::new() } else { format!(": {votes}") }
 }
 
-fn unanswered(server: Option<&str>, votes: &Votes) -> String {
-    if !votes.is_empty() {
-        return "no majority of the servers answered".to_owned();
-    }
-    server.map_or_else(|| "no server answered".to_owned(), |server| format!("the server at {server} did not answer"))
+fn holder_text(remaining: Option<Duration>) -> String {
+    remaining.map_or_else(String::new, |left| format!("; the holder's lease expires in {}", shown(left)))
 }
 
-fn holder_text(remaining: Option<Duration>) -> String {
-    match remaining {
-        Some(left) => format!("; that lease has {} ms left unless it is renewed", left.as_millis()),
-        None => String::new(),
+/// Who did not answer, and why. Without a lock's name it was about connecting.
+fn unanswered(error: &Error) -> String {
+    let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
+    if !votes.is_empty() {
+        return format!("no majority of the servers answered within {}: {votes}", shown(*waited));
+    }
+    let cause = source.as_ref().and_then(cause_text);
+    if name.is_none() {
+        let server = server.as_deref().unwrap_or("the server");
+        let cause = cause.unwrap_or_else(|| format!("no answer within {}", shown(*waited)));
+        return format!("can't connect to {server}: {cause}");
+    }
+    let server = server.as_deref().unwrap_or("the server");
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("no answer from {server} within {}{cause}", shown(*waited))
+}
+
+/// None for mere silence, which the message tells without it.
+fn cause_text(source: &Source) -> Option<String> {
+    if let Some(error) = source.downcast_ref::<RedisError>() {
+        return (!error.is_timeout()).then(|| wire::cause(error));
+    }
+    match source.downcast_ref::<Attempt>() {
+        Some(Attempt(Failure::TimedOut)) => None,
+        Some(Attempt(Failure::Interrupted(cause))) => Some(format!("connection lost: {cause}")),
+        Some(Attempt(
+            Failure::Refused(cause)
+            | Failure::Unavailable(cause)
+            | Failure::Unsupported(cause)
+            | Failure::Closed(cause),
+        )) => Some(cause.clone()),
+        None => Some(wire::shortened(source)),
+    }
+}
+
+/// A time as people say it: `250 ms`, `1.5 s`, `21 s`.
+fn shown(time: Duration) -> String {
+    let ms = time.as_millis();
+    if ms < 1_000 {
+        return format!("{ms} ms");
+    }
+    let tenths = ms.saturating_add(50) / 100;
+    match (tenths / 10, tenths % 10) {
+        (seconds, tenths) if seconds < 10 && tenths > 0 => format!("{seconds}.{tenths} s"),
+        _ => format!("{} s", ms.saturating_add(500) / 1_000),
     }
 }
 
@@ -272,7 +310,8 @@ impl Error {
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
             Engine::Server(problem) if problem.starts_with("MOVED ") => {
-                let problem = format!("the server is one of a cluster, connect with `LockManager::cluster`: {problem}");
+                let problem =
+                    format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
                 Self::Unsupported { problem }
             }
             Engine::Server(problem) => Self::Server { name, problem },
@@ -285,10 +324,10 @@ impl Error {
     /// A failure while connecting or while asking the server what it is.
     pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: error.to_string() },
+            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: wire::cause(&error) },
             ErrorKind::InvalidClientConfig => Self::invalid_address("url", &error),
             ErrorKind::MasterNameNotFoundBySentinel => {
-                Self::InvalidOption { field: "service", problem: format!("is not known: {error}") }
+                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", wire::cause(&error)) }
             }
             ErrorKind::Server(_) | ErrorKind::Extension => {
                 let failure = Failure::Refused(wire::error_text(&error));
@@ -304,7 +343,7 @@ impl Error {
     /// The same of one of a quorum's servers, for its vote.
     pub(crate) fn connecting(error: &RedisError, waited: Duration) -> leasehold_core::Error {
         let failure = match error.kind() {
-            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(error.to_string()),
+            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(wire::cause(error)),
             ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(wire::error_text(error)),
             _ => wire::connect_failure(error),
         };
@@ -317,8 +356,9 @@ impl Error {
 
     /// An address that the user gave as `field` is none.
     pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
-        let tls = if error.to_string().contains("TLS") { " (TLS takes the feature `tls-rustls`)" } else { "" };
-        Self::InvalidOption { field, problem: format!("can't be used, e.g. redis://127.0.0.1/ can: {error}{tls}") }
+        let (cause, feature) = (wire::cause(error), "turn on the feature `tls-rustls` for TLS");
+        let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
+        Self::InvalidOption { field, problem: format!("is not a usable address: {cause}; {remedy}") }
     }
 }
 
@@ -344,20 +384,53 @@ mod tests {
         assert_eq!(error.waited(), Some(Duration::from_millis(250)));
         assert_eq!(error.holder_remaining(), Some(Duration::from_secs(7)));
         assert!(error.is_retryable());
-        let text = error.to_string();
-        assert!(text.contains("invoice:42") && text.contains("250 ms") && text.contains("7000 ms"), "{text}");
+        assert_eq!(error.to_string(), "lock `invoice:42`: busy after 250 ms; the holder's lease expires in 7 s");
+    }
+
+    #[test]
+    fn a_time_is_shown_as_people_say_it() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1 s"),
+            (1_049, "1 s"),
+            (1_500, "1.5 s"),
+            (9_960, "10 s"),
+            (21_400, "21 s"),
+            (3_600_000, "3600 s"),
+        ] {
+            assert_eq!(shown(Duration::from_millis(ms)), text);
+        }
     }
 
     #[test]
     fn an_unreachable_server_keeps_the_cause() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
         let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
-        let error = Error::from_engine(engine, None, Some("127.0.0.1:6379"));
-        assert_eq!(error.to_string(), "the server at 127.0.0.1:6379 did not answer within 0 ms");
+        let error = Error::from_engine(engine, None, Some("redis://127.0.0.1:6379"));
+        let text = "can't connect to redis://127.0.0.1:6379: connection lost: broken pipe";
+        assert_eq!(error.to_string(), text);
         assert!(error.source().expect("a source").to_string().contains("broken pipe"));
         let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
         let error = Error::from_connecting(refused, None, Duration::from_secs(1));
-        assert_eq!(error.code(), "unreachable");
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            ("unreachable", "can't connect to the server: connection refused")
+        );
         assert!(error.source().expect("a source").is::<RedisError>());
+    }
+
+    #[test]
+    fn a_lock_without_a_server_names_the_lock_the_server_the_time_and_the_cause() {
+        let unreachable = |cause| {
+            let waited = Duration::from_secs(5);
+            let engine = leasehold_core::Error::Unreachable { waited, cause, votes: Votes::default() };
+            Error::from_engine(engine, Some("invoice:42"), Some("redis://10.0.0.1:6379")).to_string()
+        };
+        let silence = "lock `invoice:42`: no answer from redis://10.0.0.1:6379 within 5 s";
+        assert_eq!(unreachable(Some(Failure::TimedOut)), silence);
+        assert_eq!(unreachable(None), silence);
+        let cause = Some(Failure::Unavailable("connection refused".into()));
+        assert_eq!(unreachable(cause), format!("{silence}: connection refused"));
     }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use crate::builder::set_wait;
 use crate::call::Request;
 use crate::client::unexpected;
 use crate::clock;
@@ -71,9 +73,10 @@ impl Lock {
         self
     }
 
-    /// How long to wait: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    /// How long to wait: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`]. A [`try_acquire`](Self::try_acquire) ends within this
+    /// time as well if that is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
+        set_wait(&mut self.options, wait.into());
         self
     }
 
@@ -82,7 +85,7 @@ impl Lock {
     /// [`Error::NotReplicated`]; with [`Error::Lost`] if it ended meanwhile. A connection of your own and a quorum can't (`unsupported`).
     ///
     /// Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. That
-    /// comes after the `wait`, and takes `timeout` and four response timeouts at most. The replicas' confirmation is about this
+    /// comes after the `wait`, and takes `timeout` and one response timeout at most. The replicas' confirmation is about this
     /// moment: later renewals are not waited for, and a failover to a replica that lags still forgets the lock.
     pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
         self.replicas = Some(Replicas { min, timeout });
@@ -106,7 +109,8 @@ impl Lock {
         self.acquire_waiting(self.options.wait).await
     }
 
-    /// Takes the lock if it is free; `None` if somebody else holds it or waits for it.
+    /// Takes the lock if it is free; `None` if somebody else holds it or waits for it. It ends within one response timeout, or within the
+    /// [`wait`](Self::wait) if one was set and is shorter.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
@@ -174,7 +178,10 @@ impl Lock {
                 }
                 let lease = Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.name), &grant);
                 match self.replicas {
-                    Some(replicas) => Box::pin(confirmed(lease, replicas)).await,
+                    Some(replicas) => {
+                        let response_timeout = self.manager.client.response_timeout;
+                        Box::pin(confirmed(lease, replicas, response_timeout)).await
+                    }
                     None => Ok(lease),
                 }
             }
@@ -183,12 +190,13 @@ impl Lock {
     }
 }
 
-/// The lease, if the replicas have it; else it is given back.
-async fn confirmed(lease: Lease, replicas: Replicas) -> Result<Lease, Error> {
+/// The lease, if the replicas have it; else it is given back. The release goes on if its answer does not come in time.
+async fn confirmed(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
+    let deadline = Instant::now() + replicas.timeout + response_timeout;
     match lease.confirmed(replicas).await {
         Ok(()) => Ok(lease),
         Err(error) => {
-            if let Err(error) = lease.release().await {
+            if let Ok(Err(error)) = timeout_at(deadline, lease.release()).await {
                 tracing::debug!(%error, "a lease that too few replicas have ends by its TTL");
             }
             Err(error)

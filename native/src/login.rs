@@ -27,7 +27,7 @@ impl Login {
             settings = settings.set_db(database.into());
         }
         if self.username.is_some() && settings.password().is_none() {
-            return Err(Error::invalid("username", "stands without a password: set one as well"));
+            return Err(Error::invalid("username", "is set without a password: set `password` too"));
         }
         Ok(info.set_redis_settings(settings))
     }
@@ -54,10 +54,7 @@ where
     for given in given {
         let info = given.into_connection_info().map_err(|error| Error::invalid_address(field, &error))?;
         if matches!(info.addr(), ConnectionAddr::Unix(_)) {
-            return Err(Error::invalid(
-                field,
-                "has the path of a socket: give a host and a port, which the servers know each other by",
-            ));
+            return Err(Error::invalid(field, "is the path of a socket: give a host and a port"));
         }
         addresses.push(info);
     }
@@ -65,5 +62,5 @@ where
 }
 
 pub(crate) fn none_of(field: &'static str) -> Error {
-    Error::invalid(field, "has no address: give one at least")
+    Error::invalid(field, "is empty: give at least one address")
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, LossReason, Outcome, ReleaseOutcome, Wait};
 use tracing::Instrument;
 
+use crate::builder::set_wait;
 use crate::call::Request;
 use crate::client::unexpected;
 use crate::error::Error;
@@ -68,9 +69,10 @@ impl Multi {
         self
     }
 
-    /// How long to wait, for all of them together: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    /// How long to wait, for all of them together: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`]. A
+    /// [`try_acquire`](Self::try_acquire) ends within this time as well if that is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.options.wait = wait.into();
+        set_wait(&mut self.options, wait.into());
         self
     }
 
@@ -95,7 +97,8 @@ impl Multi {
         self.acquire_waiting(self.options.wait).await
     }
 
-    /// Takes all of them if they are free; `None` if one is held or waited for.
+    /// Takes all of them if they are free; `None` if one is held or waited for. It ends within one response timeout, or within the
+    /// [`wait`](Self::wait) if one was set and is shorter.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.

@@ -11,39 +11,39 @@ use redis::{RedisError, RedisResult};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::link::Connection;
-use crate::server::Server;
+use crate::server::{Server, within};
 use crate::server_link::ServerLink;
-use crate::version;
+use crate::version::{self, Demands};
 
 /// The option that names them.
 pub(crate) const FIELD: &str = "servers";
 
-/// What a server of a quorum has to be: new enough, and none of the others. One that is away at the start is judged when it is there.
+/// What a server of a quorum has to be: as the user demands, and none of the others. One that is away at the start is judged when it is there.
 #[derive(Clone)]
 pub(crate) struct Member {
     place: usize,
     addresses: Arc<[String]>,
     roster: Arc<Mutex<Roster>>,
-    limit: Duration,
+    demands: Demands,
 }
 
 impl Member {
     /// One a server.
-    pub(crate) fn all(addresses: &[String], limit: Duration) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(addresses: &[String], demands: Demands) -> impl Iterator<Item = Self> {
         let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
         (0..addresses.len()).map(move |place| Self {
             place,
             addresses: Arc::clone(&addresses),
             roster: Arc::clone(&roster),
-            limit,
+            demands,
         })
     }
 
     /// Asks the server, and judges what it tells.
     pub(crate) async fn judge(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
         let connection: Connection = Arc::new(connection.clone());
-        let Some(info) = version::info(&connection, self.limit).await? else { return Ok(Ok(())) };
-        Ok(version::judge(&info).and_then(|()| self.admit(&info)))
+        let (info, policy) = version::answers(&connection, self.demands).await?;
+        Ok(version::judge(&info, self.demands, policy.as_deref()).and_then(|()| self.admit(&info)))
     }
 
     fn admit(&self, info: &str) -> Result<(), Error> {
@@ -51,7 +51,10 @@ impl Member {
         admitted.map_err(|other| {
             let address = |place: usize| self.addresses.get(place).map(String::as_str).unwrap_or_default();
             let (other, this) = (address(other), address(self.place));
-            Error::invalid(FIELD, &format!("{other} and {this} are one server: each must be a server of its own"))
+            Error::invalid(
+                FIELD,
+                &format!("names one server twice, as {other} and {this}: each must be a server of its own"),
+            )
         })
     }
 }
@@ -60,9 +63,12 @@ impl Member {
 pub(crate) async fn connect(servers: Vec<(Server, Member)>, node_timeout: Duration) -> Result<Vec<ServerLink>, Error> {
     let start = Instant::now();
     let attempts = servers.iter().map(|(server, member)| async move {
-        let connection = server.dial().await?;
-        let verdict = member.judge(&connection).await?;
-        Ok::<_, RedisError>((connection, verdict))
+        let attempt = async {
+            let connection = server.dial().await?;
+            let verdict = member.judge(&connection).await?;
+            Ok::<_, RedisError>((connection, verdict))
+        };
+        within(server.response_timeout(), attempt).await
     });
     let attempts = join_all(attempts).await;
     let (mut links, mut votes) = (Vec::new(), Vec::new());

@@ -34,14 +34,14 @@ impl Replicas {
     /// Whether that can be had at all. Nothing is sent.
     pub(crate) fn check(self, client: &Client) -> Result<(), Error> {
         if self.min == 0 {
-            return Err(Error::invalid(FIELD, "asks for no replica: ask for one at least"));
+            return Err(Error::invalid(FIELD, "asks for no replica: ask for at least one"));
         }
         if self.timeout < Duration::from_millis(1) || self.timeout > LONGEST {
             return Err(Error::invalid(FIELD, "needs a time from 1 ms to 60 s"));
         }
         if client.endpoint.is_none() {
-            let problem = "`wait_for_replicas` takes connections of its own to the server that has the lease: connect by a URL or a client. \
-                           A quorum has no such server, and has the lease on a majority";
+            let problem = "`wait_for_replicas` opens connections of its own to the server that has the lease; connect by a URL or a client. \
+                           A quorum has no replicas: a majority of its servers has the lease";
             return Err(Error::Unsupported { problem: problem.to_owned() });
         }
         Ok(())
@@ -58,14 +58,18 @@ impl Replicas {
             return Err(lost(LossReason::Gone));
         };
         let failed = |failure| client.shared.error(EngineError::of_connecting(failure, start.elapsed()), Some(name));
-        let question = Question { endpoint, limit: client.response_timeout };
-        let (connection, reply) = question.touch(&touch).await.map_err(failed)?;
+        let limit = client.response_timeout;
+        let question = Question { endpoint, limit };
+        let touched = timeout(limit, question.touch(&touch)).await.unwrap_or(Err(Failure::TimedOut));
+        let (connection, reply) = touched.map_err(failed)?;
         match first_word(&reply) {
             Some(b"renewed") => {}
             Some(b"taken") => return Err(lost(LossReason::Taken)),
             _ => return Err(lost(LossReason::Gone)),
         }
-        let confirmed = question.wait(&connection, self).await.map_err(failed)?;
+        let limit = (self.timeout + limit).saturating_sub(start.elapsed());
+        let confirmed = timeout(limit, question.wait(&connection, self)).await.unwrap_or(Err(Failure::TimedOut));
+        let confirmed = confirmed.map_err(failed)?;
         // Its time may have ended meanwhile.
         if client.shared.remaining(lease).is_zero() {
             return Err(lost(LossReason::Expired));

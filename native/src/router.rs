@@ -61,7 +61,7 @@ impl Router {
         let owner = key_of(&command).and_then(|key| self.cluster.owner(slot_of(key)));
         let Some(owner) = owner else {
             self.rediscover();
-            let why = Failure::Unavailable("nobody serves this slot of the cluster".to_owned());
+            let why = Failure::Unavailable("no server has this slot of the cluster".to_owned());
             return self.ready.push((call, Err(why)));
         };
         if let Some(link) = self.link(&owner, call) {
@@ -118,7 +118,7 @@ impl Router {
     fn follow(&mut self, redirect: Redirect, call: CallId, Sent { command, hops }: Sent) {
         tracing::debug!(call = call.0, ?redirect, "the command belongs elsewhere");
         if hops >= MOST_HOPS {
-            let why = Failure::Unavailable("the servers of the cluster send a command round and round".to_owned());
+            let why = Failure::Unavailable("too many cluster redirects".to_owned());
             return self.ready.push((call, Err(why)));
         }
         let (to, way) = match redirect {

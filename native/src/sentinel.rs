@@ -37,9 +37,9 @@ impl Sentinel {
         Self { service, sentinels, template, response_timeout, connected: Mutex::default() }
     }
 
-    pub(crate) fn address(&self) -> String {
-        let sentinels: Vec<_> = self.sentinels.iter().map(Server::address).collect();
-        format!("{} (by Sentinel at {})", self.service, sentinels.join(", "))
+    pub(crate) fn url(&self) -> String {
+        let sentinels: Vec<_> = self.sentinels.iter().map(Server::url).collect();
+        format!("the primary `{}` (Sentinel at {})", self.service, sentinels.join(", "))
     }
 
     /// A connection to the server that is the primary now, to be kept: see [`switched`](Self::switched).
@@ -52,7 +52,7 @@ impl Sentinel {
     /// A connection to the server that is the primary now, and its address.
     pub(crate) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
         let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_by(sentinel).boxed()).collect();
-        first_of(attempts).await
+        within(self.response_timeout, first_of(attempts)).await
     }
 
     /// Ends when another server is the primary than the one that [`connect`](Self::connect) led to last. The old one may take writes for
@@ -101,7 +101,7 @@ impl Sentinel {
             Ok((connection, address))
         };
         let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| by(sentinel).boxed()).collect();
-        let (connection, address) = first_of(attempts).await?;
+        let (connection, address) = within(self.response_timeout, first_of(attempts)).await?;
         Ok((connection, self.switched_from(Some(address))))
     }
 
@@ -112,7 +112,7 @@ impl Sentinel {
         let role = within(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
         match role.and_then(Value::extract_error) {
             Ok(Value::Array(role)) if role.first().is_some_and(|role| !is_text(role, "master")) => {
-                let problem = "the server that Sentinel names is no primary";
+                let problem = "the server that Sentinel names is not a primary";
                 Err(std::io::Error::new(std::io::ErrorKind::NotConnected, problem).into())
             }
             Err(error) if error.code().is_none() => Err(error),
@@ -140,7 +140,7 @@ impl Sentinel {
 
     fn unknown(&self, sentinel: &Server) -> RedisError {
         let detail = format!("`{}` at {}", self.service, sentinel.address());
-        (ErrorKind::MasterNameNotFoundBySentinel, "Sentinel watches no primary of that name", detail).into()
+        (ErrorKind::MasterNameNotFoundBySentinel, "Sentinel monitors no primary of that name", detail).into()
     }
 }
 

@@ -27,9 +27,26 @@ impl Server {
         Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
     }
 
-    /// Its address, without any password.
+    /// Its host and port, or the path of its socket.
     pub(crate) fn address(&self) -> String {
         self.info().addr().to_string()
+    }
+
+    /// Its URL, without user, password and database.
+    pub(crate) fn url(&self) -> String {
+        let place = |host: &str, port: &u16| {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        };
+        match self.info().addr() {
+            ConnectionAddr::Tcp(host, port) => format!("redis://{}", place(host, port)),
+            ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}", place(host, port)),
+            other => format!("unix:{other}"),
+        }
+    }
+
+    /// How long one answer, or all the steps of one connection, may take.
+    pub(crate) const fn response_timeout(&self) -> Duration {
+        self.response_timeout
     }
 
     pub(crate) fn info(&self) -> &ConnectionInfo {
@@ -58,6 +75,10 @@ impl Server {
 
     /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        within(self.response_timeout, self.dial_and_judge()).await
+    }
+
+    async fn dial_and_judge(&self) -> RedisResult<MultiplexedConnection> {
         let connection = self.dial().await?;
         if let Some(member) = &self.member {
             // Its problem is no other than that of a server that is away: its vote is missing.
@@ -77,16 +98,21 @@ impl Server {
 
     /// A connection that is subscribed to `channel`: the server has acknowledged it.
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
-        let mut connection = within(self.response_timeout, self.client.get_async_pubsub()).await?;
-        within(self.response_timeout, connection.subscribe(channel)).await?;
-        Ok(connection)
+        let subscribing = async {
+            let mut connection = self.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok(connection)
+        };
+        within(self.response_timeout, subscribing).await
     }
 
     /// The answer to one command on a connection of its own.
     pub(crate) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
-        let mut connection = self.connect().await?;
-        let answer = within(self.response_timeout, command.query_async::<redis::Value>(&mut connection)).await?;
-        answer.extract_error()
+        let asking = async {
+            let mut connection = self.dial_and_judge().await?;
+            command.query_async::<redis::Value>(&mut connection).await?.extract_error()
+        };
+        within(self.response_timeout, asking).await
     }
 }
 

@@ -1,5 +1,6 @@
-//! Asks a server whether it will do.
+//! Asks a server whether it will do: new enough, a primary, and one that evicts nothing if that was asked for.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
@@ -7,42 +8,109 @@ use redis::{RedisResult, Value};
 use crate::error::Error;
 use crate::link::Connection;
 use crate::server::within;
+use crate::wire;
 
-/// Judges the server by its version. One that does not tell is taken as it is.
+/// What a server has to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Demands {
+    /// No replica. Of a cluster any server answers for all of them.
+    pub(crate) primary: bool,
+    /// Its `maxmemory-policy` is `noeviction`.
+    pub(crate) no_eviction: bool,
+}
+
+/// Judges the server by what it tells. One that does not tell its version and role is taken as it is.
 pub(crate) async fn check(
     connection: &Connection,
     server: Option<&str>,
-    response_timeout: Duration,
+    demands: Demands,
+    limit: Duration,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    match info(connection, response_timeout).await {
-        Ok(Some(info)) => judge(&info),
-        Ok(None) => Ok(()),
-        Err(error) => Err(Error::from_connecting(error, server, start.elapsed())),
-    }
+    let failed = |error| Error::from_connecting(error, server, start.elapsed());
+    let (info, policy) = within(limit, answers(connection, demands)).await.map_err(failed)?;
+    judge(&info, demands, policy.as_deref())
 }
 
-/// What the server tells of itself, if this user may ask.
-pub(crate) async fn info(connection: &Connection, limit: Duration) -> RedisResult<Option<String>> {
+/// What the server says of itself, and its eviction policy if that matters, in one round trip.
+pub(crate) async fn answers(connection: &Connection, demands: Demands) -> RedisResult<(String, Option<String>)> {
+    let policy = async { if demands.no_eviction { eviction_policy(connection).await.map(Some) } else { Ok(None) } };
+    let role = async { if demands.primary { info(connection, "replication").await } else { Ok(String::new()) } };
+    let (server, role, policy) = tokio::try_join!(info(connection, "server"), role, policy)?;
+    Ok((server + &role, policy))
+}
+
+/// One section of what the server tells of itself; empty if this user may not ask.
+async fn info(connection: &Connection, section: &str) -> RedisResult<String> {
     let mut info = redis::cmd("INFO");
-    info.arg("server");
-    let answer = within(limit, connection.run(info)).await.and_then(Value::extract_error);
-    match answer {
-        Ok(Value::BulkString(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Ok(Value::VerbatimString { text, .. }) => Ok(Some(text)),
-        Ok(_) => Ok(None),
+    info.arg(section);
+    match connection.run(info).await.and_then(Value::extract_error) {
+        Ok(Value::BulkString(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(Value::VerbatimString { text, .. }) => Ok(text),
+        Ok(_) => Ok(String::new()),
         Err(error) if error.code() == Some("NOPERM") => {
             tracing::debug!("this user may not ask for the server's version");
-            Ok(None)
+            Ok(String::new())
         }
         Err(error) => Err(error),
     }
 }
 
-pub(crate) fn judge(info: &str) -> Result<(), Error> {
+async fn eviction_policy(connection: &Connection) -> RedisResult<String> {
+    const NAME: &str = "maxmemory-policy";
+    let mut question = redis::cmd("CONFIG");
+    question.arg("GET").arg(NAME);
+    let answer = connection.run(question).await.and_then(Value::extract_error)?;
+    let mut settings: HashMap<String, String> = redis::from_redis_value(answer)?;
+    Ok(settings.remove(NAME).unwrap_or_default())
+}
+
+pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Result<(), Error> {
+    let unsupported = |problem: &str| Err(Error::Unsupported { problem: problem.to_owned() });
     if info.lines().any(|line| line.trim().ends_with("_mode:sentinel")) {
-        let problem = "a sentinel keeps no locks: connect with `LockManager::sentinel`".to_owned();
-        return Err(Error::Unsupported { problem });
+        return unsupported("a sentinel stores no locks; connect with `LockManager::sentinel`");
     }
-    leasehold_core::check_server(info).map_err(|error| Error::from_engine(error, None, None))
+    leasehold_core::check_server(info).map_err(refused)?;
+    if demands.primary && info.lines().any(|line| line.trim() == "role:slave") {
+        return unsupported(
+            "the server is a replica; connect to its primary, or with `LockManager::sentinel`, which follows the primary",
+        );
+    }
+    match policy {
+        None | Some("noeviction") => Ok(()),
+        Some(policy) => Err(Error::Unsupported {
+            problem: wire::shortened(format_args!(
+                "the server's `maxmemory-policy` is `{policy}`, so it may delete locks; set it to `noeviction`"
+            )),
+        }),
+    }
+}
+
+fn refused(error: leasehold_core::Error) -> Error {
+    match Error::from_engine(error, None, None) {
+        Error::Unsupported { problem } => Error::Unsupported { problem: wire::shortened(problem) },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_refused_where_a_primary_is_asked_for() {
+        let info = "redis_version:7.4.0\r\n# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n";
+        let wants = |primary| Demands { primary, no_eviction: false };
+        let text = judge(info, wants(true), None).unwrap_err().to_string();
+        assert!(text.contains("replica") && text.contains("LockManager::sentinel"), "{text}");
+        assert!(judge(info, wants(false), None).is_ok());
+        assert!(judge("redis_version:7.4.0\r\nrole:master\r\n", wants(true), None).is_ok());
+        assert!(judge("", wants(true), None).is_ok(), "one that does not tell is taken as it is");
+    }
+
+    #[test]
+    fn a_server_that_has_too_long_a_version_is_refused_in_few_words() {
+        let text = judge(&format!("redis_version:5.0.{}\r\n", "1".repeat(1 << 20)), Demands::default(), None);
+        assert!(text.unwrap_err().to_string().len() < 400);
+    }
 }

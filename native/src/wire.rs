@@ -1,7 +1,14 @@
 //! Between the engine's words and those of the `redis` crate.
 
+use std::fmt::{self, Display, Write};
+use std::sync::Arc;
+use std::{error, io};
+
 use leasehold_core::{Command, Failure, Reply, Scalar};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerError, Value};
+
+/// The longest text that an error keeps of what a server says. Every redirect fits in.
+const LONGEST_TEXT: usize = 300;
 
 /// The engine's command as the `redis` crate sends it.
 pub(crate) fn command(command: &Command) -> Cmd {
@@ -41,7 +48,7 @@ fn scalar(value: Value) -> Scalar {
         Value::BulkString(bytes) => Scalar::Text(bytes),
         Value::SimpleString(text) => Scalar::Text(text.into_bytes()),
         Value::Okay => Scalar::Text(b"OK".to_vec()),
-        other => Scalar::Text(format!("{other:?}").into_bytes()),
+        other => Scalar::Text(shortened(format_args!("{other:?}")).into_bytes()),
     }
 }
 
@@ -49,16 +56,16 @@ fn scalar(value: Value) -> Scalar {
 pub(crate) fn failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
-        ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {error}")),
+        ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {}", cause(error))),
         ErrorKind::Client
         | ErrorKind::InvalidClientConfig
         | ErrorKind::ClusterConnectionNotFound
         | ErrorKind::EmptySentinelList
         | ErrorKind::MasterNameNotFoundBySentinel
-        | ErrorKind::NoValidReplicasFoundBySentinel => Failure::Unavailable(error.to_string()),
+        | ErrorKind::NoValidReplicasFoundBySentinel => Failure::Unavailable(cause(error)),
         _ if error.is_timeout() => Failure::TimedOut,
-        _ if error.is_connection_refusal() => Failure::Unavailable(error.to_string()),
-        _ => Failure::Interrupted(error.to_string()),
+        _ if error.is_connection_refusal() => Failure::Unavailable(cause(error)),
+        _ => Failure::Interrupted(cause(error)),
     }
 }
 
@@ -66,7 +73,50 @@ pub(crate) fn failure(error: &RedisError) -> Failure {
 pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => failure(error),
-        _ => Failure::Unavailable(error.to_string()),
+        _ if error.is_timeout() => Failure::Unavailable("connecting timed out".to_owned()),
+        _ => Failure::Unavailable(cause(error)),
+    }
+}
+
+/// What went wrong, in the words that an error's message has for it.
+pub(crate) fn cause(error: &RedisError) -> String {
+    let source =
+        error::Error::source(error).and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
+    let system = source.and_then(|source| source.downcast_ref::<io::Error>());
+    if let Some(system) = system.filter(|system| system.raw_os_error().is_some()) {
+        return match system.kind().to_string() {
+            // The system knows it better.
+            kind if kind.contains("uncategorized") => shortened(system),
+            kind => kind,
+        };
+    }
+    // The `redis` crate puts its own name of the kind between the words and the detail.
+    shortened(error).replacen(&format!(" - {:?}", error.kind()), "", 1)
+}
+
+/// The beginning of a text that may have megabytes.
+pub(crate) fn shortened(text: impl Display) -> String {
+    let mut short = Shortened(String::new());
+    if write!(short, "{text}").is_err() {
+        short.0.push_str("..");
+    }
+    short.0
+}
+
+/// Takes what there is room for, and then fails, so that nobody writes the rest.
+struct Shortened(String);
+
+impl Write for Shortened {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = LONGEST_TEXT.saturating_sub(self.0.len());
+        if text.len() <= room {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        self.0.extend(
+            text.char_indices().take_while(|(start, char)| start + char.len_utf8() <= room).map(|(_, char)| char),
+        );
+        Err(fmt::Error)
     }
 }
 
@@ -96,15 +146,15 @@ fn server_text(error: &ServerError) -> String {
 
 fn text(code: &str, detail: Option<&str>) -> String {
     match detail {
-        Some(detail) => format!("{code} {detail}"),
-        None => code.to_owned(),
+        Some(detail) => shortened(format_args!("{code} {detail}")),
+        None => shortened(code),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     fn parsed(wire: &[u8]) -> Result<Reply, Failure> {
         result(redis::parse_redis_value(wire))
@@ -141,6 +191,31 @@ mod tests {
             let error = redis::parse_redis_value(wire.as_bytes()).and_then(Value::extract_error).unwrap_err();
             assert_eq!(result(Err(error)), Err(Failure::Refused(text.to_owned())));
         }
+    }
+
+    #[test]
+    fn a_servers_endless_text_is_shortened_and_a_redirect_is_not() {
+        let host = "h".repeat(253);
+        for (text, whole) in [(format!("MOVED 16383 {host}:65535"), true), ("ERR \u{fc}".repeat(100_000), false)] {
+            let Err(Failure::Refused(kept)) = parsed(format!("-{text}\r\n").as_bytes()) else { panic!("no refusal") };
+            assert_eq!(kept == text, whole, "{kept}");
+            assert!(kept.len() <= LONGEST_TEXT + 2 && (whole || kept.ends_with("..")), "{kept}");
+        }
+        let nested = format!("*1\r\n*1\r\n+{}\r\n", "x".repeat(1 << 20));
+        let Ok(Reply::One(Scalar::Text(text))) = parsed(nested.as_bytes()) else { panic!("not a text") };
+        assert!(text.len() <= LONGEST_TEXT + 2, "{}", text.len());
+    }
+
+    #[test]
+    fn a_cause_is_told_in_the_systems_common_words() {
+        let nobody =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).expect("a free port");
+        let refused = TcpStream::connect(nobody).expect_err("nobody listens there");
+        assert_eq!(cause(&RedisError::from(refused)), "connection refused");
+        let tls = io::Error::new(io::ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer");
+        assert_eq!(cause(&RedisError::from(tls)), "invalid peer certificate: UnknownIssuer");
+        let own = RedisError::from((ErrorKind::Client, "no server has this slot", "5".to_owned()));
+        assert_eq!(cause(&own), "no server has this slot: 5");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
 use leasehold::{Error, LockManager};
-use leasehold_live::{OldServer, Tested, begin, client, quick, shared_server, soon, unique, until, waiters};
+use leasehold_live::{OldServer, Tested, ToyServer, begin, client, quick, shared_server, soon, unique, until, waiters};
 use leasehold_servers::Server;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -60,6 +60,57 @@ async fn nobody_there_is_told_as_unreachable_with_the_cause() -> Tested {
         assert!(error.is_retryable());
         assert!(std::error::Error::source(&error).is_some(), "{error:?}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_message_of_a_failed_connect_says_where_and_why_and_tells_no_password() -> Tested {
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    for (address, cause) in [(closed, "connection refused"), (silent.local_addr()?, "no answer within # ms")] {
+        let text = refused(&format!("redis://app:secret@{address}/3")).await.to_string();
+        assert_eq!(timeless(&text), format!("can't connect to redis://{address}: {cause}"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and_why() -> Tested {
+    let mut server = Server::builder().password("secret").start()?;
+    let locks = quick().response_timeout(TIMEOUT).connect(&server.url()).await?;
+    server.stop();
+    let text = locks.mutex("door").wait(Duration::from_secs(1)).acquire().await.unwrap_err().to_string();
+    let address = server.address();
+    assert_eq!(text, format!("lock `door`: no answer from redis://{address} within 1 s: connection refused"));
+    let text = locks.inspect("door").await.unwrap_err().to_string();
+    let expected = format!("lock `door`: no answer from redis://{address} within # ms: connection refused");
+    assert_eq!(timeless(&text), expected);
+    Ok(())
+}
+
+/// The message without its number of milliseconds, which differs a little each time.
+fn timeless(message: &str) -> String {
+    let Some((before, after)) = message.rsplit_once(" ms") else { return message.to_owned() };
+    format!("{}# ms{after}", before.trim_end_matches(|char: char| char.is_ascii_digit()))
+}
+
+#[tokio::test]
+async fn a_servers_endless_words_are_shortened() -> Tested {
+    let endless = |words: &[String]| match words.first() {
+        Some(word) if word.eq_ignore_ascii_case("EVALSHA") => format!("-ERR {}\r\n", "x".repeat(5 << 20)),
+        Some(word) if word.eq_ignore_ascii_case("EVAL") => format!("*1\r\n*1\r\n+{}\r\n", "x".repeat(5 << 20)),
+        _ => "+OK\r\n".to_owned(),
+    };
+    let locks = quick().connect(&ToyServer::start(endless)?.url()).await?;
+    let error = locks.mutex("door").acquire().await.unwrap_err();
+    assert_eq!(error.code(), "server");
+    let (text, shown) = (error.to_string(), format!("{error:?}"));
+    assert!(text.contains("ERR xxx") && text.ends_with(".."), "{:.300}", text);
+    assert!(text.len() < 500 && shown.len() < 600, "{} and {} bytes", text.len(), shown.len());
+    let refusing = ToyServer::start(|_| format!("-ERR {}\r\n", "x".repeat(5 << 20)))?;
+    let error = quick().connect(&refusing.url()).await.unwrap_err();
+    let (text, shown) = (error.to_string(), format!("{error:?}"));
+    assert!(text.len() < 500 && shown.len() < 600, "{} and {} bytes", text.len(), shown.len());
     Ok(())
 }
 

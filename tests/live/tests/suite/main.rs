@@ -7,6 +7,7 @@ mod connecting;
 mod contention;
 mod crashes;
 mod data_loss;
+mod eviction;
 mod force;
 mod foreign;
 mod keys;

@@ -74,8 +74,11 @@ async fn a_cluster_and_what_it_names_are_reached_over_tls() -> Tested {
 #[tokio::test]
 async fn a_certificate_that_is_not_trusted_is_told() -> Tested {
     let Some((_certificate, server)) = start()? else { return Ok(()) };
-    let error = LockManager::connect(&server.tls_url().unwrap_or_default()).await.unwrap_err();
+    let url = server.tls_url().unwrap_or_default();
+    let error = LockManager::connect(&url).await.unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error:?}");
+    let (text, place) = (error.to_string(), url.rsplit_once('@').map_or("", |(_, place)| place.trim_end_matches('/')));
+    assert!(text.starts_with(&format!("can't connect to rediss://{place}: invalid peer certificate")), "{text}");
     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
     assert!(cause.contains("certificate"), "{cause}");
     Ok(())
