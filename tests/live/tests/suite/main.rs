@@ -13,6 +13,7 @@ mod foreign;
 mod keys;
 mod leaks;
 mod leases;
+mod load;
 mod losses;
 mod memory;
 mod outages;
