@@ -9,7 +9,7 @@ use crate::fences::Fences;
 use crate::lease::{drift, margin};
 use crate::mutant::Mutant;
 use crate::options::{AcquireOptions, Kind, Mode};
-use crate::time::Instant;
+use crate::time::{Instant, millis};
 use crate::timers::{Slot, Timer};
 use crate::token::Token;
 
@@ -211,7 +211,9 @@ impl Tenure {
         if options.renew {
             fresh || left >= options.ttl.min(granted) / 3
         } else {
-            left >= options.ttl || (fresh && granted >= options.ttl)
+            // The server keeps whole milliseconds.
+            let whole = Duration::from_millis(millis(options.ttl));
+            left >= options.ttl || (fresh && granted >= whole)
         }
     }
 

@@ -26,6 +26,15 @@ async fn a_renewed_lease_outlives_its_ttl_and_a_fixed_one_does_not() -> Tested {
 }
 
 #[tokio::test]
+async fn a_fixed_lease_with_a_fraction_of_a_millisecond_is_granted() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let lock = client(server).await?.mutex(&name).ttl(Duration::from_micros(900_500)).renew(false);
+    let lease = lock.wait(Duration::from_secs(2)).acquire().await?;
+    assert!(lease.is_held() && lease.remaining() < Duration::from_micros(900_500));
+    Ok(())
+}
+
+#[tokio::test]
 async fn max_hold_ends_a_renewed_lease_on_both_sides() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let (locks, most) = (client(server).await?, Duration::from_millis(900));
