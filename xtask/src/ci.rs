@@ -1,5 +1,6 @@
 use crate::cargo::{cargo, run};
 use crate::component;
+use crate::docs;
 use crate::error::Result;
 use crate::steps::Steps;
 use crate::test;
@@ -22,6 +23,7 @@ pub(crate) fn run_all() -> Result {
         ]))
     });
     steps.step("docs", || run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")));
+    steps.step("manual", docs::build);
     test::add_to(&mut steps, &test::Options::default());
     steps.finish()
 }

@@ -5,6 +5,7 @@ mod cargo;
 mod ci;
 mod component;
 mod demo;
+mod docs;
 mod error;
 mod examples;
 mod interop;
@@ -46,6 +47,8 @@ enum Command {
     Package(package::Options),
     /// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with a connection of its own
     Component,
+    /// Build the manual, docs/, as a searchable site
+    Docs,
     /// What has to pass before a change goes in: format, lints, docs, and every test
     Ci,
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component => component::make(),
+        Command::Docs => docs::build(),
         Command::Ci => ci::run_all(),
     };
     match outcome {

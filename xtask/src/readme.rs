@@ -1,46 +1,133 @@
-//! What the README says about the locks of the articles is there: the programs, and the tests by their names.
+//! What people read: every link leads somewhere, and the first pages stay short.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::cargo::root;
 
+/// The pages that newcomers see first: lines, and columns of each.
+const SHORT: [(&str, usize, usize); 3] =
+    [("README.md", 150, 120), ("bindings-js/README.md", 150, 120), ("ARCHITECTURE.md", 150, 130)];
+
+/// What absolute links into the repository begin with: the npm page has no other.
+const REPOSITORY: [&str; 3] = [
+    "https://github.com/leasehold/leasehold/blob/main/",
+    "https://github.com/leasehold/leasehold/tree/main/",
+    "https://raw.githubusercontent.com/leasehold/leasehold/main/",
+];
+
 #[test]
-fn every_lock_of_the_articles_has_tests_and_programs_that_exist() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let (_, section) = readme.split_once("\n## The locks of the articles\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows =
-        section.lines().filter(|line| line.starts_with("| ")).map(cells).filter(|cells| cells[0] != "in the articles");
-    let mut seen = 0;
-    for row in rows {
-        let [lock, here, programs, proof] = row[..] else { panic!("{row:?}") };
-        assert!(!lock.is_empty() && !here.is_empty(), "{row:?}");
-        for path in links(programs) {
-            assert!(root().join(path).is_file(), "{lock}: {path}");
+fn the_first_pages_are_short() {
+    for (path, lines, columns) in SHORT {
+        let text = fs::read_to_string(root().join(path)).unwrap();
+        assert!(text.lines().count() <= lines, "{path} has {} lines, and at most {lines} fit", text.lines().count());
+        for (number, line) in text.lines().enumerate() {
+            let width = line.chars().count();
+            assert!(width <= columns, "{path}:{}: {width} columns, and at most {columns} fit", number + 1);
         }
-        let tests: Vec<_> = proof.split(", [").map(named).collect();
-        assert!(!tests.is_empty(), "{lock}");
-        for (path, name) in tests {
-            let source = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-            assert!(source.contains(name), "{lock}: there is no `{name}` in {path}");
-        }
-        seen += 1;
     }
-    assert!(seen >= 20, "{seen} rows");
 }
 
-fn cells(row: &str) -> Vec<&str> {
-    row.trim_matches('|').split('|').map(str::trim).collect()
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    assert!(pages.len() > 20, "{pages:?}");
+    let mut broken = Vec::new();
+    let mut seen = 0;
+    for page in &pages {
+        for link in links(&fs::read_to_string(page).unwrap()) {
+            seen += 1;
+            if let Some(problem) = problem(page, &link) {
+                broken.push(format!("{}: {link}: {problem}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(seen > 100, "{seen} links");
 }
 
-/// The targets of `[text](target)`.
-fn links(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+#[test]
+fn the_manual_lists_all_of_its_pages() {
+    let contents: BTreeSet<String> =
+        links(&fs::read_to_string(root().join("docs/README.md")).unwrap()).into_iter().collect();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            !name.ends_with(".md") || name == "README.md" || contents.contains(&name),
+            "docs/README.md lacks {name}"
+        );
+    }
 }
 
-/// The file and the name in ``[text](file) `name` ``.
-fn named(test: &str) -> (&str, &str) {
-    let path = links(test).next().unwrap_or_else(|| panic!("no file: {test}"));
-    let name = test.split('`').nth(1).unwrap_or_else(|| panic!("no test: {test}"));
-    (path, name)
+/// What is wrong with a link on a page.
+fn problem(page: &Path, link: &str) -> Option<String> {
+    let (place, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let inside = REPOSITORY.iter().find_map(|start| place.strip_prefix(start));
+    let path = match inside {
+        Some(path) => root().join(path),
+        None if place.contains("://") || place.starts_with("mailto:") => return None,
+        None if place.is_empty() => page.to_owned(),
+        None => page.parent()?.join(place),
+    };
+    if !path.exists() {
+        return Some("there is no such file".to_owned());
+    }
+    if anchor.is_empty() || path.extension().is_none_or(|extension| extension != "md") {
+        return None;
+    }
+    let headings = headings(&fs::read_to_string(&path).unwrap());
+    (!headings.contains(anchor)).then(|| format!("there is no such heading, but {headings:?}"))
+}
+
+/// All pages of the repository.
+fn pages() -> Vec<PathBuf> {
+    let (mut pages, mut directories) = (Vec::new(), vec![root()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !name.starts_with('.') && !["target", "node_modules", "dist"].contains(&&*name) {
+                directories.push(path);
+            } else if name.ends_with(".md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages
+}
+
+/// The lines outside of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The targets of `[text](target)` and `[name]: target`.
+fn links(text: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    for line in prose(text) {
+        let shown: String = line.split('`').step_by(2).collect();
+        links.extend(shown.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_owned()));
+        if let Some((_, to)) = shown.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
+            links.push(to.trim().to_owned());
+        }
+    }
+    links
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn headings(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter_map(|line| line.strip_prefix('#').map(|rest| rest.trim_start_matches('#')));
+    headings.filter_map(|rest| rest.strip_prefix(' ')).map(anchor).collect()
+}
+
+fn anchor(heading: &str) -> String {
+    let kept =
+        heading.trim().to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>();
+    kept.replace(' ', "-")
 }

@@ -35,7 +35,15 @@ const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"
 /// Adds the tests, cheap ones first.
 pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
     steps.counted("unit and doc tests", || {
-        tests(&["leasehold-core", "leasehold-lua", "leasehold", "leasehold-servers", "leasehold-examples", "xtask"])
+        let ours = [
+            "leasehold-core",
+            "leasehold-lua",
+            "leasehold",
+            "leasehold-docs",
+            "leasehold-servers",
+            "leasehold-examples",
+        ];
+        tests(&[&ours[..], &["xtask"]].concat())
     });
     steps.step("engine without a host", wasm::check);
     if options.full {
