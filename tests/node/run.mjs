@@ -21,6 +21,7 @@ cpSync(here, project, { recursive: true });
 cpSync(join(repository, 'examples/node'), join(project, 'examples'), { recursive: true });
 cpSync(join(repository, 'bindings-js/README.md'), join(project, 'README.md'));
 cpSync(join(repository, 'README.md'), join(project, 'README.project.md'));
+for (const name of readdirSync(join(repository, 'docs')).filter((name) => name.endsWith('.md'))) cpSync(join(repository, 'docs', name), join(project, 'docs', name));
 install(project, ['package.json', 'examples/package.json', ...(full ? ['full/package.json'] : [])]);
 
 test('suite', process.execPath);

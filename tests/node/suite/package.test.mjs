@@ -1,6 +1,6 @@
 // What is installed is what was promised: its parts, its size in time, and that it lets a process end.
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -64,51 +64,6 @@ test('a quorum of three agrees, from a .mjs file', async () => {
 
 test('a quorum of three agrees, from a .cjs file, and its engine is loaded no sooner', async () => {
   assert.equal(await run('programs/quorum.cjs'), 'agreed\nloaded before it was asked for: false, after: true\n');
-});
-
-/** Runs a program that stands in a text. */
-function runPrinted(program) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
-    cwd: project, encoding: 'utf8', timeout: 20_000, env: { ...process.env, REDIS_URL: server.url },
-  });
-  assert.equal(status, 0, stderr);
-  return stdout;
-}
-
-test('the first lock of the README runs as printed', () => {
-  const readme = readFileSync(join(project, 'README.md'), 'utf8');
-  const [, program] = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme);
-  assert.match(runPrinted(program), /fence \d{16}/);
-});
-
-test('the first lock of the project\'s README runs, with a client and a database around it', () => {
-  const readme = readFileSync(join(project, 'README.project.md'), 'utf8');
-  const [, program] = /## First lock\n[^]*?```js\n([^]*?)```/.exec(readme);
-  const around = `
-    import { Redis } from 'ioredis';
-    const redis = new Redis(process.env.REDIS_URL);
-    const invoice = {};
-    const db = { async save(_, { fence, signal }) { console.log('saved with fence', fence, signal.aborted); } };
-  `;
-  assert.match(runPrinted(`${around}${program}\nawait locks.close(); redis.disconnect();`), /saved with fence \d{16} false/);
-});
-
-test('the options and the errors of the README are as printed', () => {
-  const readme = readFileSync(join(project, 'README.md'), 'utf8');
-  const [, options] = /## Options\n[^]*?```js\n([^]*?)```/.exec(readme);
-  const [, errors] = /## Errors\n[^]*?```js\n([^]*?)```/.exec(readme);
-  const around = `
-    import { Redis } from 'ioredis';
-    import { LockManager } from 'leasehold';
-    const redis = new Redis(process.env.REDIS_URL);
-    const charge = async () => console.log('charged');
-  `;
-  const held = `const holder = await locks.mutex('invoice:42').acquire();`;
-  const end = `await locks.close(); redis.disconnect();`;
-  const free = `${around}${options}\nconsole.log(lease.name, lease.ttl, await redis.exists('billing:nightly'));\n${errors}${end}`;
-  assert.equal(runPrinted(free), 'nightly 10000 1\ncharged\n');
-  const busy = errors.replace(`'5s'`, `'50ms'`);
-  assert.match(runPrinted(`${around}${options}${held}${busy}${end}`), /^in use: waited \d+ ms\n$/);
 });
 
 test('from the import to the first lock it takes less than half of what loading the client takes', async () => {
