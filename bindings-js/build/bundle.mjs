@@ -49,6 +49,13 @@ for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) {
 }
 await types.close();
 
+// What the `.wasm` files are where a host or a bundler imports them as modules, as workerd does.
+const compiled = `/** The engine, compiled and not instantiated. */
+declare const compiled: WebAssembly.Module;
+export default compiled;
+`;
+for (const file of ['dist/wasm.d.mts', 'dist/wasm.d.cts']) writeFileSync(file, compiled);
+
 /** A class of which only the type is public comes out of the bundler as a value that does not exist. */
 function withTypesAsTypes(text) {
   return text.replace(/^export \{ (.+) \};$/m, (_, list) => {
