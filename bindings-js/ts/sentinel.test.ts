@@ -1,7 +1,8 @@
-/** Over ioredis's Sentinel: locks, waits by message, and a failover. */
+/** Over ioredis's Sentinel: locks, waits by message, and failovers of each kind. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Redis as IoRedis6 } from 'ioredis-6';
@@ -76,4 +77,75 @@ for (const { name, open } of versions) {
     assert.match(role, /role:master/);
     assert.equal(await after.release(), 'released');
   });
+
+  test(`${name}: the old primary grants nothing once the sentinel names another, though it still takes writes`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const locks = new LockManager(clientOf(t, open, watched), { responseTimeout: 500, wait: '10s' });
+    t.after(() => locks.close());
+    const old = await locks.mutex('before').acquire();
+    const [before, after] = [straight(t, watched.primary.port), straight(t, watched.replica.port)];
+    assert.equal(await before.exists('before'), 1);
+    await failOver(watched);
+    const switched = performance.now();
+
+    // The client was told at the same moment; what it had sent before then may still be granted.
+    const late: number[] = [];
+    for (let i = 0; performance.now() - switched < 3_000; i++) {
+      const lease = await locks.mutex(`name:${i}`).acquire();
+      if ((await after.exists(lease.name)) === 0) late.push(Math.trunc(performance.now() - switched));
+      await lease.release();
+      await sleep(10);
+    }
+    assert.equal(await before.set('still', 'writable'), 'OK', 'the old primary did not know that it was replaced');
+    t.diagnostic(`${late.length} grants by the old primary, the last ${late.at(-1) ?? 0} ms after the switch`);
+    assert.ok(late.every((ms) => ms < 1_000), `${late.length} grants by the old primary, the last after ${late.at(-1)} ms`);
+    await old.release().catch(() => {});
+  });
+
+  test(`${name}: an old primary that wakes up has its late answers discarded`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const locks = new LockManager(clientOf(t, open, watched), { responseTimeout: '20s', wait: '20s' });
+    t.after(() => locks.close());
+    await (await locks.mutex('before').acquire()).release();
+    watched.primary.pause();
+    const asked = locks.mutex('asked').acquire();
+    await until(async () => (await named(t, watched)) === watched.replica.port);
+    // By now the sentinel has told everybody; the command that the old primary finds when it wakes up is still unanswered.
+    await sleep(300);
+    watched.primary.resume();
+    const lease = await asked;
+    const [before, after] = [straight(t, watched.primary.port), straight(t, watched.replica.port)];
+    assert.deepEqual({ old: await before.exists('asked'), new: await after.exists('asked') }, { old: 1, new: 1 }, 'the old one ran it, too');
+    assert.equal(await lease.verify(), true);
+    assert.equal(await lease.release(), 'released');
+  });
+}
+
+/** A client of one of the servers, whatever its part. */
+function straight(t: TestContext, port: number): IoRedis6 {
+  const client = new IoRedis6(port, '127.0.0.1');
+  client.on('error', () => {});
+  t.after(() => client.disconnect());
+  return client;
+}
+
+/** The port of the primary, as the sentinel names it. */
+async function named(t: TestContext, { sentinel }: Watched): Promise<number> {
+  const client = straight(t, sentinel.port);
+  const [, port] = (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as [string, string];
+  client.disconnect();
+  return Number(port);
+}
+
+/** Has the sentinel promote the replica while the primary is well: it is told seconds later that it is none any more. */
+async function failOver(watched: Watched): Promise<void> {
+  const { sentinel, replica } = watched;
+  const client = new IoRedis6(sentinel.port, '127.0.0.1');
+  try {
+    // Not before it has made up its mind about the replica.
+    await until(() => client.call('SENTINEL', 'FAILOVER', PRIMARY).then(() => true, () => false));
+    await until(async () => ((await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as string[])[1] === `${replica.port}`);
+  } finally {
+    client.disconnect();
+  }
 }

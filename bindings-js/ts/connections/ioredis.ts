@@ -1,5 +1,5 @@
 /**
- * ioredis 5 and 6, a single server, Sentinel or a Cluster.
+ * ioredis 5 and 6, a single server or a Cluster; for Sentinel see `ioredis-sentinel.ts`.
  *
  * Keys are sent as the engine names them: the client's `keyPrefix` is passed over, since clients in other languages would
  * not see it (leasehold's own `prefix` option is for that). So are `commandTimeout` and `enableAutoPipelining`: the engine
@@ -8,6 +8,7 @@
 
 import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
+import { OwnClient } from './ioredis-own.js';
 import { oneOf, onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
@@ -18,9 +19,10 @@ export interface IoRedis {
   readonly isCluster?: boolean;
   readonly mode?: string;
   readonly stream?: Stream | null;
-  readonly options?: { host?: string; port?: number; path?: string; sentinels?: unknown };
+  readonly options?: IoRedisOptions;
   connect(): Promise<unknown>;
   disconnect(): void;
+  call(name: string, ...args: readonly string[]): Promise<unknown>;
   callBuffer(name: string, ...args: readonly string[]): unknown;
   sendCommand(command: Command, stream?: Pick<Stream, 'write'>): unknown;
   duplicate(options: object): IoRedis;
@@ -29,6 +31,22 @@ export interface IoRedis {
   unsubscribe(channel: string): Promise<unknown>;
   on(event: string | symbol, listener: (...args: never[]) => void): unknown;
   off(event: string | symbol, listener: (...args: never[]) => void): unknown;
+}
+
+/** What is read of a client's options. */
+export interface IoRedisOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+  readonly tls?: unknown;
+  readonly sentinels?: readonly { readonly host?: string; readonly port?: number; readonly family?: number }[] | null;
+  /** Of the primary, as its sentinels know it. */
+  readonly name?: string;
+  readonly sentinelUsername?: string | null;
+  readonly sentinelPassword?: string | null;
+  readonly sentinelTLS?: unknown;
+  readonly enableTLSForSentinelMode?: boolean;
+  readonly natMap?: Readonly<Record<string, Address>> | ((key: string) => Address | null) | null;
 }
 
 /** The library's own object for a command on its way. */
@@ -43,6 +61,7 @@ interface Command {
 interface Stream {
   /** Why it broke. */
   readonly errored?: Error | null;
+  destroy(): void;
   write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
@@ -88,19 +107,19 @@ export class IoRedisLink extends ReconnectingLink<Command> {
 
   address(): string | undefined {
     const { isCluster, options } = this.#client;
-    if (isCluster === true || options === undefined || options.sentinels != null) return undefined;
+    if (isCluster === true || options === undefined) return undefined;
     return options.path || addressOf(options.host, options.port);
   }
 
   async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
-    const client = template(this.#client, 'master').duplicate({ ...COPY, ...moved });
-    let lastError: unknown;
-    client.on('error', (error: unknown) => (lastError = error));
-    onceOver(over, () => disconnect(client));
+    const own = new OwnClient(template(this.#client, 'master'), { ...moved });
+    const { client } = own;
+    own.ref(true);
+    onceOver(over, () => own.close());
     try {
       await client.connect();
     } catch (error) {
-      throw lastError ?? error;
+      throw own.lastError ?? error;
     }
     return {
       call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(numbers(value)) }), failedBy),
@@ -256,61 +275,24 @@ function numbers(value: unknown): unknown {
   return typeof value === 'string' ? Number(value) : value;
 }
 
-/** How a connection of our own differs from the client that it is made after. Everything else, such as credentials, is the same. */
-const COPY = {
-  lazyConnect: true,
-  // Who wants it decides when it is tried again, and then anew.
-  retryStrategy: () => null,
-  sentinelRetryStrategy: () => null,
-  reconnectOnError: null,
-  autoResubscribe: false,
-  autoResendUnfulfilledCommands: false,
-  enableOfflineQueue: true,
-  enableAutoPipelining: false,
-  maxRetriesPerRequest: null,
-  commandTimeout: undefined,
-  socketTimeout: undefined,
-  keyPrefix: '',
-  keepAlive: 10_000,
-  monitor: false,
-  readOnly: false,
-  himportFieldsets: undefined,
-};
-
 function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
-  const subscriber = template(client).duplicate(COPY);
-  let alive = false;
-  let lastError: unknown;
-  const ref = (): void => {
-    if (alive) subscriber.stream?.ref();
-    else subscriber.stream?.unref();
-  };
+  const own = new OwnClient(template(client), {});
+  const subscriber = own.client;
   const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
-  subscriber.on('error', (error: unknown) => (lastError = error));
-  subscriber.on('connecting', () => setImmediate(ref));
-  subscriber.on('connect', ref);
-  subscriber.on('end', () => listener.ended(failed(lastError)));
+  subscriber.on('end', () => listener.ended(failed(own.lastError)));
   subscriber.on('message', (channel: string, payload: string) => listener.message(channel, payload));
   const connected = subscriber.connect();
-  connected.catch((error) => listener.ended(failed(lastError ?? error)));
+  connected.catch((error) => listener.ended(failed(own.lastError ?? error)));
   return {
     subscribe: (channel) =>
       connected.then(() => subscriber.subscribe(channel)).then(
         () => undefined,
-        (error) => failed(serverText(error) === undefined ? (lastError ?? error) : error),
+        (error) => failed(serverText(error) === undefined ? (own.lastError ?? error) : error),
       ),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
-    close: () => disconnect(subscriber),
-    ref: (stay) => {
-      alive = stay;
-      ref();
-    },
+    close: () => own.close(),
+    ref: (alive) => own.ref(alive),
   };
-}
-
-/** Of one that has ended ioredis would wait for the end, and keep the process alive for that. */
-function disconnect(client: IoRedis): void {
-  if (client.status !== 'end') client.disconnect();
 }
 
 /** In a cluster a message reaches every node, so that any one will do to listen at; and a primary tells where a key is. */

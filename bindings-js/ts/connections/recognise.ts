@@ -4,6 +4,7 @@ import { InvalidOptionError, isLeaseholdError } from '../errors.js';
 import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
+import { IoRedisSentinelLink } from './ioredis-sentinel.js';
 import type { Link } from './link.js';
 import { type NodeRedisCluster, NodeRedisClusterLink, nodeRedisClusterProblem } from './node-redis-cluster.js';
 import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
@@ -24,12 +25,16 @@ export function recognise(connection: unknown): Link {
 }
 
 function linkOf(connection: unknown): Link {
-  if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => new IoRedisLink(connection));
+  if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => linkOfIoRedis(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
   if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
   if (isGlide(connection)) return usable(glideProblem(connection), () => new GlideLink(connection));
   if (isCustom(connection)) return new CustomLink(connection);
   throw new InvalidOptionError('connection', unknown(connection));
+}
+
+function linkOfIoRedis(client: IoRedis): Link {
+  return client.isCluster !== true && client.options?.sentinels != null ? new IoRedisSentinelLink(client) : new IoRedisLink(client);
 }
 
 function usable(problem: string | undefined, make: () => Link): Link {

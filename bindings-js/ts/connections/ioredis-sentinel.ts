@@ -1,0 +1,160 @@
+/**
+ * ioredis 5 and 6 behind Sentinel.
+ *
+ * After a failover the old primary is told that it is a replica up to ten seconds late, and all that it takes until then is lost. The library leaves
+ * it only when that breaks the connection; even with its `failoverDetector` it takes the answers that still come, and may miss the message. So the user's
+ * client is only the model for connections of our own: to its sentinels, and to the server that they name. When they name another, what is
+ * out counts as interrupted at once, whatever the old one may answer later.
+ */
+
+import { unavailable } from './answer.js';
+import { Hold } from './hold.js';
+import { type IoRedis, IoRedisLink } from './ioredis.js';
+import { OwnClient } from './ioredis-own.js';
+import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
+import { DIRECTLY, Sentinels } from './sentinels.js';
+import { type Emitter, watch } from './watch.js';
+
+/** The server that is the primary now. */
+interface Primary {
+  readonly own: OwnClient;
+  readonly link: IoRedisLink;
+}
+
+const UNKNOWN = 'no sentinel has named a primary';
+const REPLACED = 'another server is the primary now';
+const CLOSED = 'the ioredis client was closed';
+
+/** How long to wait before the next attempt to reach a primary that is away. */
+const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500);
+
+export class IoRedisSentinelLink implements Link {
+  readonly library = 'ioredis';
+  readonly #client: IoRedis;
+  readonly #hold = new Hold();
+  readonly #unwatch: () => void;
+  readonly #listeners = new Map<string, SubscriptionListener>();
+  #sentinels: Sentinels | undefined;
+  #primary: Primary | undefined;
+  #alive = false;
+
+  constructor(client: IoRedis) {
+    this.#client = client;
+    this.#unwatch = watch(client as Emitter, { end: () => this.#stop() });
+  }
+
+  call(args: readonly string[]): Promise<CallResult> {
+    return this.#run((link) => link.call(args));
+  }
+
+  send(wire: string): Promise<CallResult> {
+    return this.#run((link) => link.send?.(wire) ?? Promise.resolve(unavailable(REPLACED)));
+  }
+
+  subscribe(channel: string, listener: SubscriptionListener): void {
+    this.#listeners.set(channel, listener);
+    if (this.#primary === undefined) return this.#break(channel, unavailable(UNKNOWN, this.lastError()));
+    this.#primary.link.subscribe(channel, {
+      acknowledged: () => listener.acknowledged(),
+      message: (payload) => listener.message(payload),
+      broken: (failure, cause) => {
+        if (this.#listeners.get(channel) === listener) this.#listeners.delete(channel);
+        listener.broken(failure, cause);
+      },
+    });
+  }
+
+  unsubscribe(channel: string): void {
+    this.#listeners.delete(channel);
+    this.#primary?.link.unsubscribe(channel);
+  }
+
+  async open(key: string, patience: number, over: AbortSignal): Promise<OwnConnection> {
+    const primary = await this.#found();
+    if (primary === undefined) throw this.lastError() ?? new Error(UNKNOWN);
+    return primary.link.open(key, patience, over);
+  }
+
+  async close(): Promise<void> {
+    this.#unwatch();
+    this.#stop();
+  }
+
+  address(): string | undefined {
+    return this.#primary?.link.address();
+  }
+
+  lastError(): unknown {
+    return this.#primary === undefined ? this.#sentinels?.lastError : this.#primary.link.lastError();
+  }
+
+  ref(alive: boolean): void {
+    this.#alive = alive;
+    this.#sentinels?.ref(alive);
+    this.#primary?.own.ref(alive);
+    this.#primary?.link.ref(alive);
+  }
+
+  async #run(send: (link: IoRedisLink) => Promise<CallResult>): Promise<CallResult> {
+    const primary = this.#primary ?? (await this.#found());
+    if (this.#isClosed()) return { failure: { kind: 'closed', text: CLOSED } };
+    if (primary === undefined) return unavailable(UNKNOWN, this.lastError());
+    const result = await send(primary.link);
+    if (primary === this.#primary || ('failure' in result && result.failure.kind === 'unavailable')) return result;
+    return { failure: { kind: 'interrupted', text: REPLACED } };
+  }
+
+  /** The primary as soon as a sentinel has named it; none if that takes too long. */
+  async #found(): Promise<Primary | undefined> {
+    if (this.#isClosed()) return undefined;
+    if (this.#sentinels === undefined) {
+      this.#sentinels = new Sentinels(this.#client, (address) => this.#follow(address));
+      this.#sentinels.ref(this.#alive);
+    }
+    if (this.#primary === undefined) await this.#hold.wait();
+    return this.#primary;
+  }
+
+  #isClosed(): boolean {
+    return this.#client.status === 'end';
+  }
+
+  /** Leaves the old primary for this server. */
+  #follow(address: Address): void {
+    const { enableTLSForSentinelMode, tls } = this.#client.options ?? {};
+    const own = new OwnClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
+    const old = this.#primary;
+    this.#primary = { own, link: new IoRedisLink(own.client) };
+    this.ref(this.#alive);
+    own.client.connect().catch(() => {});
+    this.#leave(old);
+    this.#hold.end(true);
+  }
+
+  #stop(): void {
+    this.#sentinels?.close();
+    this.#sentinels = undefined;
+    const old = this.#primary;
+    this.#primary = undefined;
+    this.#leave(old);
+    this.#hold.end(false);
+  }
+
+  /** Nothing that it says counts any more. */
+  #leave(old: Primary | undefined): void {
+    if (old === undefined) return;
+    void old.link.close();
+    old.own.destroy();
+    for (const channel of this.#listeners.keys()) this.#break(channel, unavailable(REPLACED));
+  }
+
+  /** Told later, as the interface wants it. */
+  #break(channel: string, { failure, cause }: Failed): void {
+    const listener = this.#listeners.get(channel);
+    queueMicrotask(() => {
+      if (listener === undefined || this.#listeners.get(channel) !== listener) return;
+      this.#listeners.delete(channel);
+      listener.broken(failure, cause);
+    });
+  }
+}
