@@ -31,6 +31,12 @@ function grantOf(outcome: Outcome): Grant | undefined {
   return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
+/** What became of the leases that were held when a manager was closed. */
+export interface Closed {
+  /** How many leases no server has confirmed as given back: each ends on the server with its TTL at the latest. 0 when all is well. */
+  readonly unreleased: number;
+}
+
 type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
 
 export class Driver {
@@ -41,8 +47,8 @@ export class Driver {
   readonly #turns = new Turns();
   readonly #calls = new Calls((alive) => this.#loop.keepAlive(alive));
   readonly #held = new Map<number, Held>();
-  #closing: Promise<void> | undefined;
-  #givenBack: Promise<void> | undefined;
+  #closing: Promise<Closed> | undefined;
+  #givenBack: Promise<Closed> | undefined;
   /** Why the server may not know that the leases were given back. */
   #untold: ((lockName: string) => Error) | undefined;
   #ended = false;
@@ -171,21 +177,23 @@ export class Driver {
   }
 
   /** Ends waits, gives the leases back, and closes what was opened here. A second call ends with the first. */
-  close(): Promise<void> {
+  close(): Promise<Closed> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
-  async #close(): Promise<void> {
+  async #close(): Promise<Closed> {
+    let closed: Closed = { unreleased: 0 };
     if (!this.#ended) {
       this.#givenBack = this.#giveBack();
-      await this.#givenBack;
+      closed = await this.#givenBack;
       this.#end();
     }
     await this.#loop.closeLink();
+    return closed;
   }
 
-  async #giveBack(): Promise<void> {
+  async #giveBack(): Promise<Closed> {
     const leases = [...this.#held.values()];
     this.#held.clear();
     for (const held of leases) held.close();
@@ -193,8 +201,10 @@ export class Driver {
     const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
-    await closed.catch(ignore);
+    // It fails only with an engine that is broken, and then nobody was told.
+    const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
     if (this.#loop.isQuorum && isMajority(this.#loop.votesSince(began))) this.#untold = undefined;
+    return { unreleased };
   }
 
   /** The engine's end: with the last answer, or when it gives up to tell the server. */
@@ -317,5 +327,3 @@ function ownReason(signal: AbortSignal | undefined, name: string, error: unknown
 function unexpected(name: string | undefined): ProtocolError {
   return new ProtocolError('an outcome of another kind', { lockName: name });
 }
-
-function ignore(): void {}

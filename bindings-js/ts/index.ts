@@ -4,7 +4,7 @@ export type {
   Connection, GlideConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection,
 } from './connection.js';
 export type { CustomConnection } from './connections/custom.js';
-export type { LockInfo } from './driver.js';
+export type { Closed, LockInfo } from './driver.js';
 export type { Duration } from './duration.js';
 export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine.js';
 export * from './errors.js';

@@ -3,7 +3,7 @@
 import type { Connection } from './connection.js';
 import { recognise } from './connections/recognise.js';
 import { asyncDispose } from './dispose.js';
-import { Driver } from './driver.js';
+import { type Closed, Driver } from './driver.js';
 import { type Inspection, LOCK, type Wish } from './engine.js';
 import { type Inspect, inspectCustom, inspected } from './inspect.js';
 import type { Lease } from './lease.js';
@@ -219,16 +219,23 @@ export class LockManager implements AsyncDisposable {
    * Ends the client: waits reject with `closed`, leases are released and their signals abort. The connection that you
    * brought stays open.
    *
-   * It ends when the server has confirmed the releases, and after twice the response timeout at the latest: leases that it
-   * could not be told of then end by their TTL. A second call ends with the first.
+   * It ends when the server has confirmed all releases, or when no answer has come for the response timeout; at once if nothing is held. It
+   * never rejects: `unreleased` says how many leases the server has not confirmed as given back. These end with their TTL. A second call
+   * ends with the first.
+   *
+   * @example
+   * ```ts
+   * const { unreleased } = await locks.close();
+   * if (unreleased > 0) console.warn(`${unreleased} locks stay taken until their TTL ends`);
+   * ```
    */
-  close(): Promise<void> {
+  close(): Promise<Closed> {
     return this.#driver.close();
   }
 
   /** Closes at the end of the block. */
-  [asyncDispose](): Promise<void> {
-    return this.close();
+  async [asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   /** @internal */

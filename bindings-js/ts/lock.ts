@@ -61,9 +61,10 @@ export class Lock {
   }
 
   /**
-   * Takes the lock if it is free; null if somebody else holds it or waits for it. `wait` has no meaning here.
+   * Takes the lock if it is free; null if somebody else holds it or waits for it. It never waits for the lock: `wait` bounds how long the
+   * server may take to answer, where that is less than the `responseTimeout`.
    *
-   * @throws As {@link Lock.acquire}, but never `busy`.
+   * @throws As {@link Lock.acquire}, but never `busy`; `unreachable` if the server has not answered by then.
    *
    * @example
    * ```ts
@@ -74,7 +75,8 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { wish, signal } = readAcquireOptions(options, this.#wish);
     try {
-      return await this.#acquire({ ...wish, wait: undefined }, signal);
+      const within = wish.wait === Infinity ? undefined : wish.wait;
+      return await this.#acquire({ ...wish, wait: undefined, within }, signal);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;

@@ -81,7 +81,7 @@ export class VersionCheck {
   }
 
   #neverTells(failure: Failure['kind']): boolean {
-    return failure === 'timed-out' ? !this.#mustTell : failure !== 'interrupted' && failure !== 'unavailable';
+    return failure === 'timed-out' ? !this.#mustTell : failure === 'refused' || failure === 'unsupported';
   }
 }
 

@@ -22,12 +22,29 @@ function toScalar(value: unknown): Scalar {
 /** An error of a command that was handed to a library: the server's answer, or else nobody knows how far it came. */
 export function toFailed(error: unknown): Failed {
   const refusal = serverText(error);
-  if (refusal !== undefined) return { failure: { kind: 'refused', text: refusal }, cause: error };
-  return { failure: { kind: 'interrupted', text: textOf(error) }, cause: error };
+  if (refusal !== undefined) return refused(refusal, error);
+  return { failure: { kind: 'interrupted', text: shortened(textOf(error)) }, cause: error };
+}
+
+/** The server's own words, of which a few lines are kept: an error may quote a whole script. */
+export function refused(words: string, error: unknown): Failed {
+  const text = shortened(words);
+  return { failure: { kind: 'refused', text }, cause: text === words ? error : new Error(text) };
 }
 
 export function unavailable(text: string, cause?: unknown): Failed {
   return cause === undefined ? { failure: { kind: 'unavailable', text } } : { failure: { kind: 'unavailable', text }, cause };
+}
+
+/** The client says that its owner has closed it. */
+export function closed(text: string): Failed {
+  return { failure: { kind: 'closed', text } };
+}
+
+const LONGEST_TEXT = 1_000;
+
+function shortened(text: string): string {
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}... (${text.length} characters)` : text;
 }
 
 /** A server's error text begins with a code word in capitals. No library's own error does, nor the operating system's. */

@@ -5,7 +5,7 @@
  * `requestTimeout`. It does not tell when a subscription breaks and comes back: then grants are found by heartbeat.
  */
 
-import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { closed, refused, textOf, toFailed, toReply } from './answer.js';
 import type { CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
 import { onceOver } from './own.js';
 import { addressOf } from './reconnecting.js';
@@ -62,7 +62,7 @@ export class GlideLink implements Link {
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
-    if (this.#client.isClosed === true) return unavailable('the GLIDE client was closed');
+    if (this.#client.isClosed === true) return closed('the GLIDE client was closed');
     try {
       return { reply: toReply(await this.#client.customCommand([...args], COMMAND_OPTIONS)) };
     } catch (error) {
@@ -112,7 +112,7 @@ function failedBy(error: unknown): Failed {
   const [, kind = '', detail = ''] = SERVER_ERROR.exec(text) ?? [];
   const code = CODES[kind] ?? (/^[A-Z][A-Z0-9_]+$/.test(kind) ? kind : undefined);
   if (code === undefined) return toFailed(error);
-  return { failure: { kind: 'refused', text: `${code} ${detail}` }, cause: error };
+  return refused(`${code} ${detail}`, error);
 }
 
 /** A cluster's client has a connection to each server; by the key all commands go over the same one. */

@@ -7,7 +7,7 @@
  * out counts as interrupted at once, whatever the old one may answer later.
  */
 
-import { unavailable } from './answer.js';
+import { closed, unavailable } from './answer.js';
 import { Hold } from './hold.js';
 import { type IoRedis, IoRedisLink } from './ioredis.js';
 import { OwnClient } from './ioredis-own.js';
@@ -23,7 +23,6 @@ interface Primary {
 
 const UNKNOWN = 'no sentinel has named a primary';
 const REPLACED = 'another server is the primary now';
-const CLOSED = 'the ioredis client was closed';
 
 /** How long to wait before the next attempt to reach a primary that is away. */
 const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500);
@@ -97,7 +96,7 @@ export class IoRedisSentinelLink implements Link {
 
   async #run(send: (link: IoRedisLink) => Promise<CallResult>): Promise<CallResult> {
     const primary = this.#primary ?? (await this.#found());
-    if (this.#isClosed()) return { failure: { kind: 'closed', text: CLOSED } };
+    if (this.#isClosed()) return closed('the ioredis client was closed');
     if (primary === undefined) return unavailable(UNKNOWN, this.lastError());
     const result = await send(primary.link);
     if (primary === this.#primary || ('failure' in result && result.failure.kind === 'unavailable')) return result;

@@ -1,6 +1,6 @@
 /** A node-redis 4, 5 or 6 cluster: what `createCluster` makes. It follows redirections, and sends nothing again by itself. */
 
-import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
 import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from './node-redis.js';
 import { oneOf } from './own.js';
@@ -40,7 +40,9 @@ export class NodeRedisClusterLink implements Link {
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
-    if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster was closed');
+    // Version 4 does not tell, and any version has no nodes for a moment while it learns them anew.
+    if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
+    if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
     // Takes a command out of a node's queue, and does nothing once it is written. Version 4 and later ones name it differently.
     const signal = AbortSignal.timeout(PATIENCE_MS);
     try {

@@ -5,7 +5,7 @@
  * mapping, abort signal and timeout don't touch them.
  */
 
-import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
 import { onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
@@ -123,10 +123,11 @@ export const COMMAND_OPTIONS = {
 };
 
 /** What the library answers before it takes a command at all. */
-const NEVER_SENT = ['The client is closed', 'The client is offline', 'The queue is full'];
+const NEVER_SENT = ['The client is offline', 'The queue is full'];
 
 export function failedBy(error: unknown): Failed {
   const text = textOf(error);
+  if (text === 'The client is closed') return closed('the node-redis client was closed');
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
 

@@ -4,7 +4,7 @@
  * A command waits here until its client is connected, ends as soon as the connection breaks, and is not sent again by the library.
  */
 
-import { textOf, unavailable } from './answer.js';
+import { closed, textOf, unavailable } from './answer.js';
 import { Flights } from './flights.js';
 import { Hold } from './hold.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
@@ -92,13 +92,17 @@ export abstract class ReconnectingLink<Command> implements Link {
   }
 
   protected notConnected(): CallResult {
-    return unavailable(`the ${this.library} client is not connected`, this.#lastError);
+    return this.isClosed() ? this.#closed() : unavailable(`the ${this.library} client is not connected`, this.#lastError);
   }
 
   async #sendOnceConnected(make: () => Command): Promise<CallResult> {
-    if (this.isClosed()) return unavailable(`the ${this.library} client was closed`);
+    if (this.isClosed()) return this.#closed();
     this.connect();
     return (await this.#hold.wait()) ? this.#send(make) : this.notConnected();
+  }
+
+  #closed(): CallResult {
+    return closed(`the ${this.library} client was closed`);
   }
 
   #send(make: () => Command): Promise<CallResult> {
