@@ -198,8 +198,8 @@ export class LostError extends LeaseholdError {
 }
 
 /**
- * The world's: no server answered within the operation's time. Whether the lock is busy is not known. The client
- * library's own error is the `cause`.
+ * The world's: no server answered within the operation's time, or the client was closed. Whether the lock is busy is not known. The client
+ * library's own error is the `cause`, and the message has its words.
  */
 export class UnreachableError extends LeaseholdError {
   static readonly code = 'unreachable';
@@ -211,11 +211,7 @@ export class UnreachableError extends LeaseholdError {
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(attempt: string | undefined, details: Details) {
-    const { server, waited, votes } = details;
-    const one = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
-    const unanswered = votes === undefined ? one : 'no majority of the servers answered';
-    const last = attempt === undefined ? '' : `; the last attempt: ${attempt}`;
-    super('unreachable', `${unanswered} within ${waited} ms${votes === undefined ? last : counted(votes)}`, details);
+    super('unreachable', unanswered(attempt, details), details);
   }
 }
 
@@ -309,6 +305,14 @@ const LOSSES: Record<LossReason, string> = {
   'revoked': 'an operator took it by force',
   'max-hold': 'it reached its maxHold',
 };
+
+function unanswered(attempt: string | undefined, { server, waited, votes }: Details): string {
+  if (votes !== undefined) return `no majority of the servers answered within ${waited} ms${counted(votes)}`;
+  // It was known at once: a time would tell nothing.
+  if (waited === 0 && attempt !== undefined) return `can't reach the server${server === undefined ? '' : ` at ${server}`}: ${attempt}`;
+  const one = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
+  return `${one} within ${waited} ms${attempt === undefined ? '' : `; the last attempt: ${attempt}`}`;
+}
 
 function counted(votes: readonly Vote[] | undefined): string {
   return votes === undefined ? '' : `: ${describeVotes(votes)}`;

@@ -1,6 +1,6 @@
 /** From the engine's errors to those that users catch. */
 
-import { textOf } from './connections/answer.js';
+import { shortened, textOf } from './connections/answer.js';
 import type { Failed, Failure } from './connections/link.js';
 import type { EngineError } from './engine.js';
 import {
@@ -67,10 +67,15 @@ export function unreachable(
   { lastFailure, lastError, address: server }: ConnectionState,
   details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
 ): UnreachableError {
-  if (lastError !== undefined) return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
-  const last = failure ?? lastFailure?.failure;
-  return new UnreachableError(last && described(last), { ...details, server });
+  if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
+  const attempt = described(failure ?? lastFailure?.failure ?? NO_ANSWER);
+  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(attempt);
+  const words = shortened(textOf(cause));
+  return new UnreachableError(attempt.includes(words) ? attempt : `${attempt}: ${words}`, { ...details, server, cause });
 }
+
+/** What is known of a call that nothing has become of. */
+const NO_ANSWER: Failure = { kind: 'timed-out' };
 
 /** A server's refusal that the engine told nobody of. */
 export function refusal(text: string, lockName: string, cause: unknown): AuthError | ServerError {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
+import { inspect } from 'node:util';
 
 import { isLeaseholdError, LockManager } from './index.js';
 import { caught } from './testing/caught.js';
@@ -42,6 +43,53 @@ test('a_server_that_does_not_answer_is_named', async (t) => {
   assert.ok(isLeaseholdError(error, 'unreachable'));
   assert.equal(error.message, `the server at 127.0.0.1:${server.port} did not answer within ${error.waited} ms; the last attempt: no answer in time`);
   await locks.close();
+});
+
+test('an_unreachable_always_has_a_cause_and_its_message_carries_it', async (t) => {
+  const server = await Server.start();
+  t.after(() => server.kill());
+  for (const { open } of libraries) {
+    const { client, close } = await open(server.port);
+    t.after(close);
+    const locks = new LockManager(client);
+    const lease = await locks.mutex('held').acquire();
+    server.pause();
+    const calls = { acquire: () => locks.mutex('a').acquire({ wait: 50 }), tryAcquire: () => locks.mutex('b').tryAcquire({ wait: 50 }), release: () => lease.release(), inspect: () => locks.inspect('c') };
+    await Promise.all(Object.entries(calls).map(async ([what, call]) => {
+      const error = await caught(call());
+      assert.ok(isLeaseholdError(error, 'unreachable'), `${what}: ${String(error)}`);
+      assert.ok(error.cause instanceof Error, `${what}: ${error.message} has the cause ${String(error.cause)}`);
+      assert.ok(error.message.includes(error.cause.message), `${what}: ${error.message}, not ${error.cause.message}`);
+    }));
+    server.resume();
+    await locks.close();
+  }
+});
+
+test('a_quorum_that_is_gone_has_a_cause_as_well', async (t) => {
+  const servers = await Promise.all([1, 2, 3].map(() => Server.start()));
+  t.after(() => Promise.all(servers.map((server) => server.kill())));
+  const opened = await Promise.all(servers.map(({ port }) => libraries[1]!.open(port)));
+  t.after(() => Promise.all(opened.map(({ close }) => close())));
+  const locks = await LockManager.quorum(opened.map(({ client }) => client));
+  t.after(() => locks.close());
+  for (const server of servers) server.pause();
+  const error = await caught(locks.mutex('a').acquire({ wait: 300 }));
+  for (const server of servers) server.resume();
+  assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
+  assert.ok(error.cause instanceof Error, String(error.cause));
+});
+
+test('of_a_server_that_says_a_lot_in_an_error_only_the_beginning_is_kept', async () => {
+  for (const text of [`ERR ${'x'.repeat(5_000_000)}`, `NOPERM ${'x'.repeat(5_000_000)}`, `x${'y'.repeat(5_000_000)}`]) {
+    const locks = new LockManager({ call: async () => Promise.reject(new Error(text)) }, { responseTimeout: 100 });
+    const error = await caught(locks.mutex('a').acquire({ wait: 50 }));
+    assert.ok(isLeaseholdError(error));
+    assert.ok(error.message.length < 2_000, `${error.code} with ${error.message.length} characters`);
+    // What a library says by itself is left as it is.
+    if (error.code !== 'unreachable') assert.ok(inspect(error).length < 10_000, `${error.code} shown as ${inspect(error).length} characters`);
+    await locks.close();
+  }
 });
 
 type Test = Parameters<NonNullable<Parameters<typeof test>[0]>>[0];

@@ -41,9 +41,10 @@ export function closed(text: string): Failed {
   return { failure: { kind: 'closed', text } };
 }
 
+/** More of a text says no more. */
 const LONGEST_TEXT = 1_000;
 
-function shortened(text: string): string {
+export function shortened(text: string): string {
   return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}... (${text.length} characters)` : text;
 }
 
