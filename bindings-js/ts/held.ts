@@ -14,6 +14,8 @@ export class Held {
   #shared: ReadonlyMap<string, number> | undefined;
   /** How many holds there are: each handle is one. */
   holds = 1;
+  /** Whether its holder has asked for what tells of a loss. */
+  watched = false;
   /** Why the lease ended before its holder gave it back. */
   ended: AnyLeaseholdError | undefined;
   // Made when somebody asks for them: most leases are neither watched nor lost.
@@ -75,5 +77,16 @@ export class Held {
     const { loss } = this;
     if (loss !== undefined) this.#tellLost?.(loss);
     this.#controller?.abort(this.ended);
+    if (loss !== undefined && !this.watched) warn(`${this.ended?.message}. ${ADVICE}`);
   }
+}
+
+const TYPE = 'LeaseLostWarning';
+const ADVICE = 'Nobody listens for it: pass `lease.signal` to the work, await `lease.lost`, or work inside `run`.';
+
+/** As Node warns, which each program can silence; on the console where a host has no such thing. */
+function warn(message: string): void {
+  const { process, console } = globalThis as { process?: Partial<NodeJS.Process>; console?: Console };
+  if (typeof process?.emitWarning === 'function') process.emitWarning(message, { type: TYPE, code: 'LEASEHOLD_LEASE_LOST' });
+  else console?.warn(`${TYPE}: ${message}`);
 }

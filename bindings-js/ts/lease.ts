@@ -78,9 +78,11 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Aborts when the lease is lost, with a `LostError` as its reason, or when its manager is closed, with a `ClosedError`.
-   * It never aborts because you released the lease. Pass it to whatever takes one: `fetch`, queries, timers.
+   * It never aborts because you released the lease. Pass it to whatever takes one: `fetch`, queries, timers. A lease whose `signal` and
+   * `lost` nobody has read is warned of when it is lost, as a `LeaseLostWarning` of the process.
    */
   get signal(): AbortSignal {
+    this.#held.watched = true;
     return this.#held.signal;
   }
 
@@ -89,6 +91,7 @@ export class Lease implements AsyncDisposable {
    * settles if the lease is given back first.
    */
   get lost(): Promise<LossReason> {
+    this.#held.watched = true;
     return this.#held.lost;
   }
 
@@ -174,9 +177,13 @@ export class Lease implements AsyncDisposable {
    */
   async confirmed(replicas: Replicas, signal: AbortSignal | undefined): Promise<this> {
     const unwanted = new AbortController();
-    const stops = [this.signal, signal].map((one) => one && follow(unwanted, one, this.name));
+    // A loss until then is this call's rejection.
+    const { watched } = this.#held;
+    this.#held.watched = true;
+    const stops = [this.#held.signal, signal].map((one) => one && follow(unwanted, one, this.name));
     try {
       await this.#driver.confirm(this.#held, replicas, unwanted.signal);
+      this.#held.watched = watched;
       return this;
     } catch (error) {
       await this.release().catch(ignore);
