@@ -15,8 +15,9 @@ export interface IoRedisConnection {
   readonly off: Method;
 }
 
-/** What node-redis's `createClient` makes. */
+/** What node-redis's `createClient` makes; not what its `createSentinel` makes, which looks alike. */
 export interface NodeRedisConnection {
+  readonly getSentinelNode?: never;
   readonly isOpen: boolean;
   readonly isReady: boolean;
   readonly sendCommand: Method;

@@ -44,3 +44,26 @@ test('a_guard_takes_anything', () => {
     assert.equal((value as unknown) instanceof LeaseholdError, false);
   }
 });
+
+test('instanceof_narrows_by_code', () => {
+  const told = (error: unknown): unknown => {
+    if (!(error instanceof LeaseholdError)) return 'not ours';
+    const retryable: boolean = error.retryable;
+    switch (error.code) {
+      case 'busy':
+        return error.waited satisfies number;
+      case 'lost':
+        return error.reason satisfies ours.LossReason;
+      case 'invalid-option':
+        return error.field satisfies string;
+      case 'unreachable':
+        return error.server satisfies string | undefined;
+      default:
+        return retryable;
+    }
+  };
+  const errors = [new BusyError({ waited: 7 }), new LostError('a', 'gone'), new InvalidOptionError('ttl', 'is wrong'), new ClosedError(), new Error('a')];
+  assert.deepEqual(errors.map(told), [7, 'gone', 'ttl', false, 'not ours']);
+  const busy: unknown = errors[0];
+  assert.ok(busy instanceof BusyError && (busy.waited satisfies number) === 7);
+});

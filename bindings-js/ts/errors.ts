@@ -42,20 +42,7 @@ interface Details {
 const MARK = Symbol.for('leasehold.error');
 const RETRYABLE: readonly ErrorCode[] = ['busy', 'lost', 'unreachable', 'not-replicated'];
 
-/**
- * The base of all errors of this package.
- *
- * @example
- * ```ts
- * try {
- *   await locks.mutex('invoice:42').acquire({ wait: '5s' });
- * } catch (error) {
- *   if (isLeaseholdError(error) && error.retryable) return tryLater();
- *   throw error;
- * }
- * ```
- */
-export class LeaseholdError extends Error {
+class LeaseholdErrorBase extends Error {
   /** What happened: stable, to be compared. */
   declare readonly code: ErrorCode;
   /** Whether the same call may succeed later without any change by the caller. */
@@ -101,7 +88,7 @@ export class InvalidOptionError extends TypeError {
 }
 
 /** The caller's: the lease is not held any more, as it was released or lost. */
-export class NotHeldError extends LeaseholdError {
+export class NotHeldError extends LeaseholdErrorBase {
   static readonly code = 'not-held';
   declare readonly code: 'not-held';
   /** @internal */
@@ -111,7 +98,7 @@ export class NotHeldError extends LeaseholdError {
 }
 
 /** The caller's: one script was asked for, and the names are in different slots of a cluster. */
-export class CrossSlotError extends LeaseholdError {
+export class CrossSlotError extends LeaseholdErrorBase {
   static readonly code = 'cross-slot';
   declare readonly code: 'cross-slot';
   /** @internal */
@@ -121,7 +108,7 @@ export class CrossSlotError extends LeaseholdError {
 }
 
 /** The caller's: not possible beside the other holders, e.g. an upgrade with a second reader. */
-export class ConflictError extends LeaseholdError {
+export class ConflictError extends LeaseholdErrorBase {
   static readonly code = 'conflict';
   declare readonly code: 'conflict';
   /** @internal */
@@ -131,7 +118,7 @@ export class ConflictError extends LeaseholdError {
 }
 
 /** The caller's: this server, this connection or this lock can't do it. */
-export class UnsupportedError extends LeaseholdError {
+export class UnsupportedError extends LeaseholdErrorBase {
   static readonly code = 'unsupported';
   declare readonly code: 'unsupported';
   /** @internal */
@@ -141,7 +128,7 @@ export class UnsupportedError extends LeaseholdError {
 }
 
 /** The caller's: the manager was closed. */
-export class ClosedError extends LeaseholdError {
+export class ClosedError extends LeaseholdErrorBase {
   static readonly code = 'closed';
   declare readonly code: 'closed';
   /** @internal */
@@ -151,7 +138,7 @@ export class ClosedError extends LeaseholdError {
 }
 
 /** The caller's: the name holds another kind of lock, or foreign data. It was left as it is. */
-export class WrongKindError extends LeaseholdError {
+export class WrongKindError extends LeaseholdErrorBase {
   static readonly code = 'wrong-kind';
   declare readonly code: 'wrong-kind';
   /** @internal */
@@ -161,7 +148,7 @@ export class WrongKindError extends LeaseholdError {
 }
 
 /** The world's: somebody else held the lock during the whole wait. */
-export class BusyError extends LeaseholdError {
+export class BusyError extends LeaseholdErrorBase {
   static readonly code = 'busy';
   declare readonly code: 'busy';
   declare readonly waited: number;
@@ -176,7 +163,7 @@ export class BusyError extends LeaseholdError {
 }
 
 /** The world's: the wait was cancelled, by a signal without a reason of its own. */
-export class CancelledError extends LeaseholdError {
+export class CancelledError extends LeaseholdErrorBase {
   static readonly code = 'cancelled';
   declare readonly code: 'cancelled';
   /** @internal */
@@ -186,7 +173,7 @@ export class CancelledError extends LeaseholdError {
 }
 
 /** The world's: the lease was lost while it was needed. It is the `reason` of an aborted `lease.signal`, too. */
-export class LostError extends LeaseholdError {
+export class LostError extends LeaseholdErrorBase {
   static readonly code = 'lost';
   declare readonly code: 'lost';
   /** How it was lost. */
@@ -201,7 +188,7 @@ export class LostError extends LeaseholdError {
  * The world's: no server answered within the operation's time, or the client was closed. Whether the lock is busy is not known. The client
  * library's own error is the `cause`, and the message has its words.
  */
-export class UnreachableError extends LeaseholdError {
+export class UnreachableError extends LeaseholdErrorBase {
   static readonly code = 'unreachable';
   declare readonly code: 'unreachable';
   declare readonly waited: number;
@@ -216,7 +203,7 @@ export class UnreachableError extends LeaseholdError {
 }
 
 /** The world's: too few replicas had the lease in time, see `waitForReplicas`. It was given back. */
-export class NotReplicatedError extends LeaseholdError {
+export class NotReplicatedError extends LeaseholdErrorBase {
   static readonly code = 'not-replicated';
   declare readonly code: 'not-replicated';
   declare readonly waited: number;
@@ -232,7 +219,7 @@ export class NotReplicatedError extends LeaseholdError {
 }
 
 /** The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`). */
-export class AuthError extends LeaseholdError {
+export class AuthError extends LeaseholdErrorBase {
   static readonly code = 'auth';
   declare readonly code: 'auth';
   /** @internal */
@@ -242,7 +229,7 @@ export class AuthError extends LeaseholdError {
 }
 
 /** The server's: it answered with an error that retrying does not mend. */
-export class ServerError extends LeaseholdError {
+export class ServerError extends LeaseholdErrorBase {
   static readonly code = 'server';
   declare readonly code: 'server';
   /** @internal */
@@ -252,7 +239,7 @@ export class ServerError extends LeaseholdError {
 }
 
 /** The server's: an answer that leasehold does not understand. */
-export class ProtocolError extends LeaseholdError {
+export class ProtocolError extends LeaseholdErrorBase {
   static readonly code = 'protocol';
   declare readonly code: 'protocol';
   /** @internal */
@@ -282,6 +269,32 @@ export interface ErrorsByCode {
 
 /** Any error of this package: `switch (error.code)` tells which. */
 export type AnyLeaseholdError = ErrorsByCode[ErrorCode];
+
+/** Any error of this package: `switch (error.code)` tells which. */
+export type LeaseholdError = AnyLeaseholdError;
+
+/** What all errors of this package are instances of. It makes none. */
+export interface LeaseholdErrorClass extends Function {
+  readonly prototype: AnyLeaseholdError;
+  [Symbol.hasInstance](value: unknown): value is AnyLeaseholdError;
+}
+
+/**
+ * The base of all errors of this package: `instanceof` finds each of them, and its `code` then tells which one it is.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await locks.mutex('invoice:42').acquire({ wait: '5s' });
+ * } catch (error) {
+ *   if (!(error instanceof LeaseholdError)) throw error;
+ *   if (error.code === 'busy') return tryLater(error.waited);
+ *   if (error.retryable) return tryLater();
+ *   throw error;
+ * }
+ * ```
+ */
+export const LeaseholdError = LeaseholdErrorBase as unknown as LeaseholdErrorClass;
 
 /**
  * Whether a caught value is an error of this package, or the one with this code. It works across copies of the package,

@@ -58,4 +58,10 @@ export async function others(): Promise<void> {
   new LockManager(redis5.createClientPool());
   // @ts-expect-error
   new LockManager(redis5.createSentinel({ name: 'primary', sentinelRootNodes: [] }));
+  // @ts-expect-error
+  new LockManager(redis6.createSentinel({ name: 'primary', sentinelRootNodes: [] }));
+  // @ts-expect-error
+  new LockManager(await redis6.createSentinel({ name: 'primary', sentinelRootNodes: [], RESP: 3 }).connect());
+  // @ts-expect-error
+  new LockManager(redis6.createClientPool());
 }

@@ -1,6 +1,6 @@
 // What a user writes, compiled under every module resolution and run by Node 20, which does not parse `await using` itself.
 import { Redis } from 'ioredis';
-import { LockManager, type Lease } from 'leasehold';
+import { LeaseholdError, LockManager, type Lease } from 'leasehold';
 
 const redis = new Redis(process.env['REDIS_URL']!);
 
@@ -12,12 +12,29 @@ async function count(locks: LockManager): Promise<number> {
   return fence;
 }
 
+/** A caught error is told by its code, and then has what that code has. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof LeaseholdError)) return 'another';
+  switch (error.code) {
+    case 'busy':
+      return `waited ${error.waited.toFixed()} ms`;
+    case 'lost':
+      return error.reason;
+    case 'invalid-option':
+      return error.field.toUpperCase();
+    default:
+      return error.code;
+  }
+}
+
 async function main(): Promise<void> {
   await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
   const first = await count(locks);
   const second = await count(locks);
   if (!(second > first)) throw new Error('the fences do not rise');
 
+  const refused = await locks.mutex('counter').acquire({ ttl: 1 }).catch((error: unknown) => reasonOf(error));
+  if (refused !== 'TTL') throw new Error(`it was ${String(refused)}`);
   const busy: Lease | null = await locks.mutex('counter').tryAcquire();
   const outcome: 'released' | 'still-held' | 'already-expired' | 'not-owner' | undefined = await busy?.release();
   const value: string = await locks.readWrite('page').read().run(async (lease) => `read with ${lease.remaining} ms left`);
