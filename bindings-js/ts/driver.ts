@@ -4,12 +4,13 @@ import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
 import type { CallResult } from './connections/link.js';
 import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from './engine.js';
-import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError, type Vote } from './errors.js';
+import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError, UnsupportedError, type Vote } from './errors.js';
 import { Held } from './held.js';
 import { Lease } from './lease.js';
 import { Loop, type Servers } from './loop.js';
 import { errorOf, errorOfFailure, refusal, unreachable } from './outcome.js';
 import { rejection } from './rejection.js';
+import { insideOfRequest, RequestScope } from './request-scope.js';
 import type { Replicas } from './replicas.js';
 import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
@@ -45,6 +46,7 @@ export class Driver {
   readonly #id: string;
   readonly #loop: Loop;
   readonly #turns = new Turns();
+  readonly #scope = new RequestScope();
   readonly #calls = new Calls((alive) => this.#loop.keepAlive(alive));
   readonly #held = new Map<number, Held>();
   #closing: Promise<Closed> | undefined;
@@ -54,7 +56,7 @@ export class Driver {
   #ended = false;
 
   constructor(config: Config, servers: Servers) {
-    const id = newClientId();
+    const id = insideOfRequest(newClientId);
     this.#id = textOf(id);
     this.prefix = config.prefix;
     this.#loop = new Loop(id, config, servers, {
@@ -88,7 +90,7 @@ export class Driver {
         done: () => granted(rejection(() => unexpected(name))),
         failed: (make) => granted(rejection(make, (error) => ownReason(signal, name, error))),
       });
-      this.#loop.turn((engine, now) => engine.acquire(now, op, name, kind, wish));
+      this.#turn(op, (engine, now) => engine.acquire(now, op, name, kind, wish));
     });
   }
 
@@ -149,7 +151,7 @@ export class Driver {
   hold(held: Held): void {
     let error: unknown = new NotHeldError(held.name);
     const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (make) => (error = make()) });
-    this.#loop.turn((engine, now) => engine.hold(now, op, held.id));
+    this.#turn(op, (engine, now) => engine.hold(now, op, held.id));
     if (error !== undefined) throw error;
     held.holds += 1;
   }
@@ -242,14 +244,21 @@ export class Driver {
       const failed = (make: () => Error): void => resolve(rejection(make));
       const done = (outcome: Outcome): void => (is(outcome) ? resolve(outcome) : failed(() => unexpected(name)));
       const op = this.#begin({ name, done, failed });
-      this.#loop.turn((engine, now) => input(engine, now, op));
+      this.#turn(op, (engine, now) => input(engine, now, op));
     });
   }
 
+  /** The number of a call; 0 for one that has failed already. */
   #begin(call: Call): number {
-    if (!this.#ended) return this.#calls.begin(call);
-    fail(call, () => new ClosedError({ lockName: call.name }));
+    const { name: lockName } = call;
+    const problem = this.#scope.problem();
+    if (!this.#ended && problem === undefined) return this.#calls.begin(call);
+    fail(call, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
     return 0;
+  }
+
+  #turn(op: number, input: (engine: Engine, now: number) => void): void {
+    if (op !== 0) this.#loop.turn(input);
   }
 
   #cancel(op: number): void {

@@ -4,8 +4,18 @@ import { LockManager } from 'leasehold';
 import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 
+/** What a program may try that does not know better: a manager in module scope, made there, or in the first request that comes. */
+const early = thrown(() => new LockManager({ call: async () => null }));
+let kept;
+
 export default {
   async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/early') return Response.json(told(early));
+    if (pathname === '/kept') {
+      kept ??= new LockManager(new Connection(env.PORTS[0]));
+      return Response.json(await use(kept));
+    }
     const connections = env.PORTS.map((port) => new Connection(port));
     const [connection] = connections;
     try {
@@ -19,6 +29,28 @@ export default {
     }
   },
 };
+
+/** One lock, or why there is none. */
+async function use(locks) {
+  try {
+    const lease = await locks.mutex('kept').acquire({ wait: '5s' });
+    return { outcome: await lease.release() };
+  } catch (error) {
+    return told(error);
+  }
+}
+
+function thrown(act) {
+  try {
+    act();
+  } catch (error) {
+    return error;
+  }
+}
+
+function told({ code, message }) {
+  return { code, message };
+}
 
 /** A connection of the simplest kind: commands, and a second socket for messages. */
 class Connection {

@@ -29,6 +29,21 @@ after(async () => {
   await Promise.all(servers.map((server) => server.stop()));
 });
 
+test('a manager in module scope is refused with an explanation, and hangs no request', async () => {
+  const ask = async (path) => (await miniflare.dispatchFetch(`http://localhost${path}`)).json();
+  const early = await ask('/early');
+  assert.equal(early.code, 'unsupported', early.message);
+  assert.match(early.message, /module scope of a Worker.*inside of the request handler/);
+  assert.deepEqual(await ask('/kept'), { outcome: 'released' });
+  for (let request = 0; request < 3; request++) {
+    const began = performance.now();
+    const later = await ask('/kept');
+    assert.equal(later.code, 'unsupported', later.message);
+    assert.match(later.message, /module scope of a Worker/);
+    assert.ok(performance.now() - began < 1_000);
+  }
+});
+
 test('the tour and a quorum in workerd, over its own sockets, again and again', async () => {
   for (let request = 0; request < 3; request++) {
     const response = await miniflare.dispatchFetch('http://localhost/');
