@@ -166,6 +166,14 @@ impl Engine {
         self.handle(now, Input::Unsubscribed { node: NodeId(node), channel, cause })
     }
 
+    /// The names' slots are on different servers.
+    #[wasm_bindgen(js_name = setCluster)]
+    pub fn set_cluster(&mut self) {
+        if let Ok(core) = &mut self.core {
+            core.set_cluster();
+        }
+    }
+
     /// Time has passed.
     pub fn wake(&mut self, now: f64) -> Address {
         self.handle(now, Input::Wake)

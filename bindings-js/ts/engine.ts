@@ -260,6 +260,11 @@ export class Engine {
     this.#read(this.#core.unsubscribed(now, 0, channel, FAILURES.indexOf(cause.kind), wordsOf(cause)));
   }
 
+  /** The names' slots are on different servers: one that is silent holds up the names near its own, and no others. */
+  setCluster(): void {
+    this.#core.setCluster();
+  }
+
   passed(now: number): void {
     this.#read(this.#core.wake(now));
   }

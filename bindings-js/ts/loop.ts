@@ -74,6 +74,7 @@ export class Loop {
       this.#engine.free();
       throw error;
     }
+    if (this.#first.link.isCluster === true) this.#engine.setCluster();
   }
 
   get library(): string {

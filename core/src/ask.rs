@@ -90,8 +90,6 @@ impl Resource {
         let command = cx.acquire_command(form, &self.name, &what);
         if cx.send(soon, purpose, command) {
             self.acquire_sent(cx);
-        } else if let Some(request) = &mut self.request {
-            request.queued = true;
         }
     }
 
@@ -165,6 +163,8 @@ impl Resource {
                 self.still_busy(cx, sent, answer);
                 self.settle(cx, None);
             }
+            // It is buried, though nobody here gave it up: an operator took the lock from it before we knew that it was granted.
+            Status::Gone if !cx.has(Mutant::EarlyRevocationIgnored) => self.ask_by_another_token(cx),
             status => {
                 let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
                 self.refuse_all(cx, &error);

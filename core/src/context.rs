@@ -134,27 +134,26 @@ impl Context {
                 true
             }
             None => {
-                self.is_queued(purpose, is_by_source(&command));
+                if is_by_source(&command) {
+                    self.waits_again(purpose);
+                }
                 let last_first = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
                 let due = if self.has(Mutant::QueueStarves) { last_first } else { self.now + within };
-                self.flows.push(due, purpose, command);
+                self.flows.push(self.now, due, purpose, command);
                 false
             }
         }
     }
 
-    /// A user's call waits for room; `again` if it goes out once more, with the script's source.
-    fn is_queued(&mut self, purpose: Purpose, again: bool) {
+    /// A user's call goes out once more, with the script's source, and waits for room once more.
+    fn waits_again(&mut self, purpose: Purpose) {
         let op = match purpose {
             Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
             Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),
             _ => None,
         };
         if let Some(open) = op.and_then(|op| self.ops.get_mut(&op)) {
-            open.queued = true;
-            if again {
-                open.sent = None;
-            }
+            open.sent = None;
         }
     }
 
@@ -168,8 +167,7 @@ impl Context {
     /// Opens a user's call that can't be answered at once. `patience` is when it ends at the latest.
     pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
-        let mut open =
-            Op { since, ends: None, again: None, failures: 0, sent: None, queued: false, bounded: false, kind };
+        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
         self.ops.insert(op, open);
     }

@@ -65,6 +65,8 @@ pub(crate) struct Flows {
     flows: Vec<Flow>,
     most: u16,
     numbers: u64,
+    /// When a command last had to wait for room.
+    full_at: Option<Instant>,
     /// When a command was answered last, by whichever server.
     answered: Option<Instant>,
     /// Why the last command failed, if none was answered since.
@@ -90,7 +92,7 @@ struct RoundTrip {
 
 impl Flows {
     pub(crate) fn new(most: u16) -> Self {
-        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, answered: None, trouble: None }
+        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, full_at: None, answered: None, trouble: None }
     }
 
     /// Names' slots are on different servers.
@@ -117,7 +119,8 @@ impl Flows {
     }
 
     /// Puts a command off until there is room. `due` is when it is needed.
-    pub(crate) fn push(&mut self, due: Instant, purpose: Purpose, command: Command) {
+    pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+        self.full_at = Some(now);
         self.numbers = self.numbers.saturating_add(1);
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
@@ -169,6 +172,11 @@ impl Flows {
     pub(crate) fn alive(&mut self, now: Instant) {
         self.answered = Some(now);
         self.trouble = None;
+    }
+
+    /// Whether a command has had to wait for room since then.
+    pub(crate) fn was_full_since(&self, since: Instant) -> bool {
+        !self.is_empty() || self.full_at.is_some_and(|at| at >= since)
     }
 
     /// When a command was answered last.

@@ -156,13 +156,17 @@ impl Resource {
         }
         let asks = self.request.as_ref().is_some_and(|request| request.token == token);
         if asks && !cx.has(Mutant::EarlyRevocationIgnored) {
-            // The server has buried it. Whoever waits asks by a new one.
-            if let Some(mut request) = self.request.take() {
-                request.clear_timer(cx, self.id);
-                self.stop_listening(cx);
-            }
-            self.settle(cx, None);
+            self.ask_by_another_token(cx);
         }
+    }
+
+    /// The server has buried the token that was asked with. Callers that wait go on with a new one.
+    pub(crate) fn ask_by_another_token(&mut self, cx: &mut Context) {
+        if let Some(mut request) = self.request.take() {
+            request.clear_timer(cx, self.id);
+            self.stop_listening(cx);
+        }
+        self.settle(cx, None);
     }
 
     /// The lease is over, by the clock or by the server's word. `clean` gives the token back as well.

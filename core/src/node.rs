@@ -77,16 +77,27 @@ impl Node {
         let resource = |id: ResourceId| self.resources.get(id);
         match purpose {
             Purpose::Acquire { resource: id, token } => resource(id).is_some_and(|name| name.wants_to_ask(token)),
-            Purpose::Refill { resource: id, token } | Purpose::Renew { resource: id, token, op: None } => {
+            Purpose::Refill { resource: id, token } => {
                 resource(id).and_then(|name| name.tenure.as_ref()).is_some_and(|tenure| tenure.token == token)
+            }
+            // While a convert is out there is nothing to renew by; its end sets the next renewal.
+            Purpose::Renew { resource: id, token, op: None } => {
+                let tenure = resource(id).and_then(|name| name.tenure.as_ref());
+                tenure.is_some_and(|tenure| tenure.token == token && tenure.converting.is_none())
+            }
+            Purpose::Renew { resource: id, op: Some(op), .. } => {
+                let tenure = resource(id).and_then(|name| name.tenure.as_ref());
+                let converting = tenure.is_some_and(|tenure| tenure.converting.is_some());
+                if converting {
+                    self.cx.send_op_again(op);
+                }
+                !converting && self.cx.ops.contains_key(&op)
             }
             Purpose::Convert { resource: id, new } => {
                 let converting = resource(id).and_then(|name| name.tenure.as_ref()?.converting.as_ref());
                 converting.is_some_and(|converting| converting.new == new)
             }
-            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => {
-                self.cx.ops.contains_key(&op)
-            }
+            Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
             Purpose::Release { token } => self.cx.releases.contains_key(&token),
             Purpose::Several { script } => self.wants_several(script),
         }

@@ -22,8 +22,6 @@ pub(crate) struct Op {
     pub(crate) failures: u32,
     /// When its first command left. Until then it may be in our own queue, which is no silence of the server's.
     pub(crate) sent: Option<Instant>,
-    /// Whether a command of it has had to wait for room in our own queue.
-    pub(crate) queued: bool,
     /// Whether the caller has said itself when it ends.
     pub(crate) bounded: bool,
     pub(crate) kind: OpKind,

@@ -26,8 +26,6 @@ pub(crate) struct Request {
     pub(crate) joined: bool,
     /// Whether the command that was put together last joins the queue.
     pub(crate) joining: bool,
-    /// Whether a command of it has had to wait for room.
-    pub(crate) queued: bool,
     pub(crate) first_sent: Option<Instant>,
     pub(crate) strays: Strays,
     /// The answered send with the greatest server time: what a grant's own time is reckoned from.
@@ -57,7 +55,6 @@ impl Request {
             waits: false,
             joined: false,
             joining: false,
-            queued: false,
             first_sent: None,
             strays: Strays::default(),
             base: None,

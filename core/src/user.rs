@@ -225,20 +225,20 @@ impl Node {
     fn was_queued(&mut self, op: OpId) -> bool {
         let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
         let (since, sent) = (open.since, open.sent);
-        let (queued, sent) = match &open.kind {
+        let sent = match &open.kind {
             OpKind::Acquire { resource, tries: true } => {
                 let request = self.resources.get(*resource).and_then(|name| name.request.as_ref());
-                (request.is_some_and(|request| request.queued), sent.or(request.and_then(|request| request.first_sent)))
+                sent.or(request.and_then(|request| request.first_sent))
             }
-            OpKind::Pooled { key } => (self.is_pooled_try(key, op) && !self.cx.flows.is_empty(), None),
+            OpKind::Pooled { key } if self.is_pooled_try(key, op) => None,
             OpKind::Release
             | OpKind::Extend { .. }
             | OpKind::Verify { .. }
             | OpKind::Inspect { .. }
-            | OpKind::Force { .. } => (open.queued, sent),
+            | OpKind::Force { .. } => sent,
             _ => return false,
         };
-        if !queued {
+        if !self.cx.flows.was_full_since(since) {
             return false;
         }
         if self.cx.has(Mutant::QueueCountsAsSilence) {

@@ -163,7 +163,8 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
-        let engine = self.engine()?;
+        let mut engine = self.engine()?;
+        engine.set_cluster();
         let mut seeds = Vec::new();
         for info in addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);

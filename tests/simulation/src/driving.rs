@@ -147,7 +147,7 @@ impl World<'_> {
         if let Call::Acquire { token, .. } | Call::Renew { token, .. } | Call::Convert { new: token, .. } = call
             && (answer.grants() || answer.status == Status::Renewed)
         {
-            tenure.confirmed(now, token);
+            tenure.confirmed(now, token, matches!(call, Call::Convert { .. }));
         }
         let tokens = &mut self.watch.locks[name].tokens;
         match call {

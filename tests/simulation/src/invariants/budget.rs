@@ -214,9 +214,9 @@ impl Tenure {
         }
     }
 
-    /// An answer said that a token holds.
-    pub fn confirmed(&mut self, now: Instant, token: Token) {
-        if self.token == Some(token) {
+    /// An answer said that a token holds, perhaps by a conversion that is told only now.
+    pub fn confirmed(&mut self, now: Instant, token: Token, converted: bool) {
+        if converted || self.token == Some(token) {
             self.confirmed = now;
         }
     }
