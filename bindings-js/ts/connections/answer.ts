@@ -2,10 +2,27 @@
 
 import type { Failed, Reply, Scalar } from './link.js';
 
-/** A reply of any library. What is no flat reply becomes text, which the engine then refuses to read. */
+/**
+ * No reply to a command of ours is longer than a few kilobytes, but for that to `inspect`: it has less than a hundred bytes for each waiter.
+ * What is longer comes from somebody who is no server, or not the one that was meant.
+ */
+export const LONGEST_REPLY = 4 * 1024 * 1024;
+
+/** A reply of any library. What is no flat reply, or too long, becomes text, which the engine then refuses to read. */
 export function toReply(value: unknown): Reply {
-  if (!Array.isArray(value)) return toScalar(value);
+  if (!Array.isArray(value)) return lengthOf(value) > LONGEST_REPLY ? tooLong(lengthOf(value)) : toScalar(value);
+  let length = value.length;
+  for (const part of value) length += lengthOf(part);
+  if (length > LONGEST_REPLY) return tooLong(length);
   return value.every(isScalar) ? value : value.map(toScalar);
+}
+
+function tooLong(length: number): string {
+  return `a reply of ${length} bytes`;
+}
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' || value instanceof Uint8Array ? value.length : 0;
 }
 
 function isScalar(value: unknown): value is Scalar {
@@ -16,6 +33,8 @@ function toScalar(value: unknown): Scalar {
   if (isScalar(value)) return value;
   if (value === undefined) return null;
   if (typeof value === 'bigint' || typeof value === 'boolean') return Number(value);
+  // As a text it could be of any length.
+  if (Array.isArray(value)) return 'a list in a list';
   return String(value);
 }
 

@@ -6,7 +6,7 @@
  * has its own time for an answer, and commands of one tick leave in one write anyway.
  */
 
-import { serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
+import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
 import { OwnClient } from './ioredis-own.js';
 import { oneOf, onceOver } from './own.js';
@@ -19,6 +19,8 @@ export interface IoRedis {
   readonly isCluster?: boolean;
   readonly mode?: string;
   readonly stream?: Stream | null;
+  /** What was sent and is not answered, oldest first. It is not documented, so it is only looked at. */
+  readonly commandQueue?: { peekFront?(): { readonly command?: Partial<Command> } | undefined };
   readonly options?: IoRedisOptions;
   connect(): Promise<unknown>;
   disconnect(): void;
@@ -61,7 +63,9 @@ interface Command {
 interface Stream {
   /** Why it broke. */
   readonly errored?: Error | null;
-  destroy(): void;
+  destroy(error?: Error): void;
+  on?(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
+  off?(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
   write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
@@ -90,6 +94,10 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly #client: IoRedis;
   readonly #gather: Gather | undefined;
   #outgoing: Flight<Command>[] = [];
+  /** What is listened to for the length of replies, and what its oldest unanswered command has brought. */
+  #stream: Stream | undefined;
+  #oldest: unknown;
+  #brought = 0;
 
   constructor(client: IoRedis) {
     super(client, 'close', (listener) => openChannels(client, listener));
@@ -124,6 +132,11 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return {
       call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(numbers(value)) }), failedBy),
     };
+  }
+
+  override async close(): Promise<void> {
+    this.#watch(undefined);
+    await super.close();
   }
 
   protected override isReady(): boolean {
@@ -166,9 +179,32 @@ export class IoRedisLink extends ReconnectingLink<Command> {
       for (const { settle } of flights) settle(this.notConnected());
       return;
     }
+    this.#watch(this.#client.stream ?? undefined);
     for (const flight of flights) this.#write(flight);
     this.#gather?.flush();
   }
+
+  /** A cluster's nodes have a connection each, which it keeps to itself. */
+  #watch(stream: Stream | undefined): void {
+    if (stream === this.#stream) return;
+    this.#stream?.off?.('data', this.#received);
+    this.#stream = stream;
+    this.#oldest = undefined;
+    stream?.on?.('data', this.#received);
+  }
+
+  /** The library has read these bytes. Whatever they do not finish belongs to the oldest command. */
+  readonly #received = (bytes: Uint8Array): void => {
+    const oldest = this.#client.commandQueue?.peekFront?.()?.command;
+    if (oldest !== this.#oldest) {
+      this.#oldest = oldest;
+      this.#brought = 0;
+      return;
+    }
+    this.#brought += bytes.length;
+    // Replies to the user's own commands may be of any length.
+    if (this.#brought > LONGEST_REPLY && isOurs(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
+  };
 
   #write(flight: Flight<Command>): void {
     const { command, settle } = flight;
@@ -184,6 +220,8 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     if (this.#client.isCluster === true) noResend(flight);
   }
 }
+
+const TOO_LONG = `a reply of more than ${LONGEST_REPLY / 1024 / 1024} MiB was not read to its end`;
 
 /** What commands are written to instead of the socket, so that they leave in one piece. */
 class Gather {
@@ -236,6 +274,11 @@ function written(client: IoRedis, wire: string): Command {
   command.setTimeout = ignore;
   command.toWritable = () => wire;
   return command;
+}
+
+/** Which of the commands that a client has sent are those of this module. */
+function isOurs(command: Partial<Command> | undefined): boolean {
+  return command?.setTimeout === ignore;
 }
 
 type CommandType = new (name: string, args: string[], options: object) => Command;
