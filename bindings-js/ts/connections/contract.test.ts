@@ -281,13 +281,13 @@ for (const library of libraries) {
         });
       }));
 
-    test('a_client_that_is_closed_under_us_answers_unavailable', () =>
+    test('a_client_that_is_closed_under_us_says_so', () =>
       connected(async ({ link, close }) => {
         const out = link.call(['BLPOP', 'nobody', '0']);
         await new Promise(setImmediate);
         await close();
         assert.equal(kindOf(await out), 'interrupted');
-        await until(async () => kindOf(await link.call(['PING'])) === 'unavailable');
+        await until(async () => kindOf(await link.call(['PING'])) === 'closed');
       }));
 
     interface Context extends Opened {

@@ -12,6 +12,7 @@ import { OwnClient } from './ioredis-own.js';
 import { oneOf, onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
+import { type Emitter, watch } from './watch.js';
 
 /** What is used of a client, whichever version of the library made it. */
 export interface IoRedis {
@@ -64,8 +65,6 @@ interface Stream {
   /** Why it broke. */
   readonly errored?: Error | null;
   destroy(error?: Error): void;
-  on?(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
-  off?(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
   write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
@@ -96,6 +95,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   #outgoing: Flight<Command>[] = [];
   /** What is listened to for the length of replies, and what its oldest unanswered command has brought. */
   #stream: Stream | undefined;
+  #unwatchStream: () => void = ignore;
   #oldest: unknown;
   #brought = 0;
 
@@ -187,14 +187,14 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   /** A cluster's nodes have a connection each, which it keeps to itself. */
   #watch(stream: Stream | undefined): void {
     if (stream === this.#stream) return;
-    this.#stream?.off?.('data', this.#received);
+    this.#unwatchStream();
     this.#stream = stream;
     this.#oldest = undefined;
-    stream?.on?.('data', this.#received);
+    this.#unwatchStream = stream === undefined ? ignore : watch(stream as unknown as Emitter, { data: (bytes) => this.#received(bytes as Uint8Array) });
   }
 
   /** The library has read these bytes. Whatever they do not finish belongs to the oldest command. */
-  readonly #received = (bytes: Uint8Array): void => {
+  #received(bytes: Uint8Array): void {
     const oldest = this.#client.commandQueue?.peekFront?.()?.command;
     if (oldest !== this.#oldest) {
       this.#oldest = oldest;
@@ -204,7 +204,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     this.#brought += bytes.length;
     // Replies to the user's own commands may be of any length.
     if (this.#brought > LONGEST_REPLY && isOurs(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
-  };
+  }
 
   #write(flight: Flight<Command>): void {
     const { command, settle } = flight;
