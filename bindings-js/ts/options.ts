@@ -18,8 +18,8 @@ export interface LockOptions {
   /** A renewed lease is lost after this, with the reason `max-hold`. At least 10 ms. Default none. */
   readonly maxHold?: Duration | undefined;
   /**
-   * How long to wait: 1 ms to 30 days, or `'forever'`. Default `'60s'`: longer than `ttl`, so that a crashed holder does
-   * not fail its successor.
+   * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`: longer than `ttl`, so that a crashed holder does
+   * not fail its successor. `tryAcquire` does not wait for the lock; there it bounds how long the server may take to answer.
    */
   readonly wait?: Duration | 'forever' | undefined;
   /**

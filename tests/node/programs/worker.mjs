@@ -1,15 +1,31 @@
 // A holder in a process of its own, to be killed and paused: `worker.mjs PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`.
-// It speaks as the Rust program tests/live/src/bin/live-worker.rs does.
+// It is called and speaks as the Rust program tests/live/src/bin/live-worker.rs, but for several names.
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 import { writeGuarded } from '../support/guarded.mjs';
 
 const [port, mode, name, ttl, claimWindow] = process.argv.slice(2);
-const redis = new Redis(Number(port));
+const sentinel = port.replace(/^sentinel:/, '');
+const redis = sentinel === port ? new Redis(Number(port)) : new Redis({ sentinels: [{ host: '127.0.0.1', port: Number(sentinel) }], name: 'main' });
 redis.on('error', () => {});
 const locks = new LockManager(redis, { claimWindow: Number(claimWindow) });
 const lock = mode === 'read' ? locks.readWrite(name).read() : locks.readWrite(name).write();
+
+if (mode === 'turns') {
+  let over = false;
+  process.stdin.resume().on('end', () => { over = true; });
+  while (!over) {
+    const lease = await locks.mutex(name).acquire({ ttl: Number(ttl) }).catch(() => undefined);
+    if (lease === undefined) continue;
+    const granted = now();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    // Only of leases that were held to the end of the turn, by the local clock.
+    if (lease.isHeld) console.log(`turn ${lease.fence} ${granted} ${now()}`);
+    await lease.release().catch(() => {});
+  }
+  process.exit();
+}
 
 const OUTCOMES = {
   released: 'Released', 'still-held': 'StillHeld', 'already-expired': 'AlreadyExpired', 'not-owner': 'NotOwner',
@@ -29,3 +45,8 @@ for await (const order of createInterface({ input: process.stdin })) {
   console.log(await writeGuarded(redis, key, lease.fence, value) ? 'written' : 'refused');
 }
 process.exit();
+
+/** Microseconds of the system's clock, which all processes of the machine share. */
+function now() {
+  return Math.round((performance.timeOrigin + performance.now()) * 1000);
+}

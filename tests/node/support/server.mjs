@@ -1,16 +1,17 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { watch } from './process.mjs';
+import { until } from './wait.mjs';
 
 const PROGRAM = process.env.LEASEHOLD_SERVER ?? 'redis-server';
 
-/** A server on a free loopback port, without persistence; it ends with the test's process, however that ends. */
-export async function startServer() {
-  const server = new Server();
+/** A server on a free loopback port, without persistence; it ends with the test's process, however that ends. Options of its own may be added. */
+export async function startServer(...options) {
+  const server = new Server(options);
   for (let attempt = 0; attempt < 20; attempt++) {
     server.port = await freePort();
     if (await server.launch()) return server;
@@ -18,10 +19,42 @@ export async function startServer() {
   throw new Error(`${PROGRAM} does not start`);
 }
 
+/** A primary with a replica, and a sentinel that knows it as `main`. */
+export async function startSentinel() {
+  const primary = await startServer('--repl-diskless-sync-delay', '0');
+  const replica = await startServer('--replicaof', `127.0.0.1 ${primary.port}`);
+  await until('the replica has the data', async () => (await replica.cli('INFO', 'replication')).includes('master_link_status:up'));
+  const directory = mkdtempSync(join(tmpdir(), 'leasehold-sentinel-'));
+  const settings = [`monitor main 127.0.0.1 ${primary.port} 1`, 'down-after-milliseconds main 300', 'failover-timeout main 3000'];
+  const file = join(directory, 'sentinel.conf');
+  writeFileSync(file, settings.map((line) => `sentinel ${line}\n`).join(''));
+  const sentinel = await startServer(file, '--sentinel');
+  const stop = async () => {
+    primary.resume();
+    await Promise.all([sentinel, replica, primary].map((server) => server.stop()));
+    rmSync(directory, { recursive: true, force: true });
+  };
+  await until('the sentinel knows the replica', async () => (await sentinel.cli('SENTINEL', 'REPLICAS', 'main')).length === 1);
+  return { primary, replica, sentinel, stop };
+}
+
 class Server {
   port = 0;
+  #options;
   #process;
   #client;
+
+  constructor(options) {
+    this.#options = options;
+  }
+
+  pause() {
+    this.#process.pause();
+  }
+
+  resume() {
+    this.#process.resume();
+  }
 
   get url() {
     return `redis://127.0.0.1:${this.port}/`;
@@ -46,7 +79,8 @@ class Server {
   /** Whether it runs now, and is ours: somebody may have taken the port before us. */
   async launch() {
     const directory = mkdtempSync(join(tmpdir(), 'leasehold-server-'));
-    const options = ['--bind', '127.0.0.1', '--port', `${this.port}`, '--save', '', '--appendonly', 'no', '--dir', directory];
+    const [file, ...others] = this.#options[0]?.startsWith('/') ? this.#options : [undefined, ...this.#options];
+    const options = [...(file ? [file] : []), '--bind', '127.0.0.1', '--port', `${this.port}`, '--save', '', '--appendonly', 'no', '--dir', directory, ...others];
     const child = spawn(PROGRAM, options, { stdio: 'ignore', detached: true });
     this.#process = watch(child, directory);
     this.#client = new Redis(this.port, { lazyConnect: true, retryStrategy: () => 20, maxRetriesPerRequest: null });

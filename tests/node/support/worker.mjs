@@ -29,10 +29,14 @@ export class Worker {
     createInterface({ input: child.stdout }).on('line', told).on('close', () => told('it has ended'));
   }
 
-  /** The next thing that it tells. */
+  /** The next thing that it tells, soon. */
   async report() {
-    if (this.#lines.length > 0) return this.#lines.shift();
-    return soon('a report of the worker', new Promise((resolve) => this.#waiting.push(resolve)));
+    return soon('a report of the worker', this.next());
+  }
+
+  /** The next thing that it tells, whenever that is. */
+  async next() {
+    return this.#lines.shift() ?? new Promise((resolve) => this.#waiting.push(resolve));
   }
 
   /** Tells it to do something. */

@@ -326,7 +326,7 @@ impl Mix {
                 self.trip = (5_000, rng.range((8_000, 15_000)));
                 self.response_ms = (100, 100);
                 let ttl = rng.range((3_000, 6_000));
-                (self.ttl_ms, self.active) = ((ttl, ttl), 400_000);
+                (self.ttl_ms, self.active, self.converts) = ((ttl, ttl), 400_000, 0);
                 self.chance = [0; Fault::COUNT];
             }
             Theme::Everything | Theme::Reentrant | Theme::Semaphore => {

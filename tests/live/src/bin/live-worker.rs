@@ -1,12 +1,14 @@
 //! A holder in a process of its own, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`, where
-//! the mode is `write`, `read`, or `several` for `NAME:a` and `NAME:b` at once.
+//! the mode is `write`, `read`, `several` for `NAME:a` and `NAME:b` at once, or `turns` for one short lease after the other. `sentinel:PORT` is
+//! the port of a sentinel that knows the primary as `main`.
 //!
-//! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`.
+//! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`; of `turns`, which end with the
+//! standard input, `turn FENCE GRANTED_US ENDED_US`.
 
 use std::env;
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leasehold::{Lease, LockManager};
 use leasehold_live::{SOON, write_guarded};
@@ -19,11 +21,17 @@ type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> Done<()> {
     let mut arguments = env::args().skip(1);
     let mut next = || arguments.next().ok_or("usage: live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS");
-    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, next()?.parse()?));
+    let port = next()?;
+    let (sentinel, port) = port.strip_prefix("sentinel:").map_or((false, &*port), |port| (true, port));
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?));
     let (mode, name) = (next()?, next()?);
     let (ttl, window) = (Duration::from_millis(next()?.parse()?), Duration::from_millis(next()?.parse()?));
 
-    let locks = LockManager::builder().claim_window(window).connect(&format!("redis://{server}/")).await?;
+    let (builder, url) = (LockManager::builder().claim_window(window), format!("redis://{server}/"));
+    let locks = if sentinel { builder.sentinel("main", [url]).await? } else { builder.connect(&url).await? };
+    if mode == "turns" {
+        return take_turns(&locks, &name, ttl).await;
+    }
     if mode == "several" {
         let both = locks.multi([format!("{name}:a"), format!("{name}:b")]).ttl(ttl).acquire().await?;
         println!("held both");
@@ -53,6 +61,22 @@ async fn main() -> Done<()> {
         }
     }
     println!("{:?}", lease.release().await?);
+    Ok(())
+}
+
+/// Tells only of leases that were held to the end of the turn, by the local clock.
+async fn take_turns(locks: &LockManager, name: &str, ttl: Duration) -> Done<()> {
+    let mut orders = orders();
+    while !matches!(orders.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)) {
+        let Ok(lease) = locks.mutex(name).ttl(ttl).acquire().await else { continue };
+        let granted = SystemTime::UNIX_EPOCH.elapsed()?;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        if lease.is_held() {
+            let ended = SystemTime::UNIX_EPOCH.elapsed()?;
+            println!("turn {} {} {}", lease.fence(), granted.as_micros(), ended.as_micros());
+        }
+        let _ = lease.release().await;
+    }
     Ok(())
 }
 

@@ -1,0 +1,56 @@
+// Processes in Node and in Rust behind Sentinel share one lock through failovers.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startSentinel } from '../support/server.mjs';
+import { until } from '../support/wait.mjs';
+import { LANGUAGES, startWorker } from '../support/worker.mjs';
+
+/** In microseconds. From the promotion until the sentinel tells of it, the old primary and the new one may grant beside each other. */
+const SECOND = 1_000_000;
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const now = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
+
+/** How a failover comes about; each ends when the sentinel names the other server. */
+const KINDS = {
+  'in an orderly failover': async ({ sentinel }, switched) => {
+    await until('the sentinel begins', () => sentinel.cli('SENTINEL', 'FAILOVER', 'main').then(() => true, () => false));
+    await switched();
+  },
+  'in a failover from a primary that stood still and wakes up': async ({ primary }, switched) => {
+    primary.pause();
+    await switched();
+    primary.resume();
+  },
+};
+
+for (const [kind, failOver] of Object.entries(KINDS)) {
+  test(`two processes of each language hold one lock one after the other ${kind}`, async (t) => {
+    const watched = await startSentinel();
+    t.after(() => watched.stop());
+    const { sentinel, replica } = watched;
+    const workers = Object.values(LANGUAGES).flatMap((language) =>
+      [1, 2].map(() => startWorker(language, { port: `sentinel:${sentinel.port}` }, 'door', { mode: 'turns', ttl: 2000, claimWindow: 600 })));
+    const turns = [];
+    const told = workers.map(async (worker, at) => {
+      for (let line = await worker.next(); line !== 'it has ended'; line = await worker.next()) {
+        const [, fence, granted, ended] = line.split(' ').map(Number);
+        turns.push({ at, fence, granted, ended });
+      }
+    });
+    await until('each had its turn', () => workers.every((_, at) => turns.some((turn) => turn.at === at)));
+    await failOver(watched, () =>
+      until('the replica is the primary', async () => (await sentinel.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main'))[1] === `${replica.port}`));
+    const switched = now();
+    await sleep(5000);
+    for (const worker of workers) await worker.end();
+    await Promise.all(told);
+
+    const after = turns.filter(({ granted }) => granted > switched + SECOND);
+    for (const at of workers.keys()) assert.ok(after.some((turn) => turn.at === at), `worker ${at} has gone on`);
+    turns.sort((a, b) => a.granted - b.granted);
+    const overlaps = turns.filter(({ granted }, i) => turns.slice(Math.max(0, i - 20), i).some(({ ended }) => ended > granted));
+    const late = overlaps.filter(({ granted }) => granted < switched - SECOND || granted > switched + SECOND);
+    t.diagnostic(`${turns.length} turns, ${overlaps.length} beside another, ${late.length} of them later than a second after the switch`);
+    assert.deepEqual(late, []);
+  });
+}
