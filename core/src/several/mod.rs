@@ -38,6 +38,9 @@ pub(crate) const INNER: u64 = 1 << 63;
 /// Where a part's index stands in such a number, above its group's.
 const INDEX: u32 = 48;
 const MOST_NAMES: usize = 256;
+/// The most bytes that the names of one call have together, each with its prefix. Commands repeat a name up to six times, so more could not be sent and
+/// answered in time.
+const MOST_BYTES: usize = 1 << 20;
 
 /// What is under way for leases of several names, by numbers that are drawn as those of leases are.
 #[derive(Default)]
@@ -139,6 +142,10 @@ impl Node {
         }
         if names.is_empty() || names.len() > MOST_NAMES {
             return refuse("has none, or too many: give 1 to 256 names");
+        }
+        let prefixes = names.len().saturating_mul(self.cx.config.prefix.len());
+        if names.iter().fold(prefixes, |bytes, name| bytes.saturating_add(name.len())) > MOST_BYTES {
+            return refuse("are longer than 1 MiB together, each with its prefix: hash them first");
         }
         let mut sorted: Vec<String> = Vec::new();
         let mut slots = None;
@@ -336,5 +343,45 @@ impl Node {
     pub(crate) fn close_all(&mut self) {
         self.gather();
         self.several.open.retain(|_, entry| !matches!(entry, Entry::Group(_)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::engine::Engine;
+    use crate::event::Input;
+    use crate::options::Config;
+    use crate::time::Instant;
+    use crate::token::ClientId;
+
+    /// What the engine does at once about so many names of so many bytes.
+    fn outputs(prefix: &str, count: usize, bytes: usize) -> Vec<Output> {
+        let config = Config { prefix: prefix.to_string(), ..Config::default() };
+        let mut engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();
+        let names: Vec<String> = (0..count).map(|number| alloc::format!("{number:0bytes$}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let input =
+            Input::AcquireAll { op: OpId(1), names: &names, options: AcquireOptions::default(), one_script: false };
+        engine.handle(Instant::from_micros(1), input);
+        core::iter::from_fn(|| engine.poll_output()).collect()
+    }
+
+    #[test]
+    fn names_of_more_than_a_mebibyte_together_are_refused_before_anything_is_sent() {
+        let prefix = "p".repeat(1_024);
+        for (prefix, count, bytes) in [("", 256, 4_097), ("", 17, 63 << 10), (prefix.as_str(), 256, 3_073)] {
+            match outputs(prefix, count, bytes).as_slice() {
+                [Output::Completed { result: Err(Error::InvalidOption { field: "names", problem }), .. }] => {
+                    assert!(problem.contains("1 MiB"), "{problem}");
+                }
+                other => panic!("{count} names of {bytes} bytes: {other:?}"),
+            }
+        }
+        for (prefix, count, bytes) in [("", 256, 4_096), ("", 16, 63 << 10), (prefix.as_str(), 256, 3_072)] {
+            let outputs = outputs(prefix, count, bytes);
+            assert!(matches!(outputs.as_slice(), [Output::Send { .. }, ..]), "{count} names of {bytes} bytes");
+        }
     }
 }
