@@ -11,6 +11,7 @@ use wit_bindgen::StreamReader;
 use crate::address::{Address, Unusable};
 use crate::bindings::exports::leasehold::lock::connection::{self, Failure, GuestEndpoint, Reply, Servers};
 use crate::connection::Connection;
+use crate::limits::{CALLS, SUBSCRIPTIONS};
 use crate::resp::encoded;
 use crate::session::Command;
 use crate::timer::Moment;
@@ -47,14 +48,17 @@ impl GuestEndpoint for Endpoint {
 
     async fn call(&self, command: Vec<Vec<u8>>) -> Result<Reply, Failure> {
         let (caller, answer) = oneshot::channel();
-        let command = Command { bytes: encoded(&command), began: Moment::now(), caller };
+        let bytes = encoded(&command);
+        let _taken = CALLS.take(bytes.len())?;
+        let command = Command { bytes, began: Moment::now(), caller };
         let gone = || Failure::Unavailable("the endpoint has ended".to_owned());
         self.commands.unbounded_send(command).map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(Failure::Interrupted("the endpoint has ended".to_owned())))
     }
 
     async fn subscribe(&self, channel: String) -> Result<StreamReader<Vec<u8>>, Failure> {
-        subscription::begin(&self.address, self.limit, channel, self.end()).await
+        let taken = SUBSCRIPTIONS.take(0)?;
+        subscription::begin(&self.address, self.limit, channel, self.end(), taken).await
     }
 }
 

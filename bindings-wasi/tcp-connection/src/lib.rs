@@ -19,6 +19,7 @@ mod bindings;
 mod connection;
 mod dial;
 mod endpoint;
+mod limits;
 mod link;
 mod resp;
 mod session;

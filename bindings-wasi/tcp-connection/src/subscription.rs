@@ -10,6 +10,7 @@ use crate::address::Address;
 use crate::bindings::exports::leasehold::lock::connection::{Failure, Value};
 use crate::bindings::wit_stream;
 use crate::connection::{Broken, Connection, Input, Output};
+use crate::limits::Taken;
 use crate::resp::{Parsed, encoded};
 use crate::timer::{first, sleep, within};
 
@@ -22,6 +23,7 @@ pub(crate) async fn begin(
     limit: Duration,
     channel: String,
     closed: Receiver<()>,
+    taken: Taken,
 ) -> Result<StreamReader<Vec<u8>>, Failure> {
     let subscribed = within(limit, async {
         let mut connection = Connection::open(address, limit).await?;
@@ -31,7 +33,10 @@ pub(crate) async fn begin(
     let late = || Failure::Unavailable("the server did not acknowledge the subscription in time".to_owned());
     let connection = subscribed.await.unwrap_or_else(|| Err(late()))?;
     let (messages, reader) = wit_stream::new();
-    drop(wit_bindgen::spawn_local(pass_on(connection, limit, messages, closed)));
+    drop(wit_bindgen::spawn_local(async move {
+        pass_on(connection, limit, messages, closed).await;
+        drop(taken);
+    }));
     Ok(reader)
 }
 
