@@ -32,6 +32,15 @@ impl Request<'_> {
         }
     }
 
+    /// How long the names are that it brings along.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Acquire { name, .. } => name.len(),
+            Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
+            _ => 0,
+        }
+    }
+
     /// The answer when nobody drives the manager any more.
     pub(crate) fn after_the_end(&self) -> CallResult {
         match self {

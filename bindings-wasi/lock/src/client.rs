@@ -6,8 +6,8 @@ use leasehold_core::{Error as EngineError, Outcome};
 
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::call::{Call, Request};
-use crate::error;
 use crate::shared::Shared;
+use crate::{error, limits};
 
 pub(crate) struct Client {
     pub(crate) shared: Rc<Shared>,
@@ -16,6 +16,7 @@ pub(crate) struct Client {
 impl Client {
     /// Asks the engine, about the lock `name`.
     pub(crate) async fn ask(&self, request: Request<'_>, name: &str) -> Result<Outcome, Error> {
+        limits::may_call()?;
         let call = Call::begin(&self.shared, &request);
         call.await.map_err(|error| error::from_engine(&error, Some(name)))
     }

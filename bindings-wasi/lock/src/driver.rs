@@ -1,5 +1,6 @@
 //! The task that drives a manager: it sends commands, brings answers and messages, and keeps the time.
 
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,12 +16,17 @@ use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{CallId, Command, Failure, Input, Instant, NodeId};
 
+use crate::limits::{self, Taken};
 use crate::server::Server;
 use crate::shared::Shared;
 use crate::state::Table;
 use crate::subscription::{self, NODE};
 use crate::timer::Timer;
 use crate::wire;
+
+/// The driver lets the other tasks of the instance run after so many commands and answers. Without that it would never pause under a load that it can't
+/// keep up with, and no call would end.
+const AT_A_TIME: usize = 64;
 
 struct Driver {
     shared: Rc<Shared>,
@@ -32,8 +38,8 @@ struct Driver {
     timer: Timer,
 }
 
-/// Runs until the engine is closed. `limit` is for one command's answer.
-pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration) {
+/// Runs until the engine is closed. `limit` is for one command's answer. The manager counts until then.
+pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration, _counted: Taken) {
     let _end = End(Rc::clone(&shared));
     let mut driver = Driver {
         shared,
@@ -47,13 +53,15 @@ pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Dur
 }
 
 impl Driver {
-    /// One wake-up: takes in what happened and does what there is to do, until nothing is left of either.
+    /// One wake-up: takes in what happened and does what there is to do, until nothing is left of either or the others have their turn.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
+        let mut done = 0;
+        while done < AT_A_TIME {
             let (now, work) = self.shared.take_work();
             if work.closed {
                 return Poll::Ready(());
             }
+            let sent = work.sends.len();
             for (node, call, command) in work.sends {
                 self.send(now, node, call, &command);
             }
@@ -62,19 +70,26 @@ impl Driver {
             }
             self.overdue.borrow_mut().drop_late(now);
             self.timer.set(now, work.wake_at);
-            if !self.take_in(context) {
+            // As many more as were sent: each command has an answer to come.
+            let Some(taken) = self.take_in(context, AT_A_TIME + sent) else {
                 self.shared.park(context.waker().clone());
                 return Poll::Pending;
-            }
+            };
+            done += 1 + sent + taken;
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Tells the engine what happened. True if anything did.
-    fn take_in(&mut self, context: &mut Context<'_>) -> bool {
-        let mut happened = false;
-        while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(context) {
-            happened = true;
+    /// Tells the engine what happened, and answers how many commands have ended, `most` of them at most. None if nothing happened.
+    fn take_in(&mut self, context: &mut Context<'_>, most: usize) -> Option<usize> {
+        let mut ended = 0;
+        while ended < most
+            && let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(context)
+        {
+            ended += 1;
         }
+        let mut happened = ended > 0;
         let shared = &self.shared;
         self.subscriptions.retain_mut(|(channel, subscription)| {
             let Poll::Ready(cause) = subscription.as_mut().poll(context) else { return true };
@@ -86,7 +101,7 @@ impl Driver {
             self.shared.tell(Input::Wake);
             happened = true;
         }
-        happened || self.shared.needs_driver()
+        (happened || self.shared.needs_driver()).then_some(ended)
     }
 
     fn send(&mut self, now: Instant, node: NodeId, call: CallId, command: &Command) {
@@ -99,12 +114,17 @@ impl Driver {
                 return self.shared.tell(Input::Reply { call, result: Err(failure) });
             }
         };
-        let (shared, overdue) = (Rc::clone(&self.shared), Rc::clone(&self.overdue));
         let words = wire::command(command);
+        let Some(taken) = limits::command(words.iter().map(Vec::len).sum()) else {
+            let failure = Failure::Unavailable("too many commands are under way in this instance".to_owned());
+            return self.shared.tell(Input::Reply { call, result: Err(failure) });
+        };
+        let (shared, overdue) = (Rc::clone(&self.shared), Rc::clone(&self.overdue));
         let (abort, registration) = AbortHandle::new_pair();
         overdue.borrow_mut().sent(now, call, abort);
         self.tasks.push(Box::pin(async move {
             let answer = Abortable::new(endpoint.call(words), registration).await;
+            drop(taken);
             let result = answer.map_or(Err(Failure::TimedOut), wire::result);
             overdue.borrow_mut().ended(call);
             shared.tell(Input::Reply { call, result });

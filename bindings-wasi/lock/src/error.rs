@@ -10,12 +10,13 @@ use core::time::Duration;
 use leasehold_core::{Error as EngineError, Failure};
 
 use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason, Vote, VoteAnswer};
+use crate::wire;
 
 /// The engine's error about the lock `name`, or about none.
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let name = name.filter(|name| !name.is_empty());
     let message = match name {
-        Some(name) => format!("`{name}`: {error}"),
+        Some(name) => format!("`{}`: {error}", wire::beginning(name.to_owned())),
         None => error.to_string(),
     };
     let (waited, holder_remaining) = match error {
@@ -60,6 +61,13 @@ pub(crate) fn from_connecting(failure: Failure, waited: Duration) -> Error {
 
 pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
     from_engine(&EngineError::InvalidOption { field, problem }, None)
+}
+
+/// The instance has as much to do as it takes. Nothing was begun.
+#[cold]
+pub(crate) fn overloaded() -> Error {
+    let error = unsupported("this instance has as many calls, leases or managers as it takes: end some of them first");
+    Error { kind: ErrorKind::Other("overloaded".to_owned()), retryable: true, ..error }
 }
 
 pub(crate) fn unsupported(problem: &str) -> Error {
@@ -142,5 +150,10 @@ mod tests {
         assert!(error.retryable);
         assert_eq!(error.lock.as_deref(), Some("invoice:42"));
         assert!(error.message.contains("invoice:42") && error.message.contains("broken pipe"), "{}", error.message);
+
+        let long = "n".repeat(1 << 20);
+        let error = from_engine(&EngineError::NotHeld, Some(&long));
+        assert_eq!(error.lock, Some(long));
+        assert!(error.message.len() < 1_000, "{} bytes", error.message.len());
     }
 }

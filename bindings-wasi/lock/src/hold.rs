@@ -9,6 +9,7 @@ use leasehold_core::LeaseId;
 
 use crate::bindings::exports::leasehold::lock::locks::HoldEnd;
 use crate::error;
+use crate::limits::{self, Taken};
 use crate::shared::Shared;
 use crate::timer::sleep;
 
@@ -18,11 +19,12 @@ pub(crate) struct Hold<'a> {
     lease: LeaseId,
     time: Duration,
     keeper: u64,
+    _taken: Taken,
 }
 
 impl<'a> Hold<'a> {
     pub(crate) fn new(shared: &'a Shared, lease: LeaseId, time: Duration) -> Self {
-        Self { shared, lease, time, keeper: shared.add_keeper(lease, time) }
+        Self { shared, lease, time, keeper: shared.add_keeper(lease, time), _taken: limits::call(0) }
     }
 
     /// Waits until the time is over, or the lease is.

@@ -15,6 +15,7 @@ use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, G
 use crate::call::Request;
 use crate::client::Client;
 use crate::hold::Hold;
+use crate::limits::{self, Taken};
 use crate::{error, inspection, options};
 
 /// One hold on a lease. Dropping it gives the hold back in the background.
@@ -26,6 +27,7 @@ pub(crate) struct Lease {
     parts: Rc<[(String, u64)]>,
     granted: Cell<(u64, Mode)>,
     released: Cell<Option<Released>>,
+    _counted: Taken,
 }
 
 /// A hold that was given back by hand.
@@ -39,7 +41,8 @@ struct Released {
 impl Lease {
     pub(crate) fn new(client: Rc<Client>, name: Rc<str>, parts: Rc<[(String, u64)]>, grant: &Grant) -> Self {
         let granted = Cell::new((grant.fence, grant.mode));
-        Self { client, id: grant.lease, name, parts, granted, released: Cell::new(None) }
+        let counted = limits::lease(name.len());
+        Self { client, id: grant.lease, name, parts, granted, released: Cell::new(None), _counted: counted }
     }
 
     fn is_released(&self) -> bool {
@@ -118,8 +121,7 @@ impl GuestLease for Lease {
     }
 
     async fn hold(&self, for_ms: u64) -> Result<HoldEnd, Error> {
-        let time = options::bounded("for", for_ms)?;
-        let hold = Hold::new(&self.client.shared, self.id, time);
+        let hold = Hold::new(&self.client.shared, self.id, options::hold(for_ms)?);
         Ok(hold.end(|| self.is_released()).await)
     }
 
@@ -145,18 +147,21 @@ impl GuestLease for Lease {
         if self.is_released() {
             return Err(self.error(&EngineError::NotHeld));
         }
+        limits::may_have_a_lease(self.name.len())?;
         match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(&error))? {
             Outcome::Held(_) => {
                 self.client.shared.add_handle(self.id);
                 let (client, name, parts) = (Rc::clone(&self.client), Rc::clone(&self.name), Rc::clone(&self.parts));
                 let (granted, released) = (Cell::new(self.grant()), Cell::new(None));
-                Ok(locks::Lease::new(Self { client, id: self.id, name, parts, granted, released }))
+                let _counted = limits::lease(name.len());
+                Ok(locks::Lease::new(Self { client, id: self.id, name, parts, granted, released, _counted }))
             }
             _ => Err(error::unexpected()),
         }
     }
 
     async fn release(&self) -> Result<locks::ReleaseOutcome, Error> {
+        limits::may_release()?;
         let Released { op, loss } = match self.released.get() {
             Some(released) => released,
             None => {

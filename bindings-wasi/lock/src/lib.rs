@@ -29,6 +29,7 @@ mod error;
 mod hold;
 mod inspection;
 mod lease;
+mod limits;
 mod manager;
 mod options;
 #[cfg(target_arch = "wasm32")]

@@ -18,6 +18,7 @@ use crate::bindings::wasi::random::random;
 use crate::call::{Call, Request};
 use crate::client::Client;
 use crate::lease::Lease;
+use crate::limits::{self, Taken};
 use crate::server::Server;
 use crate::shared::Shared;
 use crate::state::granted;
@@ -33,19 +34,19 @@ impl GuestLockManager for LockManager {
     async fn open(topology: Topology, options: Option<ManagerOptions>) -> Result<locks::LockManager, Error> {
         let config = options::config(options);
         let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
-        let (engine, servers, limit) = match options::servers(topology) {
+        let (engine, counted, servers, limit) = match options::servers(topology) {
             Ok(servers) => {
-                let engine = engine(|id| Engine::new(id, config))?;
-                (engine, vec![connect(servers, response_timeout).await?], response_timeout)
+                let (engine, counted) = engine(1, |id| Engine::new(id, config))?;
+                (engine, counted, vec![connect(servers, response_timeout).await?], response_timeout)
             }
             Err(addresses) => {
                 let labels: Vec<&str> = addresses.iter().map(|address| quorum::label(address)).collect();
-                let engine = engine(|id| Engine::quorum(id, config, &labels))?;
-                (engine, quorum::connect(&addresses, response_timeout).await?, node_timeout)
+                let (engine, counted) = engine(addresses.len(), |id| Engine::quorum(id, config, &labels))?;
+                (engine, counted, quorum::connect(&addresses, response_timeout).await?, node_timeout)
             }
         };
         let shared = Rc::new(Shared::new(engine));
-        let driver = driver::run(Rc::clone(&shared), servers, limit);
+        let driver = driver::run(Rc::clone(&shared), servers, limit, counted);
         // It goes on as a part of this call's task, after the call has returned.
         drop(wit_bindgen::spawn_local(driver));
         Ok(locks::LockManager::new(Self { client: Rc::new(Client { shared }) }))
@@ -109,11 +110,14 @@ impl LockManager {
     }
 }
 
-fn engine(new: impl FnOnce(ClientId) -> Result<Engine, EngineError>) -> Result<Engine, Error> {
+/// With what it counts as among an instance's managers.
+fn engine(servers: usize, new: impl FnOnce(ClientId) -> Result<Engine, EngineError>) -> Result<(Engine, Taken), Error> {
+    let counted = limits::manager(servers)?;
     let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);
     let mut id = [0; 16];
     id.copy_from_slice(random.as_flattened());
-    new(ClientId::from_random(id)).map_err(|error| error::from_engine(&error, None))
+    let engine = new(ClientId::from_random(id)).map_err(|error| error::from_engine(&error, None))?;
+    Ok((engine, counted))
 }
 
 async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error> {
@@ -121,6 +125,6 @@ async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error>
     let failed = |failure| error::from_connecting(failure, start.elapsed());
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
-    version::judge(&version::info(&endpoint, limit).await.map_err(failed)?)?;
+    version::judge(&version::info(&endpoint, limit.saturating_sub(start.elapsed())).await.map_err(failed)?)?;
     Ok(server)
 }

@@ -11,6 +11,7 @@ use leasehold_core::{AcquireOptions, Config, Wait};
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, Target, Topology};
 use crate::bindings::leasehold::lock::connection::{Sentinel, Servers};
 use crate::error;
+use crate::limits;
 use crate::target::{self, Names};
 
 /// The longest wait and the longest hold: a call that its host has dropped goes on for so long.
@@ -50,6 +51,7 @@ pub(crate) fn acquire(
     options: Option<locks::AcquireOptions>,
 ) -> Result<(Names, AcquireOptions), Error> {
     let (names, mode, kind) = target::read(target);
+    limits::may_acquire(names.label().len())?;
     let mut wanted = AcquireOptions { kind, mode, ..AcquireOptions::default() };
     let Some(options) = options else { return Ok((names, wanted)) };
     if let Some(ttl) = options.ttl_ms {
@@ -62,8 +64,14 @@ pub(crate) fn acquire(
     Ok((names, wanted))
 }
 
+/// How long to hold.
+pub(crate) fn hold(for_ms: u64) -> Result<Duration, Error> {
+    limits::may_call()?;
+    bounded("for", for_ms)
+}
+
 /// A time for which a call may go on although nobody waits for it any more.
-pub(crate) fn bounded(field: &'static str, ms: u64) -> Result<Duration, Error> {
+fn bounded(field: &'static str, ms: u64) -> Result<Duration, Error> {
     let time = Duration::from_millis(ms);
     if time.is_zero() || time > LONGEST {
         return Err(error::invalid(field, format!("is {ms} ms: choose 1 ms to 10 minutes")));

@@ -9,7 +9,7 @@ use leasehold_core::Failure;
 
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::quorum::Member;
-use crate::timer::within;
+use crate::timer::{Start, within};
 use crate::{error, wire};
 
 pub(crate) struct Server {
@@ -46,6 +46,7 @@ impl Server {
     }
 
     async fn open(&self) -> Result<Rc<Endpoint>, Failure> {
+        let start = Start::now();
         let opened = within(self.limit, Endpoint::open(self.servers.clone(), error::ms(self.limit))).await;
         let endpoint = match opened {
             Some(Ok(endpoint)) => Rc::new(endpoint),
@@ -53,7 +54,7 @@ impl Server {
             None => return Err(not_sent(Failure::TimedOut)),
         };
         if let Some(member) = &self.member {
-            member.judge(&endpoint, self.limit).await.map_err(not_sent)?;
+            member.judge(&endpoint, self.limit.saturating_sub(start.elapsed())).await.map_err(not_sent)?;
         }
         Ok(endpoint)
     }

@@ -13,6 +13,7 @@ use core::time::Duration;
 use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId};
 
 use crate::call::Request;
+use crate::limits;
 use crate::state::{CallResult, State, Waiting, Work, granted};
 
 pub(crate) struct Shared {
@@ -36,7 +37,8 @@ impl Shared {
         self.turn(|state, now| {
             let op = OpId(state.next());
             let ended = state.ended.then(|| request.after_the_end());
-            let waiting = Waiting { wanted: request.wanted(), wakers: Vec::new(), result: ended };
+            let taken = Some(limits::call(request.bytes()));
+            let waiting = Waiting { wanted: request.wanted(), wakers: Vec::new(), result: ended, taken };
             let open = waiting.result.is_none();
             state.calls.insert(op, waiting);
             if open {
@@ -123,7 +125,9 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let mut state = self.state.borrow_mut();
         let now = state.clock.now();
-        state.engine.valid_until(lease).map_or(Duration::ZERO, |until| until.since(now))
+        let is_lost = state.held.get(&lease).is_none_or(|held| held.lost.is_some());
+        let until = if is_lost { None } else { state.engine.valid_until(lease) };
+        until.map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// How a lease was lost, if it was. Whatever is due is told first.

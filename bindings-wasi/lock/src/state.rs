@@ -13,6 +13,7 @@ use leasehold_core::{
 };
 
 use crate::clock::Clock;
+use crate::limits::Taken;
 
 /// Keyed by numbers of our own, which nobody else chooses.
 pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
@@ -42,6 +43,8 @@ pub(crate) struct Waiting {
     pub(crate) wanted: Option<Wanted>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) result: Option<CallResult>,
+    /// What it counts as until it has ended.
+    pub(crate) taken: Option<Taken>,
 }
 
 /// What a lease keeps of the call that it was granted to.
@@ -127,6 +130,7 @@ impl State {
         let mut wanted = None;
         if let Some(waiting) = self.calls.get_mut(&op) {
             waiting.result = Some(result);
+            waiting.taken = None;
             self.wakers.append(&mut waiting.wakers);
             wanted = waiting.wanted.take();
         }

@@ -1,10 +1,14 @@
 //! Between the engine's words and those of the contract.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use leasehold_core::{Command, Failure, Reply, Scalar};
 
 use crate::bindings::leasehold::lock::connection;
+
+/// The most that a message tells of somebody else's words.
+const MOST_CHARS: usize = 500;
 
 /// The engine's command as an endpoint takes it.
 pub(crate) fn command(command: &Command) -> Vec<Vec<u8>> {
@@ -35,11 +39,37 @@ fn scalar(value: connection::Value) -> Scalar {
 
 /// What a failed call tells the engine. When in doubt the command may have been applied.
 pub(crate) fn failure(failure: connection::Failure) -> Failure {
-    match failure {
-        connection::Failure::Refused(text) => Failure::Refused(text),
-        connection::Failure::Unavailable(text) => Failure::Unavailable(text),
-        connection::Failure::Interrupted(text) | connection::Failure::Other(text) => Failure::Interrupted(text),
-        connection::Failure::TimedOut => Failure::TimedOut,
-        connection::Failure::Unsupported(text) => Failure::Unsupported(text),
+    let (new, text): (fn(String) -> Failure, _) = match failure {
+        connection::Failure::Refused(text) => (Failure::Refused, text),
+        connection::Failure::Unavailable(text) => (Failure::Unavailable, text),
+        connection::Failure::Interrupted(text) | connection::Failure::Other(text) => (Failure::Interrupted, text),
+        connection::Failure::TimedOut => return Failure::TimedOut,
+        connection::Failure::Unsupported(text) => (Failure::Unsupported, text),
+    };
+    new(beginning(text))
+}
+
+/// What of a text is told, which may be as long as a server, a provider or a caller likes.
+pub(crate) fn beginning(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
+        text.truncate(end);
+        text.push_str("..");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_told() {
+        let told = |text: &str| match failure(connection::Failure::Refused(text.to_owned())) {
+            Failure::Refused(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told("ERR no"), "ERR no");
+        assert_eq!(told(&"ä".repeat(MOST_CHARS)), "ä".repeat(MOST_CHARS));
+        assert_eq!(told(&"ä".repeat(5_000_000)), format!("{}..", "ä".repeat(MOST_CHARS)));
     }
 }

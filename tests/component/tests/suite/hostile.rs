@@ -27,10 +27,11 @@ enum Manners {
     Nil,
     Unsupported,
     Other,
+    Wordy,
     NeverAnswers,
 }
 
-const ALL: [Manners; 11] = [
+const ALL: [Manners; 12] = [
     Manners::Good,
     Manners::Nothing,
     Manners::Empty,
@@ -41,6 +42,7 @@ const ALL: [Manners; 11] = [
     Manners::Nil,
     Manners::Unsupported,
     Manners::Other,
+    Manners::Wordy,
     Manners::NeverAnswers,
 ];
 
@@ -90,6 +92,7 @@ impl Endpoint for HostileEndpoint {
             Manners::Nil => Ok(Reply::Single(Value::Nil)),
             Manners::Unsupported => Err(Failure::Unsupported("no commands here".into())),
             Manners::Other => Err(Failure::Other("who knows".into())),
+            Manners::Wordy => Err(Failure::Refused(format!("ERR {}", "no ".repeat(2_000_000)))),
         };
         Box::pin(async { spoilt })
     }
@@ -119,8 +122,10 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
             let expected = match manners {
                 Manners::Unsupported => matches!(error.kind, ErrorKind::Unsupported),
                 Manners::Other | Manners::NeverAnswers => matches!(error.kind, ErrorKind::Unreachable),
+                Manners::Wordy => matches!(error.kind, ErrorKind::Server) && error.message.contains("ERR no no"),
                 _ => matches!(error.kind, ErrorKind::Protocol),
             };
+            assert!(error.message.len() < 1_000, "{manners:?}: {} bytes", error.message.len());
             assert!(expected, "{manners:?}: {error:?}");
             refused(soon(&name, manager.inspect(&name)).await);
             refused(soon(&name, kept.extend(10_000)).await);
@@ -147,8 +152,17 @@ async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline()
         let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(600)).await);
         host.set(Manners::NeverAnswers);
-        let end = ok(soon("it ends", lease.hold(60_000)).await);
-        assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
+        let watching = async {
+            while lease.is_held().await.unwrap() {
+                assert!(is_there(&server, "job"), "the server's lease has ended, and the holder is not told");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(lease.remaining_ms().await.unwrap(), 0);
+            assert_eq!(ok(lease.hold(60_000).await), HoldEnd::Lost(LossReason::Expired));
+        };
+        let (end, ()) = soon("it ends", async { tokio::join!(lease.hold(60_000), watching) }).await;
+        assert_eq!(ok(end), HoldEnd::Lost(LossReason::Expired));
+        assert!(is_there(&server, "job"), "it is told before the server's lease ends");
     });
     work.await.unwrap();
 }

@@ -10,6 +10,7 @@ mod holding;
 mod hostile;
 mod hostile_server;
 mod kinds;
+mod limits;
 mod quorum;
 mod readers;
 mod several;

@@ -1,7 +1,9 @@
 //! Several names as one lock.
 
+use std::time::{Duration, Instant};
+
 use futures_util::future::join_all;
-use leasehold_component_tests::with_component;
+use leasehold_component_tests::{with_component, with_tcp_component};
 use leasehold_servers::Server;
 use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Multi, RedisProvider, ReleaseOutcome, Target};
 
@@ -150,6 +152,31 @@ async fn names_that_can_not_be_are_refused_before_anything_is_sent() {
         until("the first is given back", || !is_there(&server, "a")).await;
         let together = Target::Multi(Multi { names: NAMES.map(str::to_owned).to_vec(), one_script: true });
         ok(ok(manager.acquire(together, None).await).release().await);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn as_many_and_as_long_names_as_there_may_be_are_locked_and_given_back_in_time() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        // A response timeout of 10 s.
+        let manager = open(locks, &server).await;
+        for tag in ["", "{order:7}:"] {
+            let names: Vec<String> =
+                (0..256).map(|number| format!("{tag}{number:0width$}", width = 4_096 - tag.len())).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let start = Instant::now();
+            let lease = ok(manager.acquire(multi(&names), None).await);
+            assert!(start.elapsed() < Duration::from_secs(10), "the acquire took {:?}", start.elapsed());
+            let start = Instant::now();
+            assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
+            assert!(start.elapsed() < Duration::from_secs(10), "the release took {:?}", start.elapsed());
+        }
+        let names: Vec<String> = (0..256).map(|number| format!("{number:04097}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let error = refused(manager.acquire(multi(&names), None).await);
+        assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "names"), "{error:?}");
     });
     work.await.unwrap();
 }

@@ -1,12 +1,15 @@
 //! Providers that can't do a part of what they are asked for, or never answer.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, Messages, Provider, RedisProvider, Servers,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, RedisProvider, Reply,
+    Servers, Topology, Value,
 };
 
 use crate::common::*;
@@ -72,6 +75,45 @@ async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_o
     }
 }
 
+/// Takes its time to connect, and does not answer then.
+struct OpensSlowly;
+
+impl Provider for OpensSlowly {
+    fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            Ok(Arc::new(Never) as Arc<dyn Endpoint>)
+        })
+    }
+}
+
+struct Never;
+
+impl Endpoint for Never {
+    fn call(&self, _command: Vec<Vec<u8>>) -> Future<Answer> {
+        Box::pin(std::future::pending())
+    }
+
+    fn subscribe(&self, _channel: String) -> Future<Result<Messages, Failure>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn connecting_and_asking_for_the_version_take_one_response_timeout_together() {
+    let work = with_component(OpensSlowly, async |locks| {
+        for topology in [
+            Topology::Single("redis://slow".to_owned()),
+            Topology::Quorum(["a", "b", "c"].map(|server| format!("redis://{server}")).to_vec()),
+        ] {
+            let error = refused(soon("it is given up", locks.open_at(topology, quick())).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+            assert!((500..800).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+        }
+    });
+    work.await.unwrap();
+}
+
 struct NeverOpens;
 
 impl Provider for NeverOpens {
@@ -87,6 +129,56 @@ async fn a_provider_that_never_connects_is_unreachable_in_the_response_timeout()
             let error = refused(soon("it is given up", locks.open("redis://nowhere", quick())).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
             assert!((500..1_500).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+        }
+    });
+    work.await.unwrap();
+}
+
+/// Tells its version, and answers nothing else. It counts what it is asked.
+#[derive(Clone, Default)]
+struct AnswersNothing(Arc<AtomicUsize>);
+
+impl Provider for AnswersNothing {
+    fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
+        let endpoint = Arc::new(self.clone()) as Arc<dyn Endpoint>;
+        Box::pin(async { Ok(endpoint) })
+    }
+}
+
+impl Endpoint for AnswersNothing {
+    fn call(&self, command: Vec<Vec<u8>>) -> Future<Answer> {
+        if command[0] == b"INFO" {
+            return Box::pin(async { Ok(Reply::Single(Value::Text(b"redis_version:7.2.0".to_vec()))) });
+        }
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+
+    fn subscribe(&self, _channel: String) -> Future<Result<Messages, Failure>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn waits_end_in_time_though_no_command_is_answered() {
+    let provider = AnswersNothing::default();
+    let asked = Arc::clone(&provider.0);
+    let work = with_component(provider, async |locks| {
+        let options = quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10), ..quick });
+        let manager = ok(locks.open("redis://silent", options).await);
+        // What waits leave behind is given back again and again: it must not keep later ones from ending.
+        for _ in 0..10 {
+            asked.store(0, Ordering::Relaxed);
+            let start = Instant::now();
+            let waits = (0..100).map(async |number| {
+                let error = refused(manager.acquire(mutex(&format!("job-{number}")), wait(100)).await);
+                assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+                start.elapsed()
+            });
+            let last = join_all(waits).await.into_iter().max().unwrap();
+            let asked = asked.load(Ordering::Relaxed);
+            assert!(last < Duration::from_millis(400), "the last ended after {last:?}");
+            assert!(asked < 400, "{asked} commands in {last:?}");
         }
     });
     work.await.unwrap();
