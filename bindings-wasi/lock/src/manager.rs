@@ -36,7 +36,10 @@ impl GuestLockManager for LockManager {
         let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
         let (engine, counted, servers, limit) = match options::servers(topology) {
             Ok(servers) => {
-                let (engine, counted) = engine(1, |id| Engine::new(id, config))?;
+                let (mut engine, counted) = engine(1, |id| Engine::new(id, config))?;
+                if matches!(servers, Servers::Cluster(_)) {
+                    engine.set_cluster();
+                }
                 (engine, counted, vec![connect(servers, response_timeout).await?], response_timeout)
             }
             Err(addresses) => {
