@@ -76,7 +76,7 @@ pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use reply::{Failure, Reply, Scalar};
 #[cfg(feature = "quorum")]
 pub use roster::Roster;
-pub use server::check_server;
+pub use server::{check_eviction, check_server};
 pub use time::Instant;
 pub use token::ClientId;
 pub use vote::{Vote, Votes};

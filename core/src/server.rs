@@ -1,4 +1,4 @@
-//! Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer.
+//! Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer, and none that evicts keys.
 
 use alloc::format;
 
@@ -33,6 +33,30 @@ pub fn check_server(info: &str) -> Result<(), Error> {
     }
 }
 
+/// Judges a server by its `maxmemory-policy`, as `CONFIG GET maxmemory-policy` answers it. All keys of a lock have a TTL, so every policy
+/// but `noeviction` may evict them: the lock then has two holders, or its fencing tokens fall.
+///
+/// A server lets only some users ask, and writes a refusal into its log: so drivers ask only if they are told to.
+///
+/// # Errors
+/// [`Error::Unsupported`], with the policy found and the one needed, for any other policy.
+///
+/// ```
+/// use leasehold_core::check_eviction;
+///
+/// assert!(check_eviction("noeviction").is_ok());
+/// assert_eq!(check_eviction("volatile-lru").unwrap_err().code(), "unsupported");
+/// ```
+pub fn check_eviction(policy: &str) -> Result<(), Error> {
+    if policy == "noeviction" {
+        return Ok(());
+    }
+    let problem = format!(
+        "the server's maxmemory-policy is `{policy}`, which may evict a lock's keys: leasehold needs `noeviction`"
+    );
+    Err(Error::Unsupported(problem))
+}
+
 fn parsed(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??))
@@ -42,7 +66,7 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::check_server;
+    use super::{check_eviction, check_server};
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -50,6 +74,15 @@ mod tests {
         assert!(text.contains("6.0.16") && text.contains("6.2"), "{text}");
         let text = check_server("redis_version:7.2.4\r\nvalkey_version:7.1.9\r\n").unwrap_err().to_string();
         assert!(text.contains("Valkey 7.1.9") && text.contains("7.2"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_may_evict_keys_is_refused_with_the_policy_found_and_the_one_needed() {
+        assert!(check_eviction("noeviction").is_ok());
+        for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random", ""] {
+            let text = check_eviction(policy).unwrap_err().to_string();
+            assert!(text.contains(policy) && text.contains("noeviction"), "{text}");
+        }
     }
 
     #[test]
