@@ -148,7 +148,7 @@ impl Round {
         let fleet = if random.one_in(8) { "mixed" } else { "native" }.to_owned();
         let script = |script, keys, arguments| Step::Script { script, keys, arguments };
         let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
-        const ALL: &[usize] = &[0, 1, 2, 3, 4, 5];
+        const ALL: &[usize] = &[0, 1, 2, 3, 4, 5, 6];
         match random.below(25) {
             0..=9 => {
                 let how = random.pick(&["wait", "wait", "wait", "wait", "try", "refill"]).to_owned();
@@ -188,7 +188,8 @@ impl Round {
 fn server_us(script: Option<&Script>, reply: &Result<Reply, String>) -> Option<u64> {
     let Ok(Reply::List(items)) = reply else { return None };
     let index = if script?.name == "inspect" { 0 } else { 3 };
-    scalar_text(&items[index]).parse().ok()
+    // A release by its fast path tells no time.
+    scalar_text(&items[index]).parse().ok().filter(|us| *us > 0)
 }
 
 /// Equal, but for the milliseconds that are left of something.
