@@ -65,10 +65,11 @@ impl Name {
         &self.side
     }
 
-    /// The side keys in the order in which the scripts take them, after the lock's own.
-    pub(crate) const fn sides(&self) -> [&'static str; 5] {
+    /// The side keys in the order in which the scripts take them, after the lock's own. The last one is never there: so a cluster
+    /// refuses the scripts while the slot moves. Else it would run one that finds its keys, and stop it where it has deleted one.
+    pub(crate) const fn sides(&self) -> [&'static str; 6] {
         let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
-        ["fence", "queue", "waiters", members, "buried"]
+        ["fence", "queue", "waiters", members, "buried", "none"]
     }
 }
 

@@ -52,6 +52,9 @@ pub(crate) enum How {
     Refill,
 }
 
+/// How many keys a name has for the scripts.
+const KEYS: usize = 7;
+
 /// How long a given-up token is remembered.
 const BURIED: Duration = Duration::from_secs(60);
 
@@ -191,7 +194,7 @@ impl Context {
 
     /// All names at once, each by its own token.
     pub(crate) fn several_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
-        let keys = parts.len().saturating_mul(6);
+        let keys = parts.len().saturating_mul(KEYS);
         let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));
         parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
         command.push_display(millis(ttl));
@@ -240,8 +243,8 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
 }
 
 fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
-    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(5)).saturating_add(192);
-    let mut command = begin(script, form, 6, bytes);
+    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(6)).saturating_add(192);
+    let mut command = begin(script, form, KEYS, bytes);
     push_keys(&mut command, name);
     command
 }

@@ -36,6 +36,8 @@ impl Trouble {
         match first_code(&text) {
             "NOSCRIPT" => Self::NoScript,
             code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
+            // A fence that no script of ours can have written.
+            "BADFENCE" => Self::Fatal(Error::Protocol(text)),
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
@@ -44,6 +46,8 @@ impl Trouble {
             _ if PASSING.iter().any(|code| has(&text, &format!(": {code} ")) || has(&text, &format!(": -{code} "))) => {
                 Self::Retry(Failure::Unavailable(text))
             }
+            // A slot began to move under a script, which may have done a part of its work.
+            _ if has(&text, "non local key") => Self::Retry(Failure::Interrupted(text)),
             // It lets nobody else in for the moment.
             _ if has(&text, "max number of clients") => Self::Retry(Failure::Unavailable(text)),
             _ => Self::Fatal(Error::Server(text)),
@@ -72,11 +76,11 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) fn by(failure: Failure, by_source: bool) -> Self {
-        let maybe_applied = failure.maybe_applied();
         let trouble = match Trouble::of(failure) {
             Trouble::NoScript if by_source => Trouble::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into())),
             trouble => trouble,
         };
+        let maybe_applied = matches!(&trouble, Trouble::Retry(failure) if failure.maybe_applied());
         Self { trouble, maybe_applied }
     }
 
@@ -119,6 +123,22 @@ mod tests {
     }
 
     #[test]
+    fn a_script_that_was_stopped_by_a_moving_slot_may_have_been_applied_and_is_asked_again() {
+        for text in [
+            "ERR Script attempted to access a non local key in a cluster node script: 36564d1, on @user_script:69.",
+            "ERR Error running script (call to f_1): @user_script:69: @user_script: 69: Lua script attempted to access a non \
+             local key in a cluster node",
+        ] {
+            let failed = Failed::by(Failure::Refused(text.into()), false);
+            assert!(matches!(failed.trouble, Trouble::Retry(Failure::Interrupted(_))), "{text}");
+            assert!(failed.maybe_applied, "{text}");
+        }
+        let failed =
+            Failed::by(Failure::Refused("TRYAGAIN Multiple keys request during rehashing of slot".into()), false);
+        assert!(!failed.maybe_applied);
+    }
+
+    #[test]
     fn a_server_that_can_not_be_connected_to_now_is_unreachable_and_one_that_refuses_us_is_not() {
         let connecting = |text: &str| Error::of_connecting(Failure::Refused(text.into()), Duration::ZERO);
         for text in ["LOADING Redis is loading", "BUSY Redis is busy", "ERR max number of clients reached"] {
@@ -136,6 +156,7 @@ mod tests {
         assert!(matches!(of(wrapped), Trouble::Fatal(Error::WrongKind(_))));
         assert!(matches!(of("OOM command not allowed"), Trouble::Fatal(Error::Server(_))));
         assert_eq!(of("NOSCRIPT No matching script."), Trouble::NoScript);
+        assert!(matches!(of("BADFENCE leasehold:{a}:fence holds"), Trouble::Fatal(Error::Protocol(_))));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 -- Takes the lock, waits for it, shows that a waiter lives, or refills a lease. Idempotent per token.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which is never there
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
@@ -10,16 +10,19 @@ if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
   local us, ttl = clock[1] * 1000000 + clock[2], ARGV[3] + 0
   local fence, keep, keep_ms = us, ARGV[7], 10 * ttl
   if last then
-    fence = math.max((tonumber(last) or 0) + 1, us)
-    keep_ms = math.max(keep_ms, redis.call('PTTL', KEYS[2]))
+    fence = math.max((tonumber(last) or 2 ^ 53) + 1, us)
+    keep_ms = math.max(keep_ms, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
   end
-  if keep_ms > keep + 0 then
-    keep = string.format('%.0f', keep_ms)
+  -- What no script of ours can have written is looked at below.
+  if fence < 2 ^ 53 and fence % 1 == 0 then
+    if keep_ms > keep + 0 then
+      keep = string.format('%.0f', keep_ms)
+    end
+    local block = math.max(1, math.min(ARGV[6] + 0, us + 1024 - fence))
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+    redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', keep)
+    return { 'entered', fence, block, us, ttl, 0, 0 }
   end
-  local block = math.max(1, math.min(ARGV[6] + 0, us + 1024 - fence))
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-  redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', keep)
-  return { 'entered', fence, block, us, ttl, 0, 0 }
 end
 
 --@prelude
@@ -48,15 +51,6 @@ end
 purge()
 
 local holds = held(token)
-if how == 'refill' then
-  if holds ~= mode then
-    return answer(absent())
-  end
-  local ms = raise(token, mode, ttl)
-  local fence, block = draw(wanted, ttl)
-  return answer('again', fence, block, ms)
-end
-
 if buried(token) then
   grant()
   return answer('gone')
@@ -66,6 +60,10 @@ if holds == mode then
   local fence, block = draw(wanted, ttl)
   grant()
   return answer('again', fence, block, ms)
+end
+if how == 'refill' then
+  grant()
+  return answer(absent())
 end
 if holds then
   grant()

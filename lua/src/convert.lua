@@ -1,5 +1,5 @@
 -- Gives a lease a new token in the other mode. A new token, because a delayed copy would undo a later one of the same.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which is never there
 -- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 retention  8 fleet
 -- Answer  converted, again, conflict, gone or taken
 
@@ -38,7 +38,7 @@ if holds or held_before == mode or (mode == 'exclusive' and readers > 1) then
   return answer('conflict')
 end
 
-local ms = math.max(redis.call('PTTL', KEYS[1]), ttl)
+local ms = math.max(cut(redis.call('PTTL', KEYS[1])), ttl)
 redis.call('DEL', KEYS[1], KEYS[5])
 holder, readers = false, 0
 hold(new, mode, ms)

@@ -1,7 +1,7 @@
 //! The Lua scripts that decide on the server, each with its SHA-1 digest for `EVALSHA`.
 //!
 //! What a script expects and answers is said in its own head and in this crate's README. Each is one text
-//! that stands on its own: what several need, `prelude.lua`, is put in at compile time, and comments are left out.
+//! that stands on its own: what several need, in `prelude/`, is put in at compile time, and comments are left out.
 //!
 //! ```
 //! let script = leasehold_lua::ACQUIRE;

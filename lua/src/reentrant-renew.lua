@@ -11,10 +11,8 @@ end
 
 local ttl = tonumber(ARGV[2])
 local left = redis.call('PTTL', KEYS[1])
-if ttl < 0 then
-  ttl = left - ttl
+local ms = ttl < 0 and left - ttl or math.max(left, ttl)
+if ms > 0 then
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ms))
 end
-if ttl > 0 and left < ttl then
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
-end
-return { 'renewed', 0, 0, us, math.max(left, ttl), -1, 0 }
+return { 'renewed', 0, 0, us, ms, -1, 0 }

@@ -1,5 +1,5 @@
 -- Gives up whatever a token has: the lock, a reader's part of it, or its place in the queue.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which is never there
 -- ARGV    1 token  2 bury (ms, 0: no)  3 retention  4 fleet
 -- Answer  released, left, gone or taken
 

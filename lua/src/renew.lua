@@ -1,5 +1,6 @@
 -- Raises the TTL of a lease that is still the token's, and never creates one. With a TTL of 0 it only asks; one below 0 says
--- what to add to what is left, which is always a write: replicas can be waited for after it.
+-- what to add to what is left, so that replicas can be waited for after it. A yes is always a write, if only of what is there: a
+-- replica, which a primary may have become, refuses it.
 -- KEYS    1 N; a reader's lease also 2 readers. An exclusive one declares N alone: it goes on while its slot migrates.
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken
@@ -11,13 +12,11 @@ local ttl = tonumber(ARGV[2])
 
 if not KEYS[2] and holder == ARGV[1] then
   local left = redis.call('PTTL', KEYS[1])
-  if ttl < 0 then
-    ttl = left - ttl
+  local ms = ttl < 0 and left - ttl or math.max(left, ttl)
+  if ms > 0 then
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ms))
   end
-  if ttl > 0 and left < ttl then
-    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
-  end
-  return { 'renewed', 0, 0, us, math.max(left, ttl), -1, 0 }
+  return { 'renewed', 0, 0, us, ms, -1, 0 }
 end
 
 local now = math.floor(us / 1000)
@@ -28,14 +27,12 @@ if KEYS[2] then
     redis.call('DEL', KEYS[2])
   elseif expiry > now then
     local ms = ttl < 0 and expiry - now - ttl or math.max(expiry - now, ttl)
-    if ttl ~= 0 then
-      -- First N, always: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
-      local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
-      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
-      redis.call('ZADD', KEYS[2], string.format('%.0f', now + ms), ARGV[1])
-      if redis.call('PTTL', KEYS[2]) < ms then
-        redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ms))
-      end
+    -- First N, always: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
+    local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
+    redis.call('ZADD', KEYS[2], string.format('%.0f', now + ms), ARGV[1])
+    if redis.call('PTTL', KEYS[2]) < ms then
+      redis.call('PEXPIRE', KEYS[2], string.format('%.0f', ms))
     end
     return { 'renewed', 0, 0, us, ms, -1, 0 }
   elseif redis.call('ZCOUNT', KEYS[2], string.format('(%.0f', now), '+inf') == 0 then

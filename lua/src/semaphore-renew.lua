@@ -13,11 +13,9 @@ end
 
 local ttl = tonumber(ARGV[2])
 local ms = ttl < 0 and expiry - now - ttl or math.max(expiry - now, ttl)
-if ttl ~= 0 then
-  -- First the TTLs: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
-  local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
-  redis.call('PEXPIRE', KEYS[2], string.format('%.0f', keep))
-  redis.call('ZADD', KEYS[1], string.format('%.0f', now + ms), ARGV[1])
-end
+-- First the TTLs: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
+local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
+redis.call('PEXPIRE', KEYS[2], string.format('%.0f', keep))
+redis.call('ZADD', KEYS[1], string.format('%.0f', now + ms), ARGV[1])
 return { 'renewed', 0, 0, us, ms, -1, 0 }

@@ -1,5 +1,5 @@
 -- Takes several names at once if each of them is free, or the caller's already; else nothing changes. Idempotent per token.
--- KEYS    for each name: at + 1 N  2 fence  3 queue  4 waiters  5 readers  6 buried
+-- KEYS    for each name: at + 1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none
 -- ARGV    1 ttl  2 retention  3.. a token for each name
 -- Answer  server µs, ttl, then entered or again and the fence for each name;
 --         or server µs, what is left of the holder's TTL, busy and which name it is
@@ -27,10 +27,13 @@ local function busy(at, token)
 end
 
 -- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
-for name = 1, #KEYS / 6 do
-  local at, token = 6 * name - 6, ARGV[name + 2]
+for name = 1, #KEYS / 7 do
+  local at, token = 7 * name - 7, ARGV[name + 2]
   local holder = redis.call('GET', KEYS[at + 1])
-  last[name] = tonumber(redis.call('GET', KEYS[at + 2]) or 0) or 0
+  last[name] = tonumber(redis.call('GET', KEYS[at + 2]) or 0) or 2 ^ 53
+  if not (last[name] < 2 ^ 53 - 1) then
+    return { err = 'BADFENCE ' .. KEYS[at + 2] .. ' holds no fencing token: delete it' }
+  end
   mine[name] = holder == token
   if not mine[name] and (holder or busy(at, token)) then
     return { us, redis.call('PTTL', KEYS[at + 1]), 'busy', name }
@@ -38,10 +41,10 @@ for name = 1, #KEYS / 6 do
 end
 
 local reply = { us, ttl }
-for name = 1, #KEYS / 6 do
-  local at, token = 6 * name - 6, ARGV[name + 2]
-  local fence = math.max(last[name] + 1, us)
-  local keep = math.max(tonumber(ARGV[2]), 10 * ttl, redis.call('PTTL', KEYS[at + 2]))
+for name = 1, #KEYS / 7 do
+  local at, token = 7 * name - 7, ARGV[name + 2]
+  local fence = math.max(math.floor(last[name]) + 1, us)
+  local keep = math.max(tonumber(ARGV[2]), 10 * ttl, math.min(redis.call('PTTL', KEYS[at + 2]), 2592000000))
   if not mine[name] then
     redis.call('SET', KEYS[at + 1], token, 'PX', ARGV[1])
   elseif redis.call('PTTL', KEYS[at + 1]) < ttl then

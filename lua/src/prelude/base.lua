@@ -13,9 +13,21 @@ local grants = {} -- what is published at the end
 local mine -- the caller's own grant, if the queue reached it
 local propose -- what a new acquire tells about the lock, if its kind wants to know
 
+-- The last fence that was given out. Above what is no such number none could rise: nobody is granted.
+local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 2 ^ 53
+if not (last < 2 ^ 53 - 1) then
+  return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fencing token: delete it' }
+end
+last = math.floor(last)
+
 -- Lua 5.1's tostring loses digits, and some servers write 1e+8 for a bare number.
 local function text(number)
   return string.format('%.0f', number)
+end
+
+-- No lease is longer than a day, and clients refuse an answer of more than 25 hours: a TTL beyond that is not carried on.
+local function cut(ms)
+  return math.min(ms, 90000001)
 end
 
 -- Whether a holder's text is a token of ours.

@@ -2,7 +2,6 @@
 -- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry.
 -- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
 local holder = redis.call('GET', KEYS[1])
-local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 local readers = 0
 if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
   waiting = redis.call('ZCARD', KEYS[3])
@@ -11,7 +10,8 @@ if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
   graves = redis.call('ZCARD', KEYS[6])
 end
 
--- A reader counts until its own expiry and only while N is `shared`.
+-- A reader counts until its own expiry and only while N is `shared`. If the readers were evicted, `shared` stays until its TTL is
+-- over, and nobody enters: they may still be valid.
 local function purge()
   if holder ~= 'shared' then
     if readers > 0 then
@@ -22,10 +22,10 @@ local function purge()
   end
   if readers > 0 then
     readers = readers - redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(now))
-  end
-  if readers == 0 then
-    redis.call('DEL', KEYS[1])
-    holder = false
+    if readers == 0 then
+      redis.call('DEL', KEYS[1])
+      holder = false
+    end
   end
 end
 
@@ -42,7 +42,7 @@ end
 -- A waiter of another kind asks for itself.
 local function compatible(mode)
   if mode == 'shared' then
-    return not holder or holder == 'shared'
+    return not holder or holder == 'shared' and readers > 0
   end
   return not holder and mode == 'exclusive'
 end
@@ -55,7 +55,7 @@ local function hold(token, mode, ms)
     holder = token
     return
   end
-  local keep_ms = holder and math.max(redis.call('PTTL', KEYS[1]), ms) or ms
+  local keep_ms = holder and math.max(cut(redis.call('PTTL', KEYS[1])), ms) or ms
   redis.call('SET', KEYS[1], 'shared', 'PX', text(keep_ms))
   readers = readers + redis.call('ZADD', KEYS[5], text(now + ms), token)
   if redis.call('PTTL', KEYS[5]) < ms then
@@ -67,11 +67,11 @@ end
 -- Raises what a token holds to `ms` and answers what it has then.
 local function raise(token, mode, ms)
   if mode == 'shared' then
-    ms = math.max(ms, redis.call('ZSCORE', KEYS[5], token) - now)
+    ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[5], token) - now))
     hold(token, mode, ms)
     return ms
   end
-  local left = redis.call('PTTL', KEYS[1])
+  local left = cut(redis.call('PTTL', KEYS[1]))
   if left < ms then
     redis.call('PEXPIRE', KEYS[1], text(ms))
   end
@@ -101,9 +101,9 @@ local function give_up(token)
   return true
 end
 
--- The holders, up to this place.
+-- The holders, up to this place; `shared` itself stands for readers that were evicted.
 local function holders(till)
-  if holder == 'shared' then
+  if holder == 'shared' and readers > 0 then
     return redis.call('ZRANGE', KEYS[5], '0', text(till))
   end
   return holder and { holder } or {}

@@ -85,7 +85,7 @@ end
 -- Writes the last fence, publishes what was granted, and gives the answer.
 local function answer(status, value, block, ms)
   if drawn then
-    local keep_ms = math.max(retention, drawn, redis.call('PTTL', KEYS[2]))
+    local keep_ms = math.max(retention, drawn, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
     redis.call('SET', KEYS[2], text(last), 'PX', text(keep_ms))
   end
   local reply = { status, value or 0, block or 0, us, ms or 0, waiting, foreign() }

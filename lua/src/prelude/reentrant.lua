@@ -7,7 +7,6 @@ if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], 
   return { err = 'WRONGTYPE the hash is no reentrant lock' }
 end
 local holder = fields[1] or false
-local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 if redis.call('EXISTS', KEYS[6]) > 0 then
   graves = redis.call('ZCARD', KEYS[6])
 end
@@ -40,10 +39,11 @@ end
 
 -- Raises what a token holds to `ms` and answers what it has then.
 local function raise(_, _, ms)
-  if redis.call('PTTL', KEYS[1]) < ms then
+  local left = cut(redis.call('PTTL', KEYS[1]))
+  if left < ms then
     redis.call('PEXPIRE', KEYS[1], text(ms))
   end
-  return redis.call('PTTL', KEYS[1])
+  return math.max(left, ms)
 end
 
 -- Takes away what a token holds. True if it held anything.

@@ -6,7 +6,6 @@ local members = redis.call('ZCARD', KEYS[1])
 if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
   return { err = 'WRONGTYPE the sorted set is no semaphore' }
 end
-local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
 local known = redis.call('HLEN', KEYS[5])
 local used, limit = 0, 0
 if known > 0 then
@@ -30,7 +29,7 @@ local function save()
     used = 0
   else
     redis.call('HSET', KEYS[5], 'used', text(used), 'limit', text(limit))
-    local ms = known == 0 and redis.call('PTTL', KEYS[1]) or 0
+    local ms = known == 0 and cut(redis.call('PTTL', KEYS[1])) or 0
     if ms > 0 then
       redis.call('PEXPIRE', KEYS[5], text(ms))
     end
@@ -109,7 +108,7 @@ end
 
 -- Raises what a token holds to `ms` and answers what it has then.
 local function raise(token, mode, ms)
-  ms = math.max(ms, redis.call('ZSCORE', KEYS[1], token) - now)
+  ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[1], token) - now))
   hold(token, mode, ms)
   return ms
 end

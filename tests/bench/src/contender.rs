@@ -165,14 +165,22 @@ async fn held(hold: Option<Duration>) -> Result<(u64, u64)> {
 /// What the engine sends for an uncontended lock, sent by hand.
 pub(crate) struct Raw {
     connection: MultiplexedConnection,
-    keys: [String; 6],
+    keys: [String; 7],
     count: u64,
 }
 
 impl Raw {
     fn new(connection: MultiplexedConnection, name: &str) -> Self {
         let side = |part: &str| format!("leasehold:{{{name}}}:{part}");
-        let keys = [name.to_owned(), side("fence"), side("queue"), side("waiters"), side("readers"), side("buried")];
+        let keys = [
+            name.to_owned(),
+            side("fence"),
+            side("queue"),
+            side("waiters"),
+            side("readers"),
+            side("buried"),
+            side("none"),
+        ];
         Self { connection, keys, count: 0 }
     }
 
@@ -193,7 +201,7 @@ impl Raw {
 
     fn script(&self, script: &leasehold_lua::Script) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(script.sha1).arg(6).arg(&self.keys);
+        command.arg(script.sha1).arg(7).arg(&self.keys);
         command
     }
 

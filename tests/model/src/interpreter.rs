@@ -84,7 +84,7 @@ impl Interpreter {
 
     /// Runs a script to its end.
     pub(crate) fn run(&mut self, function: &Function, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Reply, String> {
-        self.server.borrow_mut().begin_script(keys);
+        self.server.borrow_mut().begin_script(keys).map_err(|refusal| refusal.to_string())?;
         let result = self.set_arguments(keys, arguments).and_then(|()| function.call::<Value>(()));
         self.server.borrow_mut().end_script();
         result.map_err(|error| error_text(&error)).and_then(into_reply)

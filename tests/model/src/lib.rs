@@ -126,6 +126,17 @@ impl ModelServer {
         self.server.borrow_mut().refuse_publish = on;
     }
 
+    /// From now on it is a replica: it reads, and refuses to write.
+    pub fn set_read_only(&mut self, on: bool) {
+        self.server.borrow_mut().read_only = on;
+    }
+
+    /// From now on all keys are in a slot that moves away: a script is refused unless all of its keys are still here, and fails at
+    /// the first command for a key that it has deleted itself.
+    pub fn set_migrating(&mut self, on: bool) {
+        self.server.borrow_mut().migrating = on;
+    }
+
     /// So many listen on a channel from now on, for PUBSUB NUMSUB.
     pub fn set_listeners(&mut self, channel: &str, count: u64) {
         self.server.borrow_mut().listeners.insert(channel.to_owned(), count);

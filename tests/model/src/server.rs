@@ -13,6 +13,10 @@ pub(crate) struct Server {
     pub(crate) published: Vec<(String, Vec<u8>)>,
     pub(crate) out_of_memory: bool,
     pub(crate) refuse_publish: bool,
+    /// It follows another server, and takes no writes.
+    pub(crate) read_only: bool,
+    /// The slot of all keys moves away from here.
+    pub(crate) migrating: bool,
     /// How many listen on a channel, where anybody does.
     pub(crate) listeners: HashMap<String, u64>,
     script: Option<RunningScript>,
@@ -23,6 +27,8 @@ struct RunningScript {
     keys: Vec<u8>,
     ends: Vec<usize>,
     wrote: bool,
+    /// It runs where its keys still are, while their slot moves away.
+    migrating: bool,
 }
 
 impl RunningScript {
@@ -33,14 +39,20 @@ impl RunningScript {
 }
 
 impl Server {
-    pub(crate) fn begin_script(&mut self, keys: &[&[u8]]) {
+    /// As a cluster does while a slot moves: all keys of a script must be in one place. One key alone goes where it is.
+    pub(crate) fn begin_script(&mut self, keys: &[&[u8]]) -> Result<(), Refusal> {
+        let migrating = self.migrating && keys.iter().all(|key| self.keyspace.entry(key).is_some());
+        if self.migrating && !migrating && keys.len() > 1 {
+            return Err(Refusal::TRY_AGAIN);
+        }
         let mut end = 0;
         let ends = keys.iter().map(|key| {
             end += key.len();
             end
         });
         let ends = ends.collect();
-        self.script = Some(RunningScript { keys: keys.concat(), ends, wrote: false });
+        self.script = Some(RunningScript { keys: keys.concat(), ends, wrote: false, migrating });
+        Ok(())
     }
 
     pub(crate) fn end_script(&mut self) {
@@ -59,10 +71,17 @@ impl Server {
         let Some(command) = Command::find(name) else {
             return Err(Refusal(format!("ERR unknown command '{}'", String::from_utf8_lossy(name)).into()));
         };
+        if self.read_only && command.writes {
+            return Err(Refusal::READ_ONLY);
+        }
         let mut wrote = false;
         if let Some(script) = &mut self.script {
             if command.keys(words).iter().any(|key| !script.declares(key)) {
                 return Err(Refusal::new("ERR Script attempted to access a key that is not declared in KEYS"));
+            }
+            // Each of a script's commands is asked the same as a client's, so a key that the script has deleted counts as moved.
+            if script.migrating && !command.keys(words).iter().all(|key| self.keyspace.entry(key).is_some()) {
+                return Err(Refusal::NON_LOCAL);
             }
             wrote = script.wrote;
             script.wrote |= command.writes && !(self.out_of_memory && command.grows);

@@ -35,6 +35,7 @@ fn check_all(version: Option<Version>) {
     a_user_with_the_documented_rights_may_do_everything(&server);
     a_user_without_the_channel_loses_only_messages(&server);
     a_key_of_another_type_is_told_and_left_as_it_is(&server);
+    a_demoted_primary_confirms_no_lease(&server);
     let cluster = builder().arg("--cluster-enabled", "yes").start().unwrap();
     every_script_runs_in_one_slot_of_a_cluster(&cluster);
 }
@@ -108,6 +109,42 @@ fn a_key_of_another_type_is_told_and_left_as_it_is(server: &Server) {
         assert!(refused.contains("WRONGTYPE"), "{refused}");
     }
     assert_eq!(lock.number(&["DBSIZE"]), 1);
+}
+
+fn a_demoted_primary_confirms_no_lease(server: &Server) {
+    let mut lock = lock(server);
+    for mode in [EXCLUSIVE, SHARED] {
+        lock.command(&["FLUSHALL"]);
+        lock.wait(&token(1, 1), mode);
+        let before = lock.pttl(0);
+        assert_eq!(lock.renew(&token(1, 1), mode, 0).status, "renewed");
+        assert!(lock.pttl(0) <= before, "a question prolongs nothing");
+        lock.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        for ttl in [0, 10, 60_000] {
+            let refused = lock.try_renew(&token(1, 1), mode, ttl).unwrap_err();
+            assert!(refused.contains("READONLY"), "{mode} {ttl}: {refused}");
+        }
+        lock.command(&["REPLICAOF", "NO", "ONE"]);
+    }
+    reentrant_and_semaphore_are_not_confirmed_either(&mut lock);
+}
+
+fn reentrant_and_semaphore_are_not_confirmed_either(lock: &mut Lock<Real>) {
+    let (holder, later) = (token(1, 1), "99999999999999");
+    lock.command(&["FLUSHALL"]);
+    lock.command(&["HSET", "a", &holder, "1"]);
+    lock.command(&["PEXPIRE", "a", "30000"]);
+    lock.command(&["ZADD", "{a}", later, &holder]);
+    lock.command(&["HSET", "{a}permits", &holder, "1/1", "used", "1", "limit", "1"]);
+    lock.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    for words in [
+        &["EVAL", leasehold_lua::reentrant::RENEW.source, "1", "a", &holder, "0"][..],
+        &["EVAL", leasehold_lua::semaphore::RENEW.source, "2", "{a}", "{a}permits", &holder, "0"][..],
+    ] {
+        let refused = lock.host.run(words).unwrap_err();
+        assert!(refused.contains("READONLY"), "{refused}");
+    }
+    lock.command(&["REPLICAOF", "NO", "ONE"]);
 }
 
 fn every_script_runs_in_one_slot_of_a_cluster(server: &Server) {

@@ -2,15 +2,19 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod model;
+pub(crate) mod moving;
 pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod state;
 
 use leasehold_core::{Reply, Scalar};
-use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RELEASE, RENEW, Script};
+use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, Script};
 
 pub(crate) const EXCLUSIVE: &str = "exclusive";
 pub(crate) const SHARED: &str = "shared";
+
+/// The places of a lock's keys.
+const ALL_KEYS: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
 
 /// Something that runs commands.
 pub(crate) trait Host {
@@ -29,7 +33,7 @@ pub(crate) fn channel(token: &str) -> String {
 /// A lock by name with the options of the next calls.
 pub(crate) struct Lock<H> {
     pub(crate) host: H,
-    pub(crate) keys: [String; 6],
+    pub(crate) keys: [String; 7],
     pub(crate) ttl: u64,
     pub(crate) claim: u64,
     pub(crate) block: u64,
@@ -52,7 +56,15 @@ pub(crate) struct Answer {
 impl<H: Host> Lock<H> {
     pub(crate) fn new(host: H, name: &str) -> Self {
         let side = |what: &str| format!("leasehold:{{{name}}}:{what}");
-        let keys = [name.to_owned(), side("fence"), side("queue"), side("waiters"), side("readers"), side("buried")];
+        let keys = [
+            name.to_owned(),
+            side("fence"),
+            side("queue"),
+            side("waiters"),
+            side("readers"),
+            side("buried"),
+            side("none"),
+        ];
         Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, retention: 3_600_000, fleet: "native" }
     }
 
@@ -70,8 +82,7 @@ impl<H: Host> Lock<H> {
 
     pub(crate) fn acquire(&mut self, token: &str, mode: &str, how: &str) -> Result<Answer, String> {
         let [ttl, claim, block, retention] = [self.ttl, self.claim, self.block, self.retention].map(|n| n.to_string());
-        self.call(&ACQUIRE, &[0, 1, 2, 3, 4, 5], &[token, mode, &ttl, how, &claim, &block, &retention, self.fleet])
-            .map(answer)
+        self.call(&ACQUIRE, &ALL_KEYS, &[token, mode, &ttl, how, &claim, &block, &retention, self.fleet]).map(answer)
     }
 
     pub(crate) fn release(&mut self, token: &str) -> Answer {
@@ -84,7 +95,7 @@ impl<H: Host> Lock<H> {
 
     pub(crate) fn release_and_bury(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
         let [bury, retention] = [ms, self.retention].map(|n| n.to_string());
-        self.call(&RELEASE, &[0, 1, 2, 3, 4, 5], &[token, &bury, &retention, self.fleet]).map(answer)
+        self.call(&RELEASE, &ALL_KEYS, &[token, &bury, &retention, self.fleet]).map(answer)
     }
 
     pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: i64) -> Answer {
@@ -102,13 +113,17 @@ impl<H: Host> Lock<H> {
 
     pub(crate) fn convert_and_bury(&mut self, old: &str, new: &str, mode: &str, ms: u64) -> Result<Answer, String> {
         let [ttl, block, bury, retention] = [self.ttl, self.block, ms, self.retention].map(|n| n.to_string());
-        self.call(&CONVERT, &[0, 1, 2, 3, 4, 5], &[old, new, mode, &ttl, &block, &bury, &retention, self.fleet])
-            .map(answer)
+        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &bury, &retention, self.fleet]).map(answer)
+    }
+
+    pub(crate) fn force(&mut self) -> Answer {
+        let retention = self.retention.to_string();
+        answer(self.call(&FORCE, &ALL_KEYS, &[&retention, self.fleet]).unwrap())
     }
 
     /// The answer's items as text.
     pub(crate) fn inspect(&mut self) -> Result<Vec<String>, String> {
-        let reply = self.call(&INSPECT, &[0, 1, 2, 3, 4, 5], &[])?;
+        let reply = self.call(&INSPECT, &ALL_KEYS, &[])?;
         Ok(list(reply).into_iter().map(|item| scalar_text(&item)).collect())
     }
 

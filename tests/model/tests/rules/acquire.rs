@@ -70,7 +70,7 @@ fn a_refill_raises_what_is_held() {
 }
 
 #[test]
-fn a_refill_neither_enters_nor_joins_nor_grants() {
+fn a_refill_neither_enters_nor_joins() {
     let mut lock = model_lock();
     assert_eq!(lock.refill(&token(1, 1), EXCLUSIVE).status, "gone");
     assert_eq!(lock.holder(), None);
@@ -79,11 +79,20 @@ fn a_refill_neither_enters_nor_joins_nor_grants() {
     lock.wait(&token(3, 1), EXCLUSIVE);
     assert_eq!(lock.refill(&token(1, 1), EXCLUSIVE).status, "taken");
     assert_eq!(lock.queue(), [token(3, 1)]);
+}
 
-    lock.command(&["DEL", "invoice:42"]);
-    lock.messages();
-    assert_eq!(lock.refill(&token(2, 1), EXCLUSIVE).status, "gone");
-    assert_eq!((lock.holder(), lock.messages().len()), (None, 0));
+#[test]
+fn a_refill_that_finds_its_lease_gone_grants_the_next_in_line() {
+    for (mode, next) in [(EXCLUSIVE, EXCLUSIVE), (EXCLUSIVE, SHARED), (SHARED, EXCLUSIVE)] {
+        let mut lock = model_lock();
+        lock.wait(&token(2, 1), mode);
+        lock.wait(&token(3, 1), next);
+        lock.command(&["DEL", "invoice:42"]);
+        lock.messages();
+        assert_eq!(lock.refill(&token(2, 1), mode).status, "taken", "the next has it");
+        let holder = if next == EXCLUSIVE { token(3, 1) } else { "shared".to_owned() };
+        assert_eq!((lock.holder(), lock.messages().len()), (Some(holder), 1), "{mode} {next}");
+    }
 }
 
 #[test]

@@ -109,3 +109,67 @@ fn a_fence_is_remembered_for_its_retention_at_least_ten_ttls_and_never_shorter_t
     lock.release(&token(1, 1));
     assert_eq!(lock.pttl(FENCE), 400_000, "a grant counts the waiter's ttl, not its claim window");
 }
+
+#[test]
+fn a_stored_fence_that_no_script_can_have_written_grants_nobody_and_changes_nothing() {
+    for absurd in ["9007199254740992", "9223372036854775807", "1e300", "inf", "nan", "abc", ""] {
+        let mut lock = model_lock();
+        lock.command(&["SET", "leasehold:{invoice:42}:fence", absurd, "PX", "60000"]);
+        for (mode, how) in [(EXCLUSIVE, "try"), (SHARED, "try"), (EXCLUSIVE, "wait")] {
+            let error = lock.acquire(&token(1, 1), mode, how).unwrap_err();
+            assert!(error.starts_with("BADFENCE leasehold:{invoice:42}:fence"), "{absurd} {mode} {how}: {error}");
+        }
+        assert_eq!(lock.host.server.keys(lock.host.now_us).len(), 1, "{absurd}");
+
+        let mut lock = model_lock();
+        lock.wait(&token(1, 1), EXCLUSIVE);
+        lock.wait(&token(2, 1), EXCLUSIVE);
+        lock.command(&["SET", "leasehold:{invoice:42}:fence", absurd, "PX", "60000"]);
+        let before = lock.state();
+        for error in [
+            lock.acquire(&token(1, 1), EXCLUSIVE, "refill").unwrap_err(),
+            lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 0).unwrap_err(),
+            lock.release_and_bury(&token(1, 1), 0).unwrap_err(),
+        ] {
+            assert!(error.starts_with("BADFENCE"), "{absurd}: {error}");
+        }
+        assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"), "{absurd}");
+    }
+}
+
+#[test]
+fn fences_rise_from_the_greatest_that_there_is_room_for_and_from_one_that_is_no_whole_number() {
+    for (stored, next) in [("9007199254740990", 9_007_199_254_740_991), ("2000000000000000.5", 2_000_000_000_000_001)] {
+        for mode in [EXCLUSIVE, SHARED] {
+            let mut lock = model_lock();
+            lock.block = 33;
+            lock.command(&["SET", "leasehold:{invoice:42}:fence", stored, "PX", "60000"]);
+            let entered = lock.wait(&token(1, 1), mode);
+            assert_eq!((entered.value, entered.block), (next, 1), "{mode}");
+            assert_eq!(lock.last_fence(), next, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn no_absurd_ttl_is_written_on() {
+    const ABSURD: &str = "9223370336854775807";
+    for mode in [EXCLUSIVE, SHARED] {
+        let mut lock = model_lock();
+        lock.command(&["SET", "leasehold:{invoice:42}:fence", "5", "PX", ABSURD]);
+        assert_eq!(lock.wait(&token(1, 1), mode).status, "entered", "{mode}");
+        assert_eq!(lock.pttl(FENCE), 30 * 24 * 3_600_000, "{mode}");
+
+        // Of the lease itself a client is told more than it may believe, which is 25 hours.
+        let beyond = 25 * 3_600_000 + 1;
+        let other = if mode == EXCLUSIVE { SHARED } else { EXCLUSIVE };
+        lock.command(&["PEXPIRE", "invoice:42", ABSURD]);
+        let converted = lock.convert_and_bury(&token(1, 1), &token(1, 2), other, 0).unwrap();
+        assert_eq!((converted.status.as_str(), converted.ms), ("converted", beyond), "{mode}");
+        assert_eq!(lock.pttl(0), beyond, "{mode}");
+    }
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.command(&["PEXPIRE", "invoice:42", ABSURD]);
+    assert_eq!(lock.wait(&token(2, 1), SHARED).ms, 30_000);
+}

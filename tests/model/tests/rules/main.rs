@@ -8,6 +8,7 @@ mod faults;
 mod fences;
 mod foreign;
 mod grants;
+mod moving;
 mod queue;
 mod readers;
 mod release;

@@ -101,3 +101,34 @@ fn a_lost_n_frees_the_lock_and_its_readers_do_not_come_back() {
     lock.wait(&token(2, 1), SHARED);
     assert_eq!(lock.readers(), [token(2, 1)]);
 }
+
+#[test]
+fn a_reader_whose_record_was_evicted_keeps_others_out_until_its_lease_is_over() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.command(&["DEL", "leasehold:{invoice:42}:readers"]);
+    assert_eq!(lock.wait(&token(2, 1), EXCLUSIVE).status, "waiting");
+    assert_eq!(lock.try_acquire(&token(3, 1), EXCLUSIVE).status, "busy");
+    assert_eq!(lock.release(&token(4, 1)).status, "taken");
+    // A reader that joined would be the last one known, and take N with it.
+    assert_eq!(lock.try_acquire(&token(3, 1), SHARED).status, "busy");
+    assert_eq!(lock.refill(&token(1, 1), SHARED).status, "taken");
+    assert_eq!(lock.convert(&token(1, 1), &token(1, 2), EXCLUSIVE).status, "taken");
+    assert_eq!(lock.renew(&token(1, 1), SHARED, 30_000).status, "gone", "it is told, and others wait all the same");
+    assert_eq!((lock.holder().as_deref(), lock.pttl(0)), (Some("shared"), 30_000));
+    lock.claim = 40_000;
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.pass_ms(30_001);
+    assert_eq!(lock.wait(&token(2, 1), EXCLUSIVE).status, "entered");
+}
+
+#[test]
+fn an_operator_frees_a_lock_whose_readers_were_evicted() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.command(&["DEL", "leasehold:{invoice:42}:readers"]);
+    assert_eq!(lock.force().status, "released");
+    assert_eq!(lock.holder(), Some(token(2, 1)));
+}

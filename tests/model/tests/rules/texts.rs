@@ -22,7 +22,7 @@ fn every_command_names_its_keys_as_literal_keys_n() {
                 _ => &words[..1],
             };
             for key in keys {
-                // `several` takes six keys for each of its names.
+                // `several` takes the same keys for each of its names.
                 let base = if script == SEVERAL { "at + " } else { "" };
                 let literal = (1..=6).any(|n| *key == format!("KEYS[{base}{n}]"));
                 assert!(literal, "{}: {command} touches {key}", script.name);

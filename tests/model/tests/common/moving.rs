@@ -1,0 +1,194 @@
+//! Every script in states in which all of its keys are there, and in which it deletes some: while their slot moves, a cluster
+//! runs a script as long as no key is missing, and a key that the script has deleted is missing.
+
+use leasehold_core::{Reply, Scalar};
+use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, SEVERAL, Script, reentrant, semaphore};
+
+use super::{EXCLUSIVE, Host, SHARED, list, scalar, scalar_text, token};
+
+/// The name, which gives its side keys their slot.
+pub(crate) const NAME: &str = "{invoice}:42";
+const SIDES: [&str; 6] = ["fence", "queue", "waiters", "readers", "buried", "none"];
+
+/// Who holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Held {
+    /// One writer; readers are left from before.
+    Exclusive,
+    /// One reader.
+    Shared,
+    /// One reader, whose lease is over.
+    SharedOver,
+    /// One owner of a reentrant lock.
+    Reentrant,
+    /// One permit of one.
+    Permit,
+    /// The same, over.
+    PermitOver,
+}
+
+pub(crate) struct Scenario {
+    pub(crate) script: Script,
+    pub(crate) held: Held,
+    arguments: Vec<String>,
+    /// How the script ends where it runs.
+    pub(crate) status: &'static str,
+}
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    let holder = token(1, 1);
+    let scenario = |script: Script, held, arguments: &[&str], status| {
+        let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Scenario { script, held, arguments, status }
+    };
+    let (one, two, other) = (holder.as_str(), token(1, 2), token(8, 1));
+    let mut all = Vec::new();
+    for (held, status) in [(Held::Exclusive, "released"), (Held::Shared, "released"), (Held::SharedOver, "gone")] {
+        for bury in ["0", "60000"] {
+            all.push(scenario(RELEASE, held, &[one, bury, "3600000", "native"], status));
+        }
+        all.push(scenario(FORCE, held, &["3600000", "native"], "released"));
+        for how in ["try", "wait", "refill"] {
+            let busy = if how == "wait" { "waiting" } else { "busy" };
+            let status = if how == "refill" { "taken" } else { busy };
+            let arguments = [&other, EXCLUSIVE, "30000", how, "3000", "1", "3600000", "native"];
+            all.push(scenario(ACQUIRE, held, &arguments, status));
+        }
+    }
+    for (held, mode) in [(Held::Exclusive, SHARED), (Held::Shared, EXCLUSIVE)] {
+        let arguments = [one, &two, mode, "30000", "1", "60000", "3600000", "native"];
+        all.push(scenario(CONVERT, held, &arguments, "converted"));
+    }
+    all.push(scenario(
+        CONVERT,
+        Held::SharedOver,
+        &[one, &two, SHARED, "30000", "1", "0", "3600000", "native"],
+        "taken",
+    ));
+    all.push(scenario(RENEW, Held::Exclusive, &[one, "40000"], "renewed"));
+    all.push(scenario(RENEW, Held::Shared, &[one, "40000"], "renewed"));
+    all.push(scenario(INSPECT, Held::Shared, &[], "shared"));
+    all.push(scenario(SEVERAL, Held::Exclusive, &["30000", "3600000", one], "again"));
+    for (kind, held, mode) in [
+        (REENTRANT, Held::Reentrant, EXCLUSIVE),
+        (SEMAPHORE, Held::Permit, "1/1"),
+        (SEMAPHORE, Held::PermitOver, "1/1"),
+    ] {
+        let [acquire, release, renew, force] = kind;
+        let over = held == Held::PermitOver;
+        let status = if over { "gone" } else { "released" };
+        all.push(scenario(release, held, &[one, "60000", "3600000", "native"], status));
+        all.push(scenario(force, held, &["3600000", "native"], "released"));
+        for how in ["try", "refill"] {
+            let status = match (how, held) {
+                ("try", _) => "busy",
+                (_, Held::Reentrant) => "taken",
+                _ => "gone",
+            };
+            let arguments = [&other, mode, "30000", how, "3000", "1", "3600000", "native"];
+            all.push(scenario(acquire, held, &arguments, status));
+        }
+        all.push(scenario(renew, held, &[one, "40000"], if over { "gone" } else { "renewed" }));
+    }
+    all
+}
+
+const REENTRANT: [Script; 4] = [reentrant::ACQUIRE, reentrant::RELEASE, reentrant::RENEW, reentrant::FORCE];
+const SEMAPHORE: [Script; 4] = [semaphore::ACQUIRE, semaphore::RELEASE, semaphore::RENEW, semaphore::FORCE];
+
+impl Scenario {
+    pub(crate) fn name(&self) -> String {
+        format!("{} {:?} {:?}", self.script.name, self.held, self.arguments)
+    }
+
+    /// Makes every key but the one that is never there.
+    pub(crate) fn prepare(&self, host: &mut impl Host) {
+        let time = list(host.run(&["TIME"]).unwrap());
+        let seconds: u64 = scalar_text(&time[0]).parse().unwrap();
+        let (later, over) = (((seconds + 60) * 1_000).to_string(), (seconds * 1_000 - 1_000).to_string());
+        let keys = keys();
+        let mut run = |words: &[&str]| drop(host.run(words).unwrap());
+        for key in &keys {
+            run(&["DEL", key]);
+        }
+        let holder = token(1, 1);
+        let [name, fence, queue, waiters, members, buried, ..] = keys.each_ref().map(String::as_str);
+        match self.held {
+            Held::Exclusive => run(&["SET", name, &holder]),
+            Held::Shared | Held::SharedOver => run(&["SET", name, "shared"]),
+            Held::Reentrant => run(&["HSET", name, &holder, "1"]),
+            Held::Permit => run(&["ZADD", name, &later, &holder]),
+            Held::PermitOver => run(&["ZADD", name, &over, &holder]),
+        }
+        match self.held {
+            Held::Exclusive | Held::Reentrant => run(&["ZADD", members, &later, &token(7, 1)]),
+            Held::Shared => run(&["ZADD", members, &later, &holder]),
+            Held::SharedOver => run(&["ZADD", members, &over, &holder]),
+            Held::Permit | Held::PermitOver => run(&["HSET", members, &holder, "1/1", "used", "1", "limit", "1"]),
+        }
+        let mode = if matches!(self.held, Held::Permit | Held::PermitOver) { "1/1" } else { EXCLUSIVE };
+        run(&["SET", fence, "5"]);
+        run(&["ZADD", queue, "1", &token(2, 1)]);
+        run(&["HSET", waiters, &token(2, 1), &format!("{mode} 30000 3000 1 {later}")]);
+        run(&["ZADD", buried, &later, &token(9, 1)]);
+        for key in &keys[..6] {
+            run(&["PEXPIRE", key, "30000"]);
+        }
+    }
+
+    pub(crate) fn run(&self, host: &mut impl Host) -> Result<String, String> {
+        let keys = keys();
+        let keys: Vec<&str> = match self.script {
+            script if script == RENEW && self.held == Held::Exclusive => vec![&keys[0]],
+            script if script == reentrant::RENEW => vec![&keys[0]],
+            script if script == RENEW || script == semaphore::RENEW => vec![&keys[0], &keys[4]],
+            _ => keys.iter().map(String::as_str).collect(),
+        };
+        let count = keys.len().to_string();
+        let words = ["EVAL", self.script.source, &count].into_iter().chain(keys);
+        let words: Vec<&str> = words.chain(self.arguments.iter().map(String::as_str)).collect();
+        let items = list(host.run(&words)?);
+        let words: Vec<String> = items.iter().filter(|item| matches!(item, Scalar::Text(_))).map(scalar_text).collect();
+        Ok(words[0].clone())
+    }
+
+    /// What is wrong with how it ended while the slot moved: it may be refused, with nothing changed. Renewals go on.
+    pub(crate) fn problem(
+        &self,
+        result: Result<String, String>,
+        before: &[String],
+        after: &[String],
+    ) -> Option<String> {
+        match result {
+            Err(error) if before != after => Some(format!("{}: half applied: {error}\n    {after:?}", self.name())),
+            Err(_) if !self.script.name.ends_with("renew") => None,
+            result => self.problem_at_rest(result),
+        }
+    }
+
+    /// What is wrong with how it ended.
+    pub(crate) fn problem_at_rest(&self, result: Result<String, String>) -> Option<String> {
+        (result.as_deref() != Ok(self.status)).then(|| format!("{}: {result:?}", self.name()))
+    }
+}
+
+/// What every key holds, as text; a server's word that it is not here is text as well.
+pub(crate) fn contents(host: &mut impl Host) -> Vec<String> {
+    let mut content = |key: &str| -> Result<String, String> {
+        let reply = match scalar_text(&scalar(host.run(&["TYPE", key])?)).as_str() {
+            "string" => host.run(&["GET", key]),
+            "hash" => host.run(&["HGETALL", key]),
+            "zset" => host.run(&["ZRANGE", key, "0", "-1", "WITHSCORES"]),
+            _ => return Ok("nothing".to_owned()),
+        };
+        Ok(match reply? {
+            Reply::One(item) => scalar_text(&item),
+            Reply::List(items) => items.iter().map(scalar_text).collect::<Vec<_>>().join(" "),
+        })
+    };
+    keys()[..6].iter().map(|key| format!("{key}: {}", content(key).unwrap_or_else(|error| error))).collect()
+}
+
+fn keys() -> [String; 1 + SIDES.len()] {
+    std::array::from_fn(|n| if n == 0 { NAME.to_owned() } else { format!("leasehold::{NAME}:{}", SIDES[n - 1]) })
+}
