@@ -212,7 +212,11 @@ impl World<'_> {
         // By a clock that may be slow.
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };
-        self.watch.check(losses::told(&held, reason, self.now, now, calm));
+        // One whose record was evicted is gone before its time.
+        let evicted = self.watch.locks[held.name].readers_lost;
+        if !(evicted && matches!(reason, LossReason::Gone | LossReason::Taken)) {
+            self.watch.check(losses::told(&held, reason, self.now, now, calm));
+        }
         if reason == LossReason::Expired {
             self.look_at_margin(place, now, &held);
         }

@@ -206,7 +206,7 @@ impl Mix {
                 (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
                 self.names = 1;
                 self.some(rng, &commands, (3_000, 60_000));
-                self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall]);
+                self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall, F::Migration]);
                 self.sometimes_losing(rng);
             }
             Theme::Foreign | Theme::MixedFleet => {

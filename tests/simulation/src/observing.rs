@@ -54,6 +54,7 @@ impl World<'_> {
             Err(text) if text.starts_with("OOM") && !matches!(call, Call::Release { .. } | Call::Renew { .. }) => {
                 return;
             }
+            Err(text) if ["TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
             Err(text) if text.contains("WRONGTYPE") && self.holds_another_kind(name, call) => return,
             Err(text) => return self.watch.check(broken("script-error", format!("{call:?}: {text}"))),
         };
@@ -157,7 +158,7 @@ impl World<'_> {
                 let verdict = self.watch.keys.after_bury(&self.servers.models[server], server_us, name);
                 self.watch.check(verdict);
             }
-            Call::Renew { .. } | Call::Inspect | Call::Acquire { how: How::Refill, .. } => return,
+            Call::Renew { .. } | Call::Inspect => return,
             _ => {}
         }
         let lock = &mut self.watch.locks[name];
@@ -172,7 +173,11 @@ impl World<'_> {
                     let free = first.is_some_and(|first| lock.permits.suffice(first, &members));
                     (!free).then(|| "full".to_string())
                 }
-                _ => self.servers.models[server].get(server_us, &self.servers.names[name]),
+                _ => {
+                    let value = self.servers.models[server].get(server_us, &self.servers.names[name]);
+                    let evicted = || self.watch.keys.readers(&self.servers.models[server], server_us, name) == 0;
+                    if value.as_deref() == Some("shared") && evicted() { Some("full".to_string()) } else { value }
+                }
             };
             let verdict = lock.queue.served(now_ms, value.as_deref());
             self.watch.check(verdict);

@@ -7,6 +7,7 @@ use crate::channels::{Topic, channel_of};
 use crate::client::Delivery;
 use crate::clock::{Clock, Micros};
 use crate::faults::Fault;
+use crate::invariants::broken;
 use crate::invariants::keys::Part;
 use crate::kinds::Sort;
 use crate::mix::Mix;
@@ -15,6 +16,8 @@ use crate::tampering::Tampering;
 use crate::wire::{Answer, Call};
 use crate::world::{Arrival, Event, World};
 
+/// What a server says that stops a script where its slot moves. How much it did is unknown.
+const STOPPED: &str = "ERR Script attempted to access a non local key in a cluster node";
 /// Microseconds since 1970 when a run begins, about.
 const EPOCH: u64 = 1_800_000_000_000_000;
 
@@ -137,6 +140,8 @@ impl<'a> Servers<'a> {
         let model = &mut self.models[server];
         model.set_out_of_memory(it.suffers(Fault::OutOfMemory, now));
         model.refuse_publish(it.suffers(Fault::PublishRefused, now));
+        model.set_migrating(it.suffers(Fault::Migration, now));
+        model.set_read_only(it.suffers(Fault::NotReady, now) && it.excuse.starts_with("READONLY"));
         model.execute(it.clock.reads(now), words)
     }
 }
@@ -153,11 +158,18 @@ impl World<'_> {
             let until = until + self.rng.below(200);
             return self.agenda.push(until, Event::Arrive(arrival));
         }
-        if it.suffers(Fault::NotReady, self.now) {
+        // A demoted primary goes on reading.
+        let read_only = it.suffers(Fault::NotReady, self.now) && it.excuse.starts_with("READONLY");
+        if it.suffers(Fault::NotReady, self.now) && !read_only {
             return self.answer(&arrival, Err(Failure::Refused(it.excuse.into())));
         }
-        let words: Vec<&[u8]> = arrival.command.words().collect();
-        if it.suffers(Fault::Migration, self.now) && self.needs_many_keys(&words) {
+        let mut words: Vec<&[u8]> = arrival.command.words().collect();
+        if self.tampering.none_key_left_out && words.get(2) == Some(&&b"7"[..]) {
+            words[2] = b"6";
+            words.remove(9);
+        }
+        let migrating = it.suffers(Fault::Migration, self.now);
+        if migrating && self.keys_are_parted(&words) {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot";
             return self.answer(&arrival, Err(Failure::Refused(text.into())));
         }
@@ -175,8 +187,15 @@ impl World<'_> {
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
-        let granted = executed.reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
-        self.answer(&arrival, executed.reply.map_err(Failure::Refused));
+        let reply = match executed.reply {
+            Ok(reply) if read_only && Answer::read(&reply).is_some_and(|answer| answer.confirms()) => {
+                return self.watch.check(broken("confirmed-late", format!("{call:?} by a server that was demoted")));
+            }
+            Ok(_) if migrating && self.rng.chance(20_000) => Err(STOPPED.into()),
+            reply => reply,
+        };
+        let granted = reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
+        self.answer(&arrival, reply.map_err(Failure::Refused));
         if granted.is_some() && self.strikes(Fault::Forced, arrival.client) {
             self.force(server, arrival.name);
         }
@@ -188,14 +207,19 @@ impl World<'_> {
         let server_us = self.servers.time(server, self.now);
         let victims = self.watch.keys.victims(&self.servers.models[server], server_us, name);
         let Some(first) = victims.first() else { return };
+        if self.servers.list[server].suffers(Fault::Migration, self.now) {
+            return;
+        }
         let script = match self.mix.sorts[name] {
             Sort::Lock => leasehold_lua::FORCE,
             Sort::Reentrant => leasehold_lua::reentrant::FORCE,
             Sort::Semaphore => leasehold_lua::semaphore::FORCE,
         };
-        let keys = self.watch.keys.of_name(name);
+        let mut keys = self.watch.keys.of_name(name).to_vec();
+        // The one that is never there.
+        keys.push(format!("{}none", keys[1].trim_end_matches("fence")));
         let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"7"];
         words.extend(keys.iter().map(String::as_bytes));
         words.extend([b"60000".as_slice(), fleet]);
         self.observe_before(server, name);
@@ -218,8 +242,10 @@ impl World<'_> {
         }
     }
 
-    fn needs_many_keys(&self, words: &[&[u8]]) -> bool {
-        self.tampering.renewals_need_all_keys || words.get(2).is_some_and(|keys| *keys != b"1")
+    /// Whether some of a command's keys have moved, and others not.
+    fn keys_are_parted(&mut self, words: &[&[u8]]) -> bool {
+        let many = words.get(2).is_some_and(|keys| *keys != b"1");
+        self.tampering.renewals_need_all_keys || (many && self.rng.chance(500_000))
     }
 
     /// Sends a command's end on its way back.
@@ -275,7 +301,9 @@ impl World<'_> {
             return;
         }
         let (name, (key, part)) = self.rng.pick(&all);
-        self.servers.execute(server, self.now, &[b"DEL", key.as_bytes()]);
+        let model = &mut self.servers.models[server];
+        model.set_read_only(false);
+        model.execute(server_us, &[b"DEL", key.as_bytes()]);
         self.note_line("all", format_args!("   {key}"));
         self.lose(*name, *part);
     }
@@ -287,6 +315,8 @@ impl World<'_> {
             Part::Fence => lock.fences.data_lost(),
             Part::Queue => lock.queue.data_lost(),
             Part::Permits => lock.permits.permits_lost(),
+            // They are told so early, and exclude others all the same.
+            Part::Readers => lock.readers_lost = true,
             _ => {
                 lock.lost_at = Some(self.now);
                 lock.permits.data_lost();

@@ -16,4 +16,7 @@ pub struct Tampering {
     pub clock_stops_asleep: bool,
     /// In the engine's commands: an exclusive renewal names the side keys, too, so a moving slot refuses it.
     pub renewals_need_all_keys: bool,
+    /// In the engine's commands: the key that is never there is left out, so a server whose slot moves runs a script whose keys are
+    /// all there.
+    pub none_key_left_out: bool,
 }

@@ -64,6 +64,8 @@ pub(crate) struct LockWatch {
     pub(crate) squatted: bool,
     /// When its holders' data was lost last.
     pub(crate) lost_at: Option<Micros>,
+    /// Whether the records of its readers were lost under them.
+    pub(crate) readers_lost: bool,
 }
 
 impl Watch {

@@ -205,6 +205,11 @@ impl Answer {
         })
     }
 
+    /// Whether the call's token has a valid lease by this answer.
+    pub fn confirms(&self) -> bool {
+        self.grants() || self.status == Status::Renewed
+    }
+
     /// Whether the call's token holds the lock by this answer.
     pub fn grants(&self) -> bool {
         matches!(self.status, Status::Entered | Status::Again | Status::Converted)

@@ -183,6 +183,11 @@ impl Keys {
         members.iter().filter_map(read).collect()
     }
 
+    /// How many readers a lock's server knows.
+    pub fn readers(&self, model: &ModelServer, server_us: u64, name: usize) -> usize {
+        model.zset(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).len()
+    }
+
     /// Whether a semaphore's server knows what its members have.
     pub fn knows_permits(&self, model: &ModelServer, server_us: u64, name: usize) -> bool {
         !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()

@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with what it promises, for people.
-pub const ALL: [(&str, &str); 60] = [
+pub const ALL: [(&str, &str); 61] = [
     ("outlived", "the server keeps a lease at least as long as its holder believes"),
     ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -70,6 +70,7 @@ pub const ALL: [(&str, &str); 60] = [
     ("loss-early", "no lease is lost before its time without cause"),
     ("loss-needless", "no renewed lease expires while its renewals could have gone through"),
     ("loss-untold", "a renewal that finds the lease gone tells its holder at once"),
+    ("confirmed-late", "no lease is confirmed by a server that can't write"),
     ("orphan-renewed", "a lease whose data the server lost is not renewed"),
     ("ended-renewed", "what has ended on the server is not renewed"),
     ("max-hold", "max_hold ends a lease exactly then"),

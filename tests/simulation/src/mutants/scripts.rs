@@ -23,9 +23,9 @@ pub(super) const BLOCK_UNCUT: &[ScriptChange] =
     granting!("math.max(1, math.min(wanted, us + 1024 - fence))", "math.max(1, wanted)");
 pub(super) const NUMBERS_LOSE_DIGITS: &[ScriptChange] =
     granting!("return string.format('%.0f', number)", "return tostring(number)");
-pub(super) const RENEWAL_LOWERS: &[ScriptChange] = &[("renew", "if ttl > 0 and left < ttl then", "if ttl > 0 then")];
+pub(super) const RENEWAL_LOWERS: &[ScriptChange] = &[("renew", "math.max(left, ttl)", "(ttl > 0 and ttl or left)")];
 pub(super) const READERS_LOWER: &[ScriptChange] =
-    granting!("local keep_ms = holder and math.max(redis.call('PTTL', KEYS[1]), ms) or ms", "local keep_ms = ms");
+    granting!("local keep_ms = holder and math.max(cut(redis.call('PTTL', KEYS[1])), ms) or ms", "local keep_ms = ms");
 pub(super) const READERS_OUTLIVE_SHARED: &[ScriptChange] = &[
     ("acquire", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
     ("release", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
@@ -48,11 +48,11 @@ pub(super) const RELEASE_WRITES_FIRST: &[ScriptChange] = &[(
      purge()\n\nlocal status",
 )];
 pub(super) const READER_RENEWAL_ADDS_FIRST: &[ScriptChange] = &[
-    ("renew", "      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n", ""),
+    ("renew", "    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n", ""),
     (
         "renew",
-        "      if redis.call('PTTL', KEYS[2]) < ms then\n",
-        "      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n      if redis.call('PTTL', KEYS[2]) < ms then\n",
+        "    if redis.call('PTTL', KEYS[2]) < ms then\n",
+        "    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n    if redis.call('PTTL', KEYS[2]) < ms then\n",
     ),
 ];
 pub(super) const REFILL_ENTERS: &[ScriptChange] = &[("acquire", "if how == 'refill' then", "if false then")];
@@ -87,6 +87,17 @@ pub(super) const QUEUE_WITHOUT_TTL: &[ScriptChange] = &[(
     "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n",
     "",
 )];
+
+pub(super) const EVICTED_READERS_PASSED: &[ScriptChange] = granting!(
+    "    if readers == 0 then\n      redis.call('DEL', KEYS[1])\n      holder = false\n    end\n  end\nend",
+    "  end\n  if readers == 0 then\n    redis.call('DEL', KEYS[1])\n    holder = false\n  end\nend"
+);
+pub(super) const EVICTED_READERS_JOINED: &[ScriptChange] =
+    granting!("holder == 'shared' and readers > 0\n  end\n  return", "holder == 'shared'\n  end\n  return");
+pub(super) const REFILL_GRANTS_NOBODY: &[ScriptChange] =
+    &[("acquire", "if how == 'refill' then\n  grant()\n", "if how == 'refill' then\n")];
+pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
+    &[("renew", "  if ms > 0 then\n", "  if ttl ~= 0 and ms > 0 then\n")];
 
 pub(super) const SEVERAL_TAKES_HELD: &[ScriptChange] =
     &[("several", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];

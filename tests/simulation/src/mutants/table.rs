@@ -9,8 +9,13 @@ use super::{Mutant, kinds, scripts};
 use crate::mix::Theme;
 use crate::tampering::{ScriptChange, Tampering};
 
-const NONE: Tampering =
-    Tampering { engine: None, scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false };
+const NONE: Tampering = Tampering {
+    engine: None,
+    scripts: &[],
+    clock_stops_asleep: false,
+    renewals_need_all_keys: false,
+    none_key_left_out: false,
+};
 
 const fn engine(name: &'static str, fault: Engine, theme: Theme, rule: &'static str) -> Mutant {
     Mutant { name, rule, tampering: Tampering { engine: Some(fault), ..NONE }, theme }
@@ -252,6 +257,26 @@ pub const TABLE: &[Mutant] = &[
         tampering: Tampering { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Moving,
     },
+    Mutant {
+        name: "none-key-left-out",
+        rule: "one key is never there, so no script is stopped halfway while a slot moves",
+        tampering: Tampering { none_key_left_out: true, ..NONE },
+        theme: Theme::Converts,
+    },
+    script(
+        "evicted-readers-passed",
+        scripts::EVICTED_READERS_PASSED,
+        Theme::Evicting,
+        "evicted readers keep others out",
+    ),
+    script("evicted-readers-joined", scripts::EVICTED_READERS_JOINED, Theme::Evicting, "nobody joins evicted readers"),
+    script(
+        "refill-grants-nobody",
+        scripts::REFILL_GRANTS_NOBODY,
+        Theme::Evicting,
+        "a refill of nothing ends by granting",
+    ),
+    script("verify-writes-nothing", scripts::VERIFY_WRITES_NOTHING, Theme::Servers, "a replica confirms no lease"),
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",

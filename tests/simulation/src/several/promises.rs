@@ -131,9 +131,9 @@ impl Promises {
             let expected = text.starts_with("NOSCRIPT");
             return if expected { Ok(()) } else { broken("script-error", text.clone()) };
         }
-        // N, five side keys, the token, how long it is buried.
-        if is(leasehold_lua::RELEASE) && words.get(10).is_some_and(|bury| bury != b"0") {
-            let token = String::from_utf8_lossy(&words[9]).into_owned();
+        // N, six side keys, the token, how long it is buried.
+        if is(leasehold_lua::RELEASE) && words.get(11).is_some_and(|bury| bury != b"0") {
+            let token = String::from_utf8_lossy(&words[10]).into_owned();
             self.buried.insert(token, now + BURIED);
         }
         let took =
