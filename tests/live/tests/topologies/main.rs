@@ -2,6 +2,7 @@
 //! runs in `cargo xtask test --full`.
 
 mod cluster;
+mod cluster_moving;
 mod cluster_trouble;
 mod failover;
 mod login;

@@ -1,0 +1,84 @@
+//! Conversions and releases while their slot moves, when all keys that the scripts name are there: a server that runs such a script
+//! stops it where it touches a key that it has deleted.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Lease, LockManager};
+use leasehold_live::{Tested, begin, quick, side, soon, until, waiters};
+use leasehold_servers::{Cluster, Server, SlotMove};
+
+/// Nobody finds a grant by a heartbeat in time.
+async fn by_message(cluster: &Cluster) -> Result<LockManager, leasehold::Error> {
+    quick().claim_window(Duration::from_secs(30)).cluster(cluster.urls()).await
+}
+
+/// Leaves the slot on its way for a while.
+async fn finish(moving: SlotMove<'_>) -> Tested {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(moving.finish()?)
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn an_upgrade_while_its_slot_moves_leaves_no_room_for_a_second_holder() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
+    let lease = first.read_write("a").read().acquire().await?;
+    let other = second.read_write("a").read().acquire().await?;
+    // It leaves a tombstone.
+    assert_eq!(lease.upgrade().await.unwrap_err().code(), "conflict");
+    other.release().await?;
+    let owner = cluster.owner("a")?;
+    let waiting = begin(second.read_write("a").write());
+    until("it waits", async || waiters(cluster.server(owner), "a").is_ok_and(|count| count == 1)).await;
+    let moving = cluster.begin_move("a", (owner + 1) % 3)?;
+    let (upgraded, finished) = tokio::join!(lease.upgrade(), finish(moving));
+    finished?;
+    upgraded?;
+    assert!(lease.verify().await?);
+    assert!(!waiting.is_finished());
+    let fence = lease.fence();
+    lease.release().await?;
+    assert!(soon("the lock", waiting).await??.fence() > fence);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn a_release_while_its_slot_moves_grants_the_next_in_line_afterwards() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
+    let released = async |name: &str, members: &[&str], lease: Lease, next: tokio::task::JoinHandle<_>| -> Tested {
+        let owner = cluster.owner(name)?;
+        let server = cluster.server(owner);
+        until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
+        // What is not there yet.
+        for words in [&["ZADD", &side(name, "buried"), "99999999999999", "other"][..], members] {
+            server.cli(words)?;
+            server.cli(&["PEXPIRE", words[1], "60000"])?;
+        }
+        let moving = cluster.begin_move(name, (owner + 1) % 3)?;
+        let began = Instant::now();
+        let (released, finished) = tokio::join!(lease.release(), finish(moving));
+        finished?;
+        released?;
+        let next: Lease = soon("the lock", next).await??;
+        assert!(began.elapsed() < Duration::from_secs(4), "{name}: {:?}", began.elapsed());
+        assert!(next.verify().await?);
+        next.release().await?;
+        Ok(())
+    };
+    let junk = ["ZADD", &side("a", "readers"), "99999999999999", "other"];
+    let lease = first.mutex("a").acquire().await?;
+    released("a", &junk, lease, begin(second.mutex("a"))).await?;
+
+    let junk = ["ZADD", &side("b", "buried"), "99999999999999", "another"];
+    let lease = first.read_write("b").read().acquire().await?;
+    released("b", &junk, lease, begin(second.read_write("b").write())).await?;
+
+    let junk = ["ZADD", &side("c", "buried"), "99999999999999", "another"];
+    let lease = first.semaphore("c", 1).acquire().await?;
+    let semaphore = second.semaphore("c", 1);
+    released("c", &junk, lease, tokio::spawn(async move { semaphore.acquire().await })).await?;
+    Ok(())
+}
