@@ -242,7 +242,9 @@ impl<'a> World<'a> {
     fn turn_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
-                let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
+                // Nothing goes wrong where it is only crowded.
+                let struck = self.counts.faults >= LEAST_FAULTS || self.mix.is_crowded();
+                let seen = self.counts.calls >= LEAST_CALLS && struck;
                 if (seen && self.now > 2_000_000) || self.now > LONGEST_RUN {
                     self.end_business();
                 }
