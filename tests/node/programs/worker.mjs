@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 import { writeGuarded } from '../support/guarded.mjs';
 
-const [port, mode, name, ttl, claimWindow] = process.argv.slice(2);
+const [port, mode, name, ttl, claimWindow, counterPort] = process.argv.slice(2);
 const sentinel = port.replace(/^sentinel:/, '');
 const redis = sentinel === port ? new Redis(Number(port)) : new Redis({ sentinels: [{ host: '127.0.0.1', port: Number(sentinel) }], name: 'main' });
 redis.on('error', () => {});
@@ -13,15 +13,19 @@ const locks = new LockManager(redis, { claimWindow: Number(claimWindow) });
 const lock = mode === 'read' ? locks.readWrite(name).read() : locks.readWrite(name).write();
 
 if (mode === 'turns') {
+  const counter = new Redis(Number(counterPort));
   let over = false;
   process.stdin.resume().on('end', () => { over = true; });
   while (!over) {
     const lease = await locks.mutex(name).acquire({ ttl: Number(ttl) }).catch(() => undefined);
     if (lease === undefined) continue;
     const granted = now();
+    const inside = await counter.incr('inside');
     await new Promise((resolve) => setTimeout(resolve, 2));
+    const { isHeld } = lease;
+    await counter.decr('inside');
     // Only of leases that were held to the end of the turn, by the local clock.
-    if (lease.isHeld) console.log(`turn ${lease.fence} ${granted} ${now()}`);
+    if (isHeld) console.log(`turn ${lease.fence} ${granted} ${inside}`);
     await lease.release().catch(() => {});
   }
   process.exit();

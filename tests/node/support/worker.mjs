@@ -11,8 +11,8 @@ const RUST = process.env.LEASEHOLD_WORKERS && [join(process.env.LEASEHOLD_WORKER
 export const LANGUAGES = { Node: NODE, ...(RUST && { Rust: RUST }) };
 
 /** Starts a process that acquires at once, does as it is told, and tells what happens to it: `programs/worker.mjs`. */
-export function startWorker([program, ...prefix], server, name, { mode = 'write', ttl, claimWindow }) {
-  const words = [...prefix, `${server.port}`, mode, name, `${ttl}`, `${claimWindow}`];
+export function startWorker([program, ...prefix], server, name, { mode = 'write', ttl, claimWindow, counter }) {
+  const words = [...prefix, `${server.port}`, mode, name, `${ttl}`, `${claimWindow}`, ...(counter ? [`${counter.port}`] : [])];
   return new Worker(spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'], detached: true }));
 }
 

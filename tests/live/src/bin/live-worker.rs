@@ -3,7 +3,7 @@
 //! the port of a sentinel that knows the primary as `main`.
 //!
 //! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`; of `turns`, which end with the
-//! standard input, `turn FENCE GRANTED_US ENDED_US`.
+//! standard input and count who is inside at one more server, whose port comes last, `turn FENCE GRANTED_US INSIDE`.
 
 use std::env;
 use std::error::Error;
@@ -30,7 +30,8 @@ async fn main() -> Done<()> {
     let (builder, url) = (LockManager::builder().claim_window(window), format!("redis://{server}/"));
     let locks = if sentinel { builder.sentinel("main", [url]).await? } else { builder.connect(&url).await? };
     if mode == "turns" {
-        return take_turns(&locks, &name, ttl).await;
+        let counter = SocketAddr::from((Ipv4Addr::LOCALHOST, next()?.parse()?));
+        return take_turns(&locks, &name, ttl, &mut Connection::open(counter, SOON)?).await;
     }
     if mode == "several" {
         let both = locks.multi([format!("{name}:a"), format!("{name}:b")]).ttl(ttl).acquire().await?;
@@ -65,15 +66,17 @@ async fn main() -> Done<()> {
 }
 
 /// Tells only of leases that were held to the end of the turn, by the local clock.
-async fn take_turns(locks: &LockManager, name: &str, ttl: Duration) -> Done<()> {
+async fn take_turns(locks: &LockManager, name: &str, ttl: Duration, counter: &mut Connection) -> Done<()> {
     let mut orders = orders();
     while !matches!(orders.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)) {
         let Ok(lease) = locks.mutex(name).ttl(ttl).acquire().await else { continue };
         let granted = SystemTime::UNIX_EPOCH.elapsed()?;
+        let inside = counter.call(&["INCR", "inside"])?;
         tokio::time::sleep(Duration::from_millis(2)).await;
-        if lease.is_held() {
-            let ended = SystemTime::UNIX_EPOCH.elapsed()?;
-            println!("turn {} {} {}", lease.fence(), granted.as_micros(), ended.as_micros());
+        let held = lease.is_held();
+        counter.call(&["DECR", "inside"])?;
+        if held {
+            println!("turn {} {} {}", lease.fence(), granted.as_micros(), inside.integer().unwrap_or_default());
         }
         let _ = lease.release().await;
     }
