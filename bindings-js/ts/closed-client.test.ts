@@ -63,6 +63,19 @@ test('over_a_server_that_is_dead_or_silent_no_call_takes_longer_than_it_may', { 
   }
 });
 
+test('closing_tells_how_many_leases_the_server_has_not_confirmed_as_given_back', { timeout: 60_000 }, async (t) => {
+  for (const [end, unreleased] of [['kill', 3], ['pause', 3], ['resume', 0]] as const) {
+    const { locks, server } = await opened(t, libraries[1]!);
+    for (const name of ['a', 'b', 'c']) await locks.mutex(name).acquire();
+    await server[end]();
+    const began = performance.now();
+    assert.deepEqual(await locks.close(), { unreleased }, end);
+    assert.deepEqual(await locks.close(), { unreleased }, 'the same again');
+    const took = performance.now() - began;
+    assert.ok(took < 2_500, `${end}: ${took} ms`);
+  }
+});
+
 async function opened(t: TestContext, library: Library): Promise<{ server: Server; locks: LockManager; close: () => Promise<unknown> }> {
   const server = await Server.start();
   t.after(() => server.kill());

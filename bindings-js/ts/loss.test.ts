@@ -69,7 +69,7 @@ test('a_dead_server_is_unreachable_and_not_busy_and_the_cause_is_kept', async (t
   const calls = [locks.mutex(name).acquire({ wait: 1_500 }), locks.mutex(unique()).tryAcquire(), locks.inspect(name)];
   const errors = await Promise.all(calls.map(caught));
   for (const error of errors) {
-    assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable && error.waited >= 900, String(error));
+    assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable && error.waited >= 450, String(error));
     assert.match(error.message, /the last attempt: ./);
   }
   assert.ok((errors[0] as Error).cause instanceof Error);
