@@ -7,13 +7,14 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { Fleet, unique } from './testing/fleet.js';
+import { startSentinel } from './testing/sentinel.js';
 
 const fleet = await Fleet.start();
 const program = fileURLToPath(new URL('./testing/alone.ts', import.meta.url));
 
 /** Starts a process that does one thing over a connection that keeps nothing alive. */
-function start(what: string, name: string): { ended: Promise<number | null>; output: () => string } {
-  const child = spawn(process.execPath, ['--import', 'tsx', program, `${fleet.server.port}`, what, name], { stdio: ['ignore', 'pipe', 'inherit'] });
+function start(what: string, name: string, port = `${fleet.server.port}`): { ended: Promise<number | null>; output: () => string } {
+  const child = spawn(process.execPath, ['--import', 'tsx', program, port, what, name], { stdio: ['ignore', 'pipe', 'inherit'] });
   after(() => void child.kill('SIGKILL'));
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
@@ -34,6 +35,18 @@ for (const what of ['nothing', 'released', 'waited', 'held', 'aborted', 'timed-o
     await lease?.release();
   });
 }
+
+test('behind_sentinel_what_is_held_or_idle_keeps_no_process_alive_either', { timeout: 60_000 }, async (t) => {
+  const { sentinel } = await startSentinel(t);
+  for (const what of ['released', 'held']) {
+    const began = performance.now();
+    const { ended, output } = start(what, unique(), `sentinel:${sentinel.port}`);
+    const early = await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 10_000, 'alive'))]);
+    assert.equal(early, 0, what);
+    assert.equal(output(), 'done\n');
+    t.diagnostic(`${what}: ended after ${Math.trunc(performance.now() - began)} ms`);
+  }
+});
 
 test('a_process_stays_alive_while_it_waits', async () => {
   const name = unique();

@@ -93,7 +93,7 @@ export class Sentinels {
     void subscribed.then(() => news());
     for (;;) {
       const heard = new Promise<void>((resolve) => (news = resolve));
-      await Promise.race([gone, this.#ask(asking)]);
+      await Promise.race([gone, this.#ask(asking), this.#late()]);
       await Promise.race([gone, heard, this.#pause(quiet)]);
     }
   }
@@ -122,12 +122,18 @@ export class Sentinels {
     const { sentinelUsername = null, sentinelPassword = null, sentinelTLS } = this.#template.options ?? {};
     const client = new OwnClient(this.#template, {
       ...DIRECTLY, host, port, username: sentinelUsername, password: sentinelPassword, tls: sentinelTLS, ...(family === undefined ? {} : { family }),
-      db: 0, enableReadyCheck: false, connectTimeout: ANSWER_MS, commandTimeout: ANSWER_MS,
+      db: 0, enableReadyCheck: false, connectTimeout: ANSWER_MS,
     });
     session.add(client);
     this.#clients.add(client);
     client.ref(this.#alive);
     return client;
+  }
+
+  /** The library's own timeouts keep the process alive. */
+  async #late(): Promise<never> {
+    await this.#pause(ANSWER_MS);
+    throw new Error(`the sentinel did not answer within ${ANSWER_MS} ms`);
   }
 
   #pause(ms: number): Promise<void> {

@@ -1,11 +1,13 @@
-/** A process of its own: `alone.ts <port> <what> <name>`. Its connection keeps nothing alive; what does is leasehold's doing. */
+/** A process of its own: `alone.ts <port> <what> <name>`, or `sentinel:<port>`. Its connection keeps nothing alive; what does is leasehold's doing. */
 
 import { Redis } from 'ioredis-6';
 
 import { isLeaseholdError, LockManager } from '../index.js';
+import { PRIMARY } from './sentinel.js';
 
-const [port, what, name = ''] = process.argv.slice(2);
-const redis = new Redis(Number(port), '127.0.0.1');
+const [port = '', what, name = ''] = process.argv.slice(2);
+const sentinel = port.replace(/^sentinel:/, '');
+const redis = sentinel === port ? new Redis(Number(port), '127.0.0.1') : new Redis({ sentinels: [{ host: '127.0.0.1', port: Number(sentinel) }], name: PRIMARY });
 await redis.ping();
 (redis as unknown as { stream: { unref(): void } }).stream.unref();
 
