@@ -249,11 +249,6 @@ impl Context {
         if self.unreleased > 0 && ends > self.now {
             return self.end_op_within(op, ends.since(self.now));
         }
-        // A process that was too busy to come in time was too busy to read what the server had answered.
-        if self.unreleased > 0 && self.now.since(ends) > self.patience() / 4 {
-            self.last_released = self.now;
-            return self.end_op_within(op, self.patience());
-        }
         let unreleased = self.releases.values().filter(|release| release.is_a_lease()).count();
         self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
     }

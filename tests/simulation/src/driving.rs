@@ -218,6 +218,7 @@ impl World<'_> {
 
     /// Brings one input in, carries everything out, sets the timer, and looks whether all is well.
     pub(crate) fn feed(&mut self, place: usize, input: Input<'_>) {
+        self.watch.now = self.now;
         if self.transcript.is_written() {
             self.note_input(place, &input);
         }

@@ -98,6 +98,7 @@ impl World<'_> {
             tenure.handed_over(now, most, client.config.mixed_fleet && !joins)
         } else {
             tenure.begin(now, learnt, self.watch.locks[name].lost_at);
+            tenure.orphan |= tenure.token.is_some_and(|token| self.watch.forced.contains(&token));
             self.watch.asking[place][name].begins(now);
             Ok(())
         };

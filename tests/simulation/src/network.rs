@@ -14,6 +14,9 @@ use crate::world::{Arrival, Event, World};
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
 
+/// So many commands may be under way even to a server that has been silent.
+const LEAST_WINDOW: usize = 16;
+
 impl World<'_> {
     /// An engine sends a command.
     pub(crate) fn send(&mut self, client: usize, id: CallId, command: Command) {
@@ -35,6 +38,9 @@ impl World<'_> {
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
+        }
+        if unanswered >= LEAST_WINDOW {
+            self.watch.full_until = now + 3_000_000;
         }
         let it = &mut self.clients[client];
         if matches!(call, Call::Acquire { how: How::Wait, .. }) && it.hears_since.is_none_or(|since| since > at) {

@@ -78,6 +78,7 @@ impl World<'_> {
                 verdict = tenure.handed_over(now, client.config.local_handoffs, client.config.mixed_fleet);
             } else {
                 tenure.begin(now, Some(token), lock.lost_at);
+                tenure.orphan |= self.watch.forced.contains(&token);
             }
             orphan = tenure.orphan;
             verdict = verdict.and(lanes.rises(token, grant.fence));

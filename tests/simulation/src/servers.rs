@@ -225,8 +225,8 @@ impl World<'_> {
         self.observe_before(server, name);
         let executed = self.servers.execute(server, self.now, &words);
         self.lose(name, Part::Lock);
-        // What was granted at this very moment is taken as well.
-        self.watch.locks[name].lost_at = Some(self.now + 1);
+        // What was granted at this very moment is taken as well, and not yet known to its client.
+        self.watch.forced.extend(&victims);
         // At its memory limit a server refuses the tombstone, after the lock is gone.
         if executed.reply.is_err() {
             return;

@@ -42,8 +42,13 @@ pub(crate) struct Watch {
     pub(crate) doomed: Vec<(LeaseId, &'static str)>,
     /// Clients have so little room that what they do at once elsewhere may take a while.
     crowded: bool,
+    /// The present time, and until when that holds for everybody: a client had so much under way that its window may have been full.
+    pub(crate) now: Micros,
+    pub(crate) full_until: Micros,
     /// Tokens of which their clients have heard that they were taken by force.
     pub(crate) revoked: Vec<Token>,
+    /// Tokens that an operator has taken a lock from.
+    pub(crate) forced: Vec<Token>,
     verdict: Verdict,
 }
 
@@ -83,14 +88,18 @@ impl Watch {
             longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
             doomed: Vec::new(),
             crowded,
+            now: 0,
+            full_until: 0,
             revoked: Vec::new(),
+            forced: Vec::new(),
             verdict: Ok(()),
         }
     }
 
     /// Keeps the first verdict against.
     pub(crate) fn check(&mut self, verdict: Verdict) {
-        let later = |broken: &Broken| self.crowded && AT_ONCE.contains(&broken.invariant);
+        let crowded = self.crowded || self.now < self.full_until;
+        let later = |broken: &Broken| crowded && AT_ONCE.contains(&broken.invariant);
         if self.verdict.is_ok() && !verdict.as_ref().is_err_and(later) {
             self.verdict = verdict;
         }

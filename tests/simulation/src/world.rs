@@ -231,6 +231,7 @@ impl<'a> World<'a> {
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
             Event::Look => {
+                self.watch.now = self.now;
                 self.look();
                 if !matches!(self.phase, Phase::Resting { .. }) {
                     self.agenda.push(self.now + LOOK_EVERY, Event::Look);

@@ -114,6 +114,8 @@ impl Client {
                 Wait::For(wait) => Some(at + wait),
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
             },
+            // From the last lease that came back.
+            Wish::Close => Some(at + timeout * 4),
             _ => Some(at + timeout * 2),
         }
     }
