@@ -76,14 +76,7 @@ pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Resul
             "the server is a replica; connect to its primary, or with `LockManager::sentinel`, which follows the primary",
         );
     }
-    match policy {
-        None | Some("noeviction") => Ok(()),
-        Some(policy) => Err(Error::Unsupported {
-            problem: wire::shortened(format_args!(
-                "the server's `maxmemory-policy` is `{policy}`, so it may delete locks; set it to `noeviction`"
-            )),
-        }),
-    }
+    policy.map_or(Ok(()), |policy| leasehold_core::check_eviction(policy).map_err(refused))
 }
 
 fn refused(error: leasehold_core::Error) -> Error {
