@@ -203,7 +203,7 @@ export class Driver {
     const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
-    // It fails only with an engine that is broken, and then nobody was told.
+    // It fails only if the engine is broken. Then no lease was confirmed as given back.
     const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
     if (this.#loop.isQuorum && isMajority(this.#loop.votesSince(began))) this.#untold = undefined;
     return { unreleased };

@@ -51,7 +51,7 @@ test('each_lost_lease_has_a_warning_of_its_own_and_a_fixed_one_as_well', async (
   assert.deepEqual(heard.map(({ message }) => /`(.*?)`/.exec(message)?.[1]).sort(), leases.map(({ name }) => name).sort());
 });
 
-test('whoever_listens_is_not_warned', async (t) => {
+test('a_lease_that_is_watched_emits_no_warning', async (t) => {
   const heard = warnings(t);
   const watched: ((lease: Lease) => unknown)[] = [(lease) => lease.signal, (lease) => lease.lost, (lease) => lease.nested().signal];
   for (const watch of watched) {

@@ -88,7 +88,7 @@ for (const { name, open } of versions) {
     await failOver(watched);
     const switched = performance.now();
 
-    // The client was told at the same moment; what it had sent before then may still be granted.
+    // The client hears of the switch at the same moment. The old primary may still grant what was sent before.
     const late: number[] = [];
     for (let i = 0; performance.now() - switched < 3_000; i++) {
       const lease = await locks.mutex(`name:${i}`).acquire();

@@ -86,7 +86,7 @@ test('of_a_server_that_says_a_lot_in_an_error_only_the_beginning_is_kept', async
     const error = await caught(locks.mutex('a').acquire({ wait: 50 }));
     assert.ok(isLeaseholdError(error));
     assert.ok(error.message.length < 2_000, `${error.code} with ${error.message.length} characters`);
-    // What a library says by itself is left as it is.
+    // The library's own message stays as it is.
     if (error.code !== 'unreachable') assert.ok(inspect(error).length < 10_000, `${error.code} shown as ${inspect(error).length} characters`);
     await locks.close();
   }

@@ -21,7 +21,7 @@ export class Hold {
         resolve(connected);
       };
       const timer = setTimeout(end, PATIENCE_MS, false);
-      // Whoever waits for a call is kept alive by that.
+      // A pending call keeps the process alive by itself.
       setAlive(timer, false);
       this.#waiting.add(end);
     });

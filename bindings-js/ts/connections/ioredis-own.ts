@@ -5,7 +5,7 @@ import type { IoRedis } from './ioredis.js';
 /** How such a client differs from the user's. Everything else, such as credentials, is the same. */
 const COPY = {
   lazyConnect: true,
-  // Who wants it decides when it is tried again, and then anew.
+  // The caller decides when to try again, with a new connection.
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
   reconnectOnError: null,

@@ -40,7 +40,7 @@ export class NodeRedisClusterLink implements Link {
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
-    // Version 4 does not tell, and any version has no nodes for a moment while it learns them anew.
+    // Version 4 doesn't say. Every version has no nodes for a moment while it reloads them.
     if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
     if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
     // Takes a command out of a node's queue, and does nothing once it is written. Version 4 and later ones name it differently.

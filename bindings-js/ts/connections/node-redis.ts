@@ -134,7 +134,7 @@ export function failedBy(error: unknown): Failed {
 /** Another client, made after this one. */
 function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
   return client.duplicate({
-    // Who wants it decides when it is tried again, and then anew. (Older versions know no `false` here.)
+    // The caller decides when to try again, with a new connection. (Older versions know no `false` here.)
     socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
     disableOfflineQueue: false,
     commandsQueueMaxLength: undefined,

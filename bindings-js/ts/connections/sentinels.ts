@@ -100,7 +100,7 @@ export class Sentinels {
 
   async #ask({ client }: OwnClient): Promise<void> {
     const name = this.#template.options?.name ?? '';
-    // In this order: during a failover the address is told no sooner than its epoch.
+    // The order matters: during a failover a sentinel reports the new epoch before the new address.
     const [fields, address] = await Promise.all([client.call('SENTINEL', 'MASTER', name), client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)]);
     if (!Array.isArray(address)) throw new Error(`the sentinel watches no primary \`${name}\``);
     const told = { ...this.#mapped(String(address[0]), Number(address[1])), epoch: epochOf(fields), at: performance.now() };
@@ -144,7 +144,7 @@ export class Sentinels {
         resolve();
       };
       const timer = setTimeout(end, ms);
-      // Whoever waits for a call is kept alive by that.
+      // A pending call keeps the process alive by itself.
       setAlive(timer, false);
       this.#wakeAll.push(end);
     });

@@ -49,7 +49,7 @@ pub(crate) fn failure(failure: connection::Failure) -> Failure {
     new(beginning(text))
 }
 
-/// What of a text is told, which may be as long as a server, a provider or a caller likes.
+/// The first characters of a text. A server, a provider or a caller may send a text of any length.
 pub(crate) fn beginning(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
         text.truncate(end);
