@@ -222,7 +222,7 @@ test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
   const ttls: [LockOptions['ttl'], string][] = [[1_500, '1500'], ['500ms', '500'], ['30s', '30000'], ['1.5s', '1500'], ['5m', '300000'], ['1h', '3600000'], ['1d', '86400000']];
   for (const [ttl, expected] of ttls) {
     await caught(locks.mutex('a').acquire({ ttl, wait: 50 }));
-    assert.equal(sent[0]?.[11], expected, String(ttl));
+    assert.equal(sent[0]?.[12], expected, String(ttl));
     sent.length = 0;
   }
 });

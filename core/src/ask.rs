@@ -91,7 +91,7 @@ impl Resource {
         if cx.send(soon, purpose, command) {
             self.acquire_sent(cx);
         } else if let Some(request) = self.request.as_mut().filter(|_| form == Form::Source) {
-            request.last_sent = None;
+            request.sent = None;
         }
     }
 
@@ -100,7 +100,7 @@ impl Resource {
         let Some(request) = &mut self.request else { return };
         request.joined |= request.joining;
         request.first_sent.get_or_insert(cx.now);
-        request.last_sent = Some(cx.now);
+        request.sent.get_or_insert(cx.now);
         request.strays.sent();
         request.clear_timer(cx, self.id);
         if !cx.has(Mutant::NoHeartbeats) {

@@ -27,8 +27,8 @@ pub(crate) struct Request {
     /// Whether the command that was put together last joins the queue.
     pub(crate) joining: bool,
     pub(crate) first_sent: Option<Instant>,
-    /// When it was sent last; none while it waits for room to be sent with the script's source.
-    pub(crate) last_sent: Option<Instant>,
+    /// Since when the server has it; none while it waits for room to be sent with the script's source.
+    pub(crate) sent: Option<Instant>,
     pub(crate) strays: Strays,
     /// The answered send with the greatest server time: what a grant's own time is reckoned from.
     pub(crate) base: Option<Base>,
@@ -58,7 +58,7 @@ impl Request {
             joined: false,
             joining: false,
             first_sent: None,
-            last_sent: None,
+            sent: None,
             strays: Strays::default(),
             base: None,
             holder_ends: None,

@@ -228,7 +228,7 @@ impl Node {
         let sent = match &open.kind {
             OpKind::Acquire { resource, tries: true } => {
                 let request = self.resources.get(*resource).and_then(|name| name.request.as_ref());
-                sent.or(request.and_then(|request| request.last_sent))
+                sent.or(request.and_then(|request| request.sent))
             }
             OpKind::Pooled { key } if self.is_pooled_try(key, op) => None,
             OpKind::Release

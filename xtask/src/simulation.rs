@@ -7,7 +7,7 @@ use crate::cargo::{cargo, run};
 use crate::error::Result;
 
 /// What a newcomer and CI run.
-const SEEDS: u64 = 4_000;
+const SEEDS: u64 = 20_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
 #[derive(Args)]

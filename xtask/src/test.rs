@@ -15,7 +15,7 @@ use crate::simulation::{self, Mutants, Simulate};
 use crate::steps::Steps;
 use crate::wasm;
 
-/// Run all tests, with everything they need: one server, 4,000 simulated lives, every mutant
+/// Run all tests, with everything they need: one server, 20,000 simulated lives, every mutant
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Add every supported server version and JavaScript runtime; run this before a release

@@ -286,7 +286,9 @@ mod tests {
         let start = start + Duration::from_millis(1);
         tenure.handed_over(start, 2, false).unwrap();
         let mut late = tenure;
-        assert_eq!(late.handed_over(start + Duration::from_millis(1001), 2, false).unwrap_err().invariant, "budget");
+        let after = start + Duration::from_millis(1001);
+        late.confirmed(after, token, false);
+        assert_eq!(late.handed_over(after, 2, false).unwrap_err().invariant, "budget");
         tenure.handed_over(start, 2, false).unwrap();
         assert!(tenure.handed_over(start, 2, false).is_err());
     }
