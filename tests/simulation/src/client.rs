@@ -58,6 +58,12 @@ pub struct Client {
     pub longest_ttl_ms: u64,
     /// Until when something kept it from working with its servers.
     pub trouble_until: Micros,
+    /// When it had so many commands under way last that further ones may have waited in its own queue, by its clock.
+    pub full_at: Option<Instant>,
+    /// When it last heard from its server, by its clock.
+    pub heard_at: Instant,
+    /// When one of its releases was answered last, by its clock.
+    pub released_at: Instant,
 }
 
 /// What can be brought to a client.
@@ -181,6 +187,9 @@ impl Client {
             last_arrival: now,
             longest_ttl_ms: 0,
             trouble_until: now,
+            full_at: None,
+            heard_at: Instant::default(),
+            released_at: Instant::default(),
         }
     }
 

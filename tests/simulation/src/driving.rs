@@ -115,6 +115,9 @@ impl World<'_> {
 
     /// What a client knows from an answer, and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
+        if matches!(sent.call, Call::Release { .. }) {
+            self.clients[place].released_at = now;
+        }
         if let Call::Acquire { token, .. } = sent.call {
             self.watch.vigils[place][sent.name].answered(token, answer.status);
         }
@@ -224,6 +227,9 @@ impl World<'_> {
         }
         let client = &mut self.clients[place];
         let (now, life) = (client.clock.instant(self.now), client.life);
+        if matches!(input, Input::Message { .. } | Input::Reply { result: Ok(_) | Err(Failure::Refused(_)), .. }) {
+            client.heard_at = now;
+        }
         let Some(engine) = client.engine.as_mut() else { return };
         let over = self.watch.leases.of(life).filter(|held| held.valid_until <= now);
         self.watch.doomed.extend(over.map(|held| (held.lease, "loss-late")));

@@ -100,6 +100,9 @@ impl World<'_> {
             tenure.begin(now, learnt, self.watch.locks[name].lost_at);
             tenure.orphan |= tenure.token.is_some_and(|token| self.watch.forced.contains(&token));
             self.watch.asking[place][name].begins(now);
+            // The client's other readers of this lock go on under the token that was granted now.
+            let others = self.watch.leases.held.iter_mut().filter(|held| (held.life, held.name) == (life, name));
+            others.for_each(|held| held.token = tenure.token);
             Ok(())
         };
         let held = Held {
@@ -138,9 +141,12 @@ impl World<'_> {
         };
         let (before, orphan) = (self.watch.leases.held[held].fence, self.watch.leases.held[held].orphan);
         self.watch.tenures[place][name].converted();
+        let token = self.watch.tenures[place][name].token;
         self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.now));
-        let exclusive =
-            self.watch.leases.changed(self.now, held, |held| (held.mode, held.fence) = (grant.mode, grant.fence));
+        let exclusive = self
+            .watch
+            .leases
+            .changed(self.now, held, |held| (held.mode, held.fence, held.token) = (grant.mode, grant.fence, token));
         self.watch.check(exclusive);
         if grant.fence != before {
             let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan);

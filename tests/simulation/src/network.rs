@@ -39,6 +39,9 @@ impl World<'_> {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
         }
+        if unanswered >= LEAST_WINDOW.min(most) {
+            it.full_at = Some(at);
+        }
         if unanswered >= LEAST_WINDOW {
             self.watch.full_until = now + 3_000_000;
         }

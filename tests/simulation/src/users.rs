@@ -51,9 +51,6 @@ impl Client {
     }
 }
 
-/// When every call has ended, however many commands were before it.
-const IN_THE_END: Duration = Duration::from_secs(60);
-
 impl World<'_> {
     pub(crate) fn schedule_step(&mut self, place: usize, user: usize, after: Micros) {
         let client = &mut self.clients[place];
@@ -211,8 +208,7 @@ impl World<'_> {
         };
         let place_held = lease.and_then(|lease| self.watch.leases.find(client.life, lease));
         let held = place_held.map(|held| &self.watch.leases.held[held]);
-        // Time in the client's own queue is not the server's.
-        let response = if self.mix.is_crowded() { IN_THE_END } else { client.config.response_timeout };
+        let response = client.config.response_timeout;
         let ends = calls::deadline(&wish, now, response, held.map(|held| held.valid_until));
         let bounded = held.is_some_and(|held| held.max_hold.is_some());
         client.ops.push(Op {

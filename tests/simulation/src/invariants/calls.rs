@@ -22,7 +22,6 @@ pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Opti
             Wait::No => response,
         },
         Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect => response,
-        // From the last lease that came back.
         Wish::Close => 2 * response,
         // Its lease's end bounds it, too: until it is answered renewals pause.
         Wish::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
@@ -33,13 +32,31 @@ pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Opti
 
 /// No call is open past its deadline once the engine has seen the time.
 pub fn overdue(client: &Client, now: Instant) -> Verdict {
-    let late = |op: &&u32| client.ops[**op as usize].ends.is_some_and(|ends| ends < now);
+    let late = |op: &&u32| {
+        let op = &client.ops[**op as usize];
+        op.ends.is_some_and(|ends| ends.max(extended(client, op)) < now)
+    };
     match client.open.iter().find(late) {
         Some(op) => {
             let op = &client.ops[*op as usize];
             broken("ends-in-time", format!("still open at {now:?}: {op:?}"))
         }
         None => Ok(()),
+    }
+}
+
+/// When a call that only a server's silence ends must have ended. A close goes on while leases come back. Time in the client's own queue does
+/// not count as silence: a command waits there as long as the server answers others, and then has a response timeout of its own.
+fn extended(client: &Client, op: &Op) -> Instant {
+    let twice = 2 * client.config.response_timeout + SLACK;
+    let was_full = client.full_at.is_some_and(|at| at >= op.since);
+    match op.wish {
+        Wish::Close => client.released_at + twice,
+        Wish::Acquire(options) if options.wait != Wait::No || options.within.is_some() => op.since,
+        Wish::Acquire(_) | Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect if was_full => {
+            client.heard_at.max(op.since) + twice
+        }
+        _ => op.since,
     }
 }
 
