@@ -224,7 +224,7 @@ impl Resource {
         };
         lease.pending.retain(|pending| *pending != op);
         let until = tenure.validity.until;
-        let valid_until = lease.ends.map_or(until, |ends| ends.min(until));
+        let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Converted(grant)));
     }

@@ -33,8 +33,8 @@ impl Lease {
             return (until < self.told).then(|| covering(self.told.since(now)));
         }
         match self.ends {
-            Some(ends) if ends <= until => None,
-            Some(ends) => Some(self.ttl.min(covering(ends.since(now)))),
+            Some(ends) if ends.at <= until => None,
+            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),
             None => Some(self.ttl),
         }
     }

@@ -133,7 +133,7 @@ impl Node {
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
         let until = self.resources.get(held.resource)?.tenure.as_ref()?.validity.until;
-        Some(held.ends.map_or(until, |ends| ends.min(until)))
+        Some(held.ends.map_or(until, |ends| ends.at.min(until)))
     }
 
     /// A write to what the lease is on the server, by digest and with the source.

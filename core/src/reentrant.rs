@@ -32,7 +32,7 @@ impl Resource {
         let Some(until) = self.tenure.as_ref().map(|tenure| tenure.validity.until) else { return };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
         lease.holds = lease.holds.saturating_add(1);
-        let valid_until = lease.ends.map_or(until, |ends| ends.min(until));
+        let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local: true };
         cx.answer(op, Ok(Outcome::Acquired(grant)));
     }

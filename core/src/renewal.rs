@@ -138,7 +138,7 @@ impl Resource {
             Some(OpKind::Extend { lease, .. }) => {
                 let id = *lease;
                 let Some(lease) = cx.leases.get_mut(&id) else { return };
-                lease.told = lease.ends.map_or(tenure.validity.until, |ends| ends.min(tenure.validity.until));
+                lease.told = lease.ends.map_or(tenure.validity.until, |ends| ends.at.min(tenure.validity.until));
                 (id, Outcome::Extended { valid_until: lease.told })
             }
             _ => return,
@@ -191,9 +191,9 @@ impl Resource {
         let mut ttl = wanted.map(covering).unwrap_or_default();
         if let Some(wanted) = wanted {
             if lease.renew {
-                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.since(cx.now))));
+                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.at.since(cx.now))));
             } else {
-                let ends = lease.ends.map(|ends| ends.max(cx.now + wanted));
+                let ends = lease.ends.map(|ends| ends.at.max(cx.now + wanted));
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }

@@ -75,7 +75,7 @@ impl Request {
 
     /// Sets the next send, unless an earlier one is set.
     pub(crate) fn send_by(&mut self, cx: &mut Context, resource: ResourceId, at: Instant) {
-        let at = self.timer.map_or(at, |set| set.min(at));
+        let at = self.timer.map_or(at, |set| set.at.min(at));
         cx.timers.set(Timer::Heartbeat(resource), &mut self.timer, Some(at));
     }
 

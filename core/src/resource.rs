@@ -129,7 +129,7 @@ impl Resource {
         if let Some(end) = end.filter(|_| !(options.renew && cx.has(Mutant::MaxHoldIgnored))) {
             cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
         }
-        let valid_until = lease.ends.map_or(lease.told, |ends| ends.min(lease.told));
+        let valid_until = lease.ends.map_or(lease.told, |ends| ends.at.min(lease.told));
         lease.told = valid_until;
         cx.leases.insert(id, lease);
         tenure.holders.push(id);

@@ -1,6 +1,7 @@
-//! Timers, each with the reason it was set for.
+//! Timers, each with the reason it was set for: binary heaps whose entries know their positions, so that a timer is moved and removed in
+//! logarithmic time.
 
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use crate::context::ResourceId;
 use crate::event::{LeaseId, OpId, Reason};
@@ -9,7 +10,7 @@ use crate::time::Instant;
 use crate::token::Token;
 
 /// What a timer is for. At most one of each is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// A tenure's validity ends.
     Deadline(ResourceId),
@@ -36,6 +37,23 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
+    /// The order among timers that are due at the same moment.
+    fn rank(self) -> u64 {
+        match self {
+            Self::Deadline(_) => 0,
+            Self::LeaseEnds(_) => 1,
+            Self::Renewal(_) => 2,
+            Self::Refill(_) => 3,
+            Self::Heartbeat(_) => 4,
+            Self::BudgetEnds(_) => 5,
+            Self::OpEnds(_) => 6,
+            Self::OpAgain(_) => 7,
+            Self::Convert(_) => 8,
+            Self::Release(_) => 9,
+            Self::Subscription(_) => 10,
+        }
+    }
+
     fn reason(self) -> Reason {
         match self {
             Self::Deadline(_) | Self::LeaseEnds(_) => Reason::Deadline,
@@ -49,48 +67,151 @@ impl Timer {
     }
 }
 
-/// When a timer was set to, kept by whoever set it.
-pub(crate) type Slot = Option<Instant>;
+/// A timer that is set, kept by its owner. The owner clears the slot when the timer goes off.
+pub(crate) type Slot = Option<Set>;
 
-/// All timers. Ends of leases are kept apart: a late wake-up must tell them before anything else runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Set {
+    /// When it is due.
+    pub(crate) at: Instant,
+    place: u32,
+}
+
+/// All timers. The ends of leases have a heap of their own: after a late wake-up they are handled before anything else.
 #[derive(Default)]
 pub(crate) struct Timers {
-    ends: BTreeSet<(Instant, Timer)>,
-    others: BTreeSet<(Instant, Timer)>,
+    ends: Heap,
+    others: Heap,
 }
 
 impl Timers {
-    /// Sets `timer` to `to` instead of what `slot` holds.
-    pub(crate) fn set(&mut self, timer: Timer, slot: &mut Slot, to: Slot) {
-        if *slot == to {
-            return;
-        }
-        let set = match timer {
+    /// Sets `timer`, moves it or clears it. `slot` tells whether it is set now.
+    pub(crate) fn set(&mut self, timer: Timer, slot: &mut Slot, to: Option<Instant>) {
+        let heap = match timer {
             Timer::Deadline(_) | Timer::LeaseEnds(_) => &mut self.ends,
             _ => &mut self.others,
         };
-        if let Some(at) = slot.take() {
-            set.remove(&(at, timer));
-        }
-        if let Some(at) = to {
-            set.insert((at, timer));
-        }
-        *slot = to;
+        // The slot of a timer that went off may not be cleared yet.
+        let set = slot.filter(|set| heap.entries.get(set.place as usize).is_some_and(|entry| entry.timer == Some(timer)));
+        *slot = match (set, to) {
+            (Some(set), Some(at)) if set.at == at => return,
+            (Some(set), Some(at)) => {
+                heap.change(set.place, at, timer);
+                Some(Set { at, ..set })
+            }
+            (None, Some(at)) => Some(Set { at, place: heap.insert(at, timer) }),
+            (set, None) => {
+                set.and_then(|set| heap.remove(set.place));
+                None
+            }
+        };
     }
 
     /// Takes the next timer that is due: ends of leases first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
-        for set in [&mut self.ends, &mut self.others] {
-            if set.first().is_some_and(|(at, _)| *at <= now) {
-                return set.pop_first().map(|(_, timer)| timer);
-            }
-        }
-        None
+        [&mut self.ends, &mut self.others].into_iter().find_map(|heap| {
+            let (at, _) = heap.first()?;
+            if at <= now { heap.remove(*heap.order.first()?) } else { None }
+        })
     }
 
     /// The earliest timer.
     pub(crate) fn next(&self) -> Option<(Instant, Reason)> {
-        let earliest = [self.ends.first(), self.others.first()].into_iter().flatten().min();
-        earliest.map(|(at, timer)| (*at, timer.reason()))
+        let earliest = [self.ends.first(), self.others.first()].into_iter().flatten().min_by_key(|(at, _)| *at);
+        earliest.map(|(at, timer)| (at, timer.reason()))
+    }
+}
+
+/// A binary heap of timers. An entry keeps its place while it is set, and knows its position in `order`.
+#[derive(Default)]
+struct Heap {
+    order: Vec<u32>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// How many timers were set so far: among equals the one that was set first is first.
+    count: u64,
+}
+
+struct Entry {
+    at: Instant,
+    rank: u64,
+    /// None while the place is free.
+    timer: Option<Timer>,
+    position: u32,
+}
+
+impl Heap {
+    fn first(&self) -> Option<(Instant, Timer)> {
+        let entry = self.entries.get(*self.order.first()? as usize)?;
+        entry.timer.map(|timer| (entry.at, timer))
+    }
+
+    fn insert(&mut self, at: Instant, timer: Timer) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { at, rank: 0, timer: None, position: 0 });
+            self.entries.len() as u32 - 1
+        });
+        if let Some(entry) = self.entries.get_mut(place as usize) {
+            entry.position = self.order.len() as u32;
+        }
+        self.order.push(place);
+        self.change(place, at, timer);
+        place
+    }
+
+    fn change(&mut self, place: u32, at: Instant, timer: Timer) {
+        self.count += 1;
+        let Some(entry) = self.entries.get_mut(place as usize) else { return };
+        (entry.at, entry.rank, entry.timer) = (at, timer.rank() << 56 | self.count, Some(timer));
+        let position = entry.position;
+        self.sift(position as usize);
+    }
+
+    fn remove(&mut self, place: u32) -> Option<Timer> {
+        let entry = self.entries.get_mut(place as usize)?;
+        let (timer, position) = (entry.timer.take(), entry.position as usize);
+        self.free.push(place);
+        self.order.swap_remove(position);
+        self.moved(position);
+        self.sift(position);
+        timer
+    }
+
+    /// Puts the entry at this position where it belongs.
+    fn sift(&mut self, mut position: usize) {
+        while position > 0 && self.is_before(position, (position - 1) / 2) {
+            position = self.swap(position, (position - 1) / 2);
+        }
+        loop {
+            let left = 2 * position + 1;
+            let child = if self.is_before(left + 1, left) { left + 1 } else { left };
+            if !self.is_before(child, position) {
+                return;
+            }
+            position = self.swap(position, child);
+        }
+    }
+
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let key = |position: usize| {
+            let entry = self.entries.get(*self.order.get(position)? as usize)?;
+            Some((entry.at, entry.rank))
+        };
+        key(one).is_some_and(|one| key(other).is_some_and(|other| one < other))
+    }
+
+    fn swap(&mut self, from: usize, to: usize) -> usize {
+        self.order.swap(from, to);
+        self.moved(from);
+        self.moved(to);
+        to
+    }
+
+    /// Tells an entry its new position.
+    fn moved(&mut self, position: usize) {
+        let entry = self.order.get(position).and_then(|place| self.entries.get_mut(*place as usize));
+        if let Some(entry) = entry {
+            entry.position = position as u32;
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Node {
             // A fixed lease's end moves; its parts may be renewed up to it.
             let ends = node.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| fixed);
             if let Some(ends) = ends {
-                node.keep(part, ends.max(until));
+                node.keep(part, ends.at.max(until));
             }
             node.extend(op, part, ttl);
         });

@@ -143,10 +143,9 @@ impl World<'_> {
         self.watch.tenures[place][name].converted();
         let token = self.watch.tenures[place][name].token;
         self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.now));
-        let exclusive = self
-            .watch
-            .leases
-            .changed(self.now, held, |held| (held.mode, held.fence, held.token) = (grant.mode, grant.fence, token));
+        let exclusive = self.watch.leases.changed(self.now, held, |held| {
+            (held.mode, held.fence, held.token) = (grant.mode, grant.fence, token.or(held.token));
+        });
         self.watch.check(exclusive);
         if grant.fence != before {
             let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan);
