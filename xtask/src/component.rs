@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::Args;
+
 use crate::cargo::{cargo, root, run, target};
 use crate::error::{Error, Result};
 use crate::node::{self, node};
@@ -34,8 +36,19 @@ const FEATURES: [&str; 7] = [
     "--enable-sign-ext",
 ];
 
-/// Builds all components, and says where they are.
-pub(crate) fn make() -> Result {
+/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with a connection of its own
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Build only `lock.wasm`
+    #[arg(long)]
+    lock_only: bool,
+}
+
+/// Builds the components and prints their paths.
+pub(crate) fn make(options: &Options) -> Result {
+    if options.lock_only {
+        return lock().map(drop);
+    }
     let lock = all()?;
     for component in [lock, place(TCP)] {
         println!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());

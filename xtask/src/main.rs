@@ -12,6 +12,7 @@ mod interop;
 mod node;
 mod package;
 mod peers;
+mod progress;
 #[cfg(test)]
 mod readme;
 mod simulation;
@@ -45,8 +46,7 @@ enum Command {
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
-    /// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with a connection of its own
-    Component,
+    Component(component::Options),
     /// Build the manual, docs/, as a searchable site
     Docs,
     /// What has to pass before a change goes in: format, lints, docs, and every test
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Command::Examples => examples::run_all().1,
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
-        Command::Component => component::make(),
+        Command::Component(options) => component::make(&options),
         Command::Docs => docs::build(),
         Command::Ci => ci::run_all(),
     };

@@ -1,39 +1,39 @@
 use serde_json::Value;
 
-/// What a worker process tells, as one line of JSON on its standard output.
+/// What a worker process reports, as one line of JSON on its standard output.
 ///
-/// Times are microseconds of the system's clock, which all processes of a machine share.
+/// Times are microseconds of the system's clock, which all processes on a machine share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It is connected and begins.
+    /// It is connected and starts.
     Ready { server: String },
-    /// It holds the lock, has read what it wants to change, and stays there as it was told.
+    /// It holds the lock, has read what it wants to change, and stays there because it was told to.
     Lingering { fence: u64 },
-    /// It held the lock, did its work and gave the lock back.
+    /// It got the lock, did its work and released the lock.
     Done(Turn),
-    /// Its lease ended while it was away, and the resource refused its late write.
+    /// Its lease had expired, and the resource refused its late write.
     Refused { fence: u64 },
-    /// Its lease ended while it was away, and its late write went through: what fencing has to prevent.
+    /// Its lease had expired, and the resource accepted its late write: fencing must prevent this.
     Slipped { fence: u64 },
     /// The shared state at the end.
     Final { counter: i64, mirror: i64 },
-    /// Its output ended, and so did it.
+    /// The process ended.
     Ended,
 }
 
-/// One turn with the lock.
+/// One hold of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) fence: u64,
     pub(crate) asked: u64,
     pub(crate) granted: u64,
     pub(crate) released: u64,
-    /// Whether what a reader saw was whole; always so for a writer.
+    /// Whether a reader saw a whole update. Always true for a writer.
     pub(crate) consistent: bool,
 }
 
 impl Event {
-    /// Reads a line; `None` if it is none of ours.
+    /// Reads a line. Returns `None` for a line that is not an event.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
         let number = |key: &str| value.get(key).and_then(Value::as_u64);

@@ -11,19 +11,19 @@ use super::WRITERS;
 use super::event::Event;
 use crate::error::{Error, Result};
 
-/// Where the workers meet, and their programs.
+/// The workers' programs, and the server where they meet.
 pub(crate) struct Place {
     pub(crate) rust: PathBuf,
-    /// Absent where there is no Node.
+    /// `None` without Node.
     pub(crate) node: Option<PathBuf>,
-    /// Absent where the component's host was not built.
+    /// `None` without `--wasi`.
     pub(crate) component: Option<Component>,
     pub(crate) url: String,
     pub(crate) prefix: String,
     pub(crate) ttl: Duration,
 }
 
-/// A worker that has its locks from the component, and the component.
+/// A worker that uses the WASI component, and the component.
 pub(crate) struct Component {
     pub(crate) program: PathBuf,
     pub(crate) lock: PathBuf,
@@ -32,15 +32,15 @@ pub(crate) struct Component {
 /// What a worker process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Changes the shared state under the exclusive lock.
+    /// Changes the shared state under an exclusive lock.
     Writer,
-    /// Looks at it under the shared lock.
+    /// Reads it under a shared lock.
     Reader,
-    /// Sets the state up, and reads and removes it at the end.
+    /// Sets up the state, and reads and removes it at the end.
     Judge,
 }
 
-/// What a worker is written in.
+/// A worker's language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     Rust,
@@ -58,9 +58,9 @@ impl Language {
     }
 }
 
-/// The last writers are in Node, if it is here.
+/// How many of the writers run in Node: the last ones.
 const NODE_WRITERS: usize = 2;
-/// The one before them is a component in its host, if that is here.
+/// The writer that runs the WASI component: the one before those.
 const WASI_WRITER: usize = WRITERS - NODE_WRITERS - 1;
 
 impl Place {
@@ -89,14 +89,14 @@ impl Place {
     }
 }
 
-/// A worker process: told what to do by lines on its standard input, and ended by that input's end.
+/// A worker process. It takes orders from its standard input and ends when that is closed.
 pub(crate) struct Worker {
     pub(crate) process: Process,
     orders: Option<ChildStdin>,
 }
 
 impl Worker {
-    /// Starts one; its events come with its number.
+    /// Starts one. Its events are sent with its number.
     pub(crate) fn start(place: &Place, role: Role, number: usize, events: &Sender<(usize, Event)>) -> Result<Self> {
         let mut command = place.program(number);
         command
@@ -106,7 +106,7 @@ impl Worker {
                 Role::Judge => "judge",
             })
             .args([&place.prefix, &place.ttl.as_millis().to_string()])
-            // Not an argument: a password in it is nobody else's business.
+            // Not an argument: other users can read the arguments, and the URL may hold a password.
             .env("REDIS_URL", &place.url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -128,16 +128,16 @@ impl Worker {
 
     /// Tells it to stay in its next critical section until its lease ends.
     pub(crate) fn linger(&mut self) -> Result {
-        let orders = self.orders.as_mut().ok_or_else(|| Error::new("the worker was stopped before"))?;
+        let orders = self.orders.as_mut().ok_or_else(|| Error::new("the worker has already been stopped"))?;
         Ok(writeln!(orders, "linger")?)
     }
 
-    /// Lets it finish what it does and end.
+    /// Lets it finish its turn and end.
     pub(crate) fn stop(&mut self) {
         self.orders = None;
     }
 
-    /// Waits for its end; an error if it takes too long, or ends badly.
+    /// Waits until it ends. Returns an error if that takes too long, or if it fails.
     pub(crate) fn join(&mut self, limit: Duration) -> Result {
         self.stop();
         let began = Instant::now();

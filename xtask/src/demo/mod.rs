@@ -1,7 +1,8 @@
-//! The demo: real processes, in Rust, in Node and as a WebAssembly component, share a real lock through a crash and a pause, and nothing is lost.
+//! The demo: processes in Rust and in Node share a real lock on a real server. One is killed, one is paused, and no update is lost.
 
 mod event;
 mod fleet;
+mod picture;
 mod reach;
 mod report;
 mod screen;
@@ -11,59 +12,67 @@ use std::env;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use leasehold_servers::Server;
 
-use crate::cargo::{cargo, root, run as run_command, target};
+use crate::cargo::{cargo, root, target};
 use crate::error::{Error, Result};
+use crate::progress::watched;
 use crate::{component, node, package};
 use fleet::{Component, Place};
 use stage::Stage;
 
-/// What a lease lasts without renewal: also the longest that a crash or a pause may hold up the others.
+/// How long a lease lasts unless it is renewed. A crash or a pause blocks the other workers no longer than this.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
-/// What a crash or a pause may really cost: the rest of the lease, and the way there on a busy machine.
+/// The longest time without a grant after a crash or a pause: the rest of the lease, and some time for a busy machine.
 pub(crate) const STALL_LIMIT: Duration = Duration::from_secs(3);
 pub(crate) const WRITERS: usize = 8;
 pub(crate) const READERS: usize = 2;
 
 const KILLED: usize = 2;
-/// One in Node, if it is here.
+/// A writer in Node, if there is one.
 const PAUSED: usize = 6;
 
-/// Watch eight processes, in Rust, in Node and as a component, share one lock while one is killed and another is paused
+/// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
 ///
-/// Uses the server at REDIS_URL under a random prefix, and flushes nothing there; else starts one of its own.
+/// Eight processes write and two read. The demo uses the server at REDIS_URL, under a random prefix, or starts its own server.
+/// At the end it draws a picture of who held the lock when.
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Build no host for the component, wasmtime included, which takes some minutes once: without one no worker is a component
+    /// Also run a writer on the WASI component. This first builds wasmtime, which takes several minutes
     #[arg(long)]
-    pub(crate) quick: bool,
-    /// Also write the result to this file
+    pub(crate) wasi: bool,
+    /// Write the picture (SVG) to this file instead of target/demo.svg
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+    /// Also write the figures to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result {
+    let began = Instant::now();
     let theirs = env::var("REDIS_URL").ok();
     if let Some(url) = &theirs {
         println!("using the server at {}, from REDIS_URL", reach::reach(url)?);
     }
-    println!("building the worker");
-    run_command(&mut cargo(&["build", "--package", "leasehold-examples", "--bin", "demo-worker"]))?;
-    let node = node_worker()?;
-    let component = component_worker(options.quick)?;
-    // Kept until the end: the server ends with it.
-    let mut server = None;
+    // The demo finds or installs a server, and builds what its workers need.
+    let mut own = None;
     let url = match theirs {
         Some(url) => url,
-        None => server.insert(Server::start()?).url(),
+        None => own.insert(Server::start()?).url(),
     };
+    let worker = ["build", "--package", "leasehold-examples", "--bin", "demo-worker"];
+    watched("building the Rust worker", &mut cargo(&worker))?;
+    let node = node_worker()?;
+    let component = if options.wasi { Some(wasi_worker()?) } else { None };
+    println!("everything is built, after {} s; starting ten processes", began.elapsed().as_secs());
+
     let rust = target().join("debug").join("demo-worker");
     let place = Place { rust, node, component, url, prefix: random_prefix(), ttl: TTL };
-
     let mut stage = Stage::open(&place)?;
     stage.play_for(Duration::from_secs(3))?;
     stage.kill_in_section(KILLED)?;
@@ -77,43 +86,42 @@ pub(crate) fn run(options: &Options) -> Result {
 
     report.print();
     if let Some(path) = &options.json {
-        fs::write(path, format!("{:#}\n", report.to_json()))
-            .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        write(path, &format!("{:#}\n", report.to_json()))?;
     }
+    let picture = options.picture.clone().unwrap_or_else(|| target().join("demo.svg"));
+    write(&picture, &picture::draw(&report))?;
+    println!("\n  Who held the lock when: {}", std::path::absolute(&picture)?.display());
+    println!("  Open it in a browser.");
     report.verdict()
 }
 
-/// The worker in JavaScript, with the npm package installed beside it; `None` if there is no Node.
+fn write(path: &PathBuf, text: &str) -> Result {
+    fs::write(path, text).map_err(|error| Error::new(format!("can't write {}: {error}", path.display())))
+}
+
+/// The worker in JavaScript, with the npm package installed beside it. `None` without Node.
 fn node_worker() -> Result<Option<PathBuf>> {
     if let Err(missing) = node::check() {
-        println!("{missing}\nso all workers are in Rust this time");
+        println!("{missing}. All workers are in Rust this time");
         return Ok(None);
     }
-    println!("building the npm package");
-    let project = node::project(&root().join("examples").join("node"), &package::tarball()?)?;
+    watched("building the npm package", Command::new(env::current_exe()?).args(["package", "--no-check"]))?;
+    let project = node::project(&root().join("examples").join("node"), &package::place())?;
     Ok(Some(project.join("demo-worker.mjs")))
 }
 
-/// The worker that is a component in wasmtime; `None` if that was never built, and there is no time for it.
-fn component_worker(quick: bool) -> Result<Option<Component>> {
-    let program = component::host_target().join("debug").join("demo-worker");
-    if !program.exists() {
-        if quick {
-            println!(
-                "none of the workers is a WebAssembly component: without --quick its host is built, in some minutes"
-            );
-            return Ok(None);
-        }
-        println!(
-            "building the component and its host, wasmtime included: some minutes this once (--quick leaves it out)"
-        );
-    }
-    let lock = component::lock()?;
-    run_command(&mut component::host(&["build", "--workspace", "--bin", "demo-worker"]))?;
-    Ok(Some(Component { program, lock }))
+/// The worker that runs the component in wasmtime.
+fn wasi_worker() -> Result<Component> {
+    watched("building the WASI component", Command::new(env::current_exe()?).args(["component", "--lock-only"]))?;
+    let host = ["build", "--workspace", "--bin", "demo-worker"];
+    watched("building wasmtime and its worker", &mut component::host(&host))?;
+    Ok(Component {
+        program: component::host_target().join("debug").join("demo-worker"),
+        lock: component::place("lock.wasm"),
+    })
 }
 
-/// Keys of a server that is not ours must not meet ours.
+/// The server may hold other keys, which the demo must not touch.
 fn random_prefix() -> String {
     format!("leasehold-demo-{:016x}:", RandomState::new().build_hasher().finish())
 }

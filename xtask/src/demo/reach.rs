@@ -1,4 +1,4 @@
-//! Whether somebody listens where REDIS_URL leads: told at once, and not after minutes of building.
+//! Checks that a server answers at REDIS_URL before anything is built.
 
 use std::io::{Error as IoError, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 /// How long a server may take to accept a connection.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The address that a URL leads to, once it was reached.
+/// Connects to a URL's address and returns the address.
 pub(crate) fn reach(url: &str) -> Result<String> {
     if url.contains("unix:") {
-        return Ok("a socket".to_owned()); // The workers tell whether it answers.
+        return Ok("a socket".to_owned()); // The workers check that one.
     }
     let address = address(url);
     match connect(&address) {
         Ok(_) => Ok(address),
         Err(error) => Err(Error::new(format!(
-            "REDIS_URL leads to {address}, and nobody can be reached there: {error}. Without REDIS_URL the demo starts a server of its own"
+            "can't connect to {address}, from REDIS_URL: {error}. Unset REDIS_URL to let the demo start a server"
         ))),
     }
 }
@@ -34,7 +34,7 @@ fn connect(address: &str) -> std::io::Result<TcpStream> {
     Err(last)
 }
 
-/// Host and port, without what is secret.
+/// Host and port, without the password.
 fn address(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);

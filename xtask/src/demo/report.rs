@@ -7,11 +7,13 @@ use super::fleet::{Language, Role};
 use super::{STALL_LIMIT, TTL, WRITERS};
 use crate::error::{Error, Result};
 
-/// All that the workers told, and what follows from it.
+/// Everything that the workers reported, and the conclusions.
 pub(crate) struct Report {
     pub(crate) server: String,
     pub(crate) workers: Vec<Seen>,
-    turns: Vec<(Role, Turn)>,
+    /// Each turn, and the number of the worker that had it.
+    turns: Vec<(usize, Turn)>,
+    marks: Vec<Mark>,
     killed_at: u64,
     paused_at: u64,
     stopping: bool,
@@ -22,14 +24,42 @@ pub(crate) struct Report {
     mirror: i64,
 }
 
-/// What is known of one worker.
+/// Something that happened to a worker, for the picture.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    pub(crate) worker: usize,
+    /// Microseconds of the system's clock.
+    pub(crate) at: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    /// It was stopped while it held the lock, since this time.
+    Stopped {
+        since: u64,
+    },
+    Killed,
+    Paused,
+    Resumed,
+    Refused {
+        fence: u64,
+    },
+    Slipped {
+        fence: u64,
+    },
+}
+
+/// What is known about one worker.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) role: Role,
     pub(crate) language: Language,
     pub(crate) turns: u64,
     pub(crate) state: State,
-    /// Its turns after it came back from a pause.
+    /// When it was last seen to stay in its critical section, as it was told to.
+    lingering_since: u64,
+    /// Its turns after it was resumed.
     turns_since_resumed: Option<u64>,
 }
 
@@ -44,19 +74,21 @@ pub(crate) enum State {
 }
 
 impl Report {
-    /// About these workers: first the writers, then the readers.
+    /// A report about these workers: first the writers, then the readers.
     pub(crate) fn new(languages: impl Iterator<Item = Language>) -> Self {
         let workers = languages.enumerate().map(|(number, language)| Seen {
-            role: if number < WRITERS { Role::Writer } else { Role::Reader },
+            role: if is_writer(number) { Role::Writer } else { Role::Reader },
             language,
             turns: 0,
             state: State::Starting,
+            lingering_since: 0,
             turns_since_resumed: None,
         });
         Self {
             server: String::new(),
             workers: workers.collect(),
             turns: Vec::new(),
+            marks: Vec::new(),
             killed_at: 0,
             paused_at: 0,
             stopping: false,
@@ -68,24 +100,30 @@ impl Report {
         }
     }
 
-    /// Takes note of what a worker told; an error if it ended and should not have.
-    pub(crate) fn add(&mut self, number: usize, event: &Event) -> Result {
+    /// Notes a worker's event, which came at `at`. Returns an error if the worker ended too early.
+    pub(crate) fn add(&mut self, number: usize, at: u64, event: &Event) -> Result {
         let Some(worker) = self.workers.get_mut(number) else { return self.add_judge(event) };
         match event {
             Event::Ready { .. } => worker.state = State::Working,
-            Event::Lingering { .. } => worker.state = State::Lingering,
-            Event::Refused { .. } => self.refused += 1,
-            Event::Slipped { .. } => self.slipped += 1,
+            Event::Lingering { .. } => (worker.state, worker.lingering_since) = (State::Lingering, at),
+            Event::Refused { fence } => {
+                self.refused += 1;
+                self.mark(number, at, What::Refused { fence: *fence });
+            }
+            Event::Slipped { fence } => {
+                self.slipped += 1;
+                self.mark(number, at, What::Slipped { fence: *fence });
+            }
             Event::Done(turn) => {
                 worker.turns += 1;
                 if let Some(turns) = &mut worker.turns_since_resumed {
                     *turns += 1;
                 }
                 self.torn += u64::from(!turn.consistent);
-                self.turns.push((worker.role, *turn));
+                self.turns.push((number, *turn));
             }
             Event::Ended if self.stopping || worker.state == State::Killed => {}
-            Event::Ended => return Err(Error::new(format!("{} ended by itself", name(number)))),
+            Event::Ended => return Err(Error::new(format!("{} ended too early", name(number)))),
             Event::Final { .. } => {}
         }
         Ok(())
@@ -103,66 +141,83 @@ impl Report {
 
     pub(crate) fn killed(&mut self, number: usize, at: u64) {
         self.killed_at = at;
-        self.workers[number].state = State::Killed;
+        self.stopped(number, at, State::Killed, What::Killed);
     }
 
     pub(crate) fn paused(&mut self, number: usize, at: u64) {
         self.paused_at = at;
-        self.workers[number].state = State::Paused;
+        self.stopped(number, at, State::Paused, What::Paused);
     }
 
-    pub(crate) fn resumed(&mut self, number: usize) {
+    fn stopped(&mut self, number: usize, at: u64, state: State, what: What) {
+        let since = self.workers[number].lingering_since;
+        self.workers[number].state = state;
+        self.mark(number, at, What::Stopped { since });
+        self.mark(number, at, what);
+    }
+
+    pub(crate) fn resumed(&mut self, number: usize, at: u64) {
         self.workers[number].state = State::Resumed;
         self.workers[number].turns_since_resumed = Some(0);
+        self.mark(number, at, What::Resumed);
     }
 
-    /// From now on it is right that workers end.
+    pub(crate) fn mark(&mut self, worker: usize, at: u64, what: What) {
+        self.marks.push(Mark { worker, at, what });
+    }
+
+    pub(crate) fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// From now on workers may end.
     pub(crate) fn stopping(&mut self) {
         self.stopping = true;
     }
 
-    /// How often somebody had the lock.
-    pub(crate) fn turns(&self) -> usize {
-        self.turns.len()
+    /// Every turn with the lock, and the number of the worker that had it.
+    pub(crate) fn turns(&self) -> &[(usize, Turn)] {
+        &self.turns
     }
 
-    /// Updates that writers made, each under the lock.
+    /// How many updates the writers made under the lock.
     pub(crate) fn updates(&self) -> u64 {
-        self.turns.iter().filter(|(role, _)| *role == Role::Writer).count() as u64
+        self.turns.iter().filter(|(number, _)| is_writer(*number)).count() as u64
     }
 
     pub(crate) fn reads(&self) -> u64 {
-        self.turns() as u64 - self.updates()
+        self.turns.len() as u64 - self.updates()
     }
 
     pub(crate) fn torn(&self) -> u64 {
         self.torn
     }
 
-    /// What the shared counter lacks.
-    fn lost(&self) -> i64 {
+    /// How many updates are missing from the shared counter.
+    pub(crate) fn lost(&self) -> i64 {
         i64::try_from(self.updates()).unwrap_or(i64::MAX).saturating_sub(self.counter)
     }
 
-    /// Whether each exclusive lease had a greater fence than all leases before it.
+    /// Whether each writer's fence was greater than every fence before it.
     fn fences_rise(&self) -> bool {
         let mut turns = self.turns.clone();
         turns.sort_by_key(|(_, turn)| turn.granted);
         let mut greatest = 0;
-        turns.iter().all(|(role, turn)| {
-            let rises = *role == Role::Reader || turn.fence > greatest;
+        turns.iter().all(|(number, turn)| {
+            let rises = !is_writer(*number) || turn.fence > greatest;
             greatest = greatest.max(turn.fence);
             rises
         })
     }
 
-    /// From one writer's release to the next writer's grant, where the next one was waiting already; in order of size.
+    /// The times from one writer's release to the next writer's grant, if the next one was waiting already; sorted.
     fn handovers(&self) -> Vec<Duration> {
         let mut turns = self.turns.clone();
         turns.sort_by_key(|(_, turn)| turn.fence);
         let pairs = turns.windows(2).filter_map(|pair| match pair {
-            [(Role::Writer, before), (Role::Writer, after)] if after.asked < before.released => {
-                after.granted.checked_sub(before.released)
+            [(one, before), (other, after)] => {
+                let waited = is_writer(*one) && is_writer(*other) && after.asked < before.released;
+                waited.then(|| after.granted.checked_sub(before.released))?
             }
             _ => None,
         });
@@ -171,7 +226,7 @@ impl Report {
         times
     }
 
-    /// The longest time without a grant, from this moment until the lock was surely back.
+    /// The longest time without a grant, from this moment until the lock must be free again.
     fn longest_stall(&self, from: u64) -> Duration {
         let until = from + u64::try_from(STALL_LIMIT.as_micros()).unwrap_or(0);
         let mut moments: Vec<u64> = self.turns.iter().map(|(_, turn)| turn.granted).filter(|at| *at > from).collect();
@@ -181,7 +236,7 @@ impl Report {
         Duration::from_micros(pairs.map(|pair| pair[1] - pair[0]).max().unwrap_or(u64::MAX))
     }
 
-    /// Everything that is not as promised.
+    /// Every promise that was broken.
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut check = |right: bool, problem: String| {
@@ -189,19 +244,19 @@ impl Report {
                 problems.push(problem);
             }
         };
-        check(self.lost() == 0, format!("{} updates are lost", self.lost()));
+        check(self.lost() == 0, format!("{} updates were lost", self.lost()));
         check(self.mirror == self.counter, format!("the counter is {}, its mirror {}", self.counter, self.mirror));
-        check(self.torn == 0, format!("{} reads saw a half-made update", self.torn));
+        check(self.torn == 0, format!("{} reads saw half an update", self.torn));
         check(self.refused > 0, "the late write of the paused writer was not refused".to_owned());
         check(self.slipped == 0, format!("{} late writes went through", self.slipped));
-        check(self.fences_rise(), "a fence did not rise".to_owned());
+        check(self.fences_rise(), "a fence was not greater than the one before".to_owned());
         for (what, from) in [("kill", self.killed_at), ("pause", self.paused_at)] {
             let stall = self.longest_stall(from);
             check(stall <= STALL_LIMIT, format!("{stall:.1?} without a grant after the {what}"));
         }
         for (number, worker) in self.workers.iter().enumerate() {
-            check(worker.turns > 0, format!("{} was never granted", name(number)));
-            check(worker.turns_since_resumed != Some(0), format!("{} was never granted again", name(number)));
+            check(worker.turns > 0, format!("{} never got the lock", name(number)));
+            check(worker.turns_since_resumed != Some(0), format!("{} never got the lock again", name(number)));
         }
         problems
     }
@@ -216,8 +271,8 @@ impl Report {
         println!("\n  worker            grants");
         for (number, worker) in self.workers.iter().enumerate() {
             let fate = match worker.state {
-                State::Killed => "killed by SIGKILL while it held the lock",
-                State::Resumed => "paused by SIGSTOP past its TTL, and back again",
+                State::Killed => "killed (SIGKILL) while it held the lock",
+                State::Resumed => "paused (SIGSTOP) until after its lease had expired, then resumed",
                 _ => "",
             };
             println!("  {:<9} {:<4}  {:>8}  {fate}", name(number), worker.language.name(), worker.turns);
@@ -227,21 +282,21 @@ impl Report {
         println!();
         row("updates made under the lock", self.updates().to_string());
         row("updates lost", self.lost().to_string());
-        row("reads / half-made updates seen", format!("{} / {}", self.reads(), self.torn));
-        row("stale writes refused by fence", format!("{} (let through: {})", self.refused, self.slipped));
-        row("fences rising", format!("{rising}, over {} grants", self.turns()));
+        row("reads / half updates seen", format!("{} / {}", self.reads(), self.torn));
+        row("late writes refused by their fence", format!("{} (accepted: {})", self.refused, self.slipped));
+        row("every fence greater than the last", format!("{rising}, in {} grants", self.turns.len()));
         row("hand-over p50 / p99", format!("{} / {}", shown(at(&handovers, 50)), shown(at(&handovers, 99))));
         row(
             "longest stall after the kill",
-            format!("{} (a lease lasts {TTL:?})", shown(self.longest_stall(self.killed_at))),
+            format!("{} (the lease lasts {TTL:?})", shown(self.longest_stall(self.killed_at))),
         );
         row("longest stall after the pause", shown(self.longest_stall(self.paused_at)));
         let problems = self.problems();
         for problem in &problems {
-            println!("  WRONG: {problem}");
+            println!("  BROKEN: {problem}");
         }
         if problems.is_empty() {
-            println!("\n  Everything as promised.");
+            println!("\n  Every promise was kept.");
         }
     }
 
@@ -276,6 +331,10 @@ impl Report {
     }
 }
 
+fn is_writer(number: usize) -> bool {
+    number < WRITERS
+}
+
 pub(crate) fn name(number: usize) -> String {
     match number.checked_sub(WRITERS) {
         None => format!("writer {}", number + 1),
@@ -284,7 +343,7 @@ pub(crate) fn name(number: usize) -> String {
 }
 
 fn row(what: &str, value: String) {
-    println!("  {what:<32}{value}");
+    println!("  {what:<36}{value}");
 }
 
 fn shown(time: Duration) -> String {
@@ -296,7 +355,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The value below which this share of the sorted times lies.
+/// A percentile of the sorted times.
 fn at(sorted: &[Duration], percent: usize) -> Duration {
     sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use super::fleet::Role;
 use super::report::{Report, State, name};
 use super::{READERS, TTL, WRITERS};
 
-/// Shows how it goes: redrawn in place on a terminal, a line a second elsewhere.
+/// Shows the progress: redrawn in place on a terminal, one line a second elsewhere.
 pub(crate) struct Screen {
     began: Instant,
     terminal: bool,
@@ -38,12 +38,12 @@ impl Default for Screen {
 }
 
 impl Screen {
-    /// Tells of something that was done to somebody.
+    /// Adds a line about what happened to a worker.
     pub(crate) fn note(&mut self, text: String) {
         self.notes.push(format!("{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
     }
 
-    /// Draws anew if it is time to.
+    /// Redraws if it is time to.
     pub(crate) fn show(&mut self, report: &Report) {
         let pace = if self.terminal { FRAME } else { Duration::from_secs(1) };
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= pace) {
@@ -52,7 +52,7 @@ impl Screen {
         }
     }
 
-    /// Draws for the last time.
+    /// Draws the last frame.
     pub(crate) fn end(&mut self, report: &Report) {
         self.draw(report);
     }
@@ -76,8 +76,8 @@ impl Screen {
     }
 
     fn redraw(&mut self, report: &Report) {
-        self.pulse.push(report.turns() - self.turns);
-        self.turns = report.turns();
+        self.pulse.push(report.turns().len() - self.turns);
+        self.turns = report.turns().len();
         let frame = self.frame(report);
         if self.lines > 0 {
             print!("\x1b[{}A", self.lines);
@@ -100,9 +100,9 @@ impl Screen {
                 State::Starting => (90, "starting"),
                 State::Working => (if worker.role == Role::Writer { 32 } else { 36 }, ""),
                 State::Lingering => (33, "holds the lock"),
-                State::Killed => (31, "killed (SIGKILL)"),
-                State::Paused => (33, "paused (SIGSTOP)"),
-                State::Resumed => (32, "back again"),
+                State::Killed => (31, "killed"),
+                State::Paused => (33, "paused"),
+                State::Resumed => (32, "resumed"),
             };
             let filled = usize::try_from(worker.turns * BAR as u64 / most).unwrap_or(BAR);
             let bar = "█".repeat(filled) + &"·".repeat(BAR - filled);
@@ -117,7 +117,7 @@ impl Screen {
         let _ = writeln!(frame, "\n  grants    {}", pulse(&self.pulse));
         let _ = writeln!(
             frame,
-            "  updates {}  ·  reads {}, torn {}  ·  stale writes refused {}\n",
+            "  updates {}  ·  reads {}, half updates seen {}  ·  late writes refused {}\n",
             report.updates(),
             report.reads(),
             report.torn(),
@@ -130,7 +130,7 @@ impl Screen {
     }
 }
 
-/// The last frames' counts as a row of small bars: a stall is a gap.
+/// The grants of the last frames as a row of small bars. A stall is a gap.
 fn pulse(counts: &[usize]) -> String {
     const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let recent = &counts[counts.len().saturating_sub(PULSE)..];

@@ -8,13 +8,13 @@ use super::screen::Screen;
 use super::{READERS, WRITERS};
 use crate::error::{Error, Result};
 
-/// What should happen soon must happen within this.
+/// How long to wait for what should happen soon.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A component is compiled before its worker is ready, by a compiler that is not optimised itself.
+/// How long to wait for all workers: a WASI worker first compiles its component.
 const START: Duration = Duration::from_secs(60);
 const FRAME: Duration = Duration::from_millis(100);
 
-/// All processes, what they told so far, and the screen that shows it.
+/// All processes, what they reported so far, and the screen.
 pub(crate) struct Stage {
     judge: Worker,
     workers: Vec<Option<Worker>>,
@@ -23,11 +23,11 @@ pub(crate) struct Stage {
     screen: Screen,
 }
 
-/// The judge's number: workers are counted from 0.
+/// The judge's number. The workers are 0, 1, and so on.
 const JUDGE: usize = WRITERS + READERS;
 
 impl Stage {
-    /// Starts everybody and waits until they are ready.
+    /// Starts every process and waits until all are ready.
     pub(crate) fn open(place: &Place) -> Result<Self> {
         let (outbox, inbox): (Sender<_>, _) = channel();
         let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
@@ -48,7 +48,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Lets everybody work.
+    /// Lets the workers run.
     pub(crate) fn play_for(&mut self, time: Duration) -> Result {
         let end = Instant::now() + time;
         while let Some(rest) = end.checked_duration_since(Instant::now()) {
@@ -57,48 +57,50 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills a writer (SIGKILL) between its reading and its writing.
+    /// Kills a writer (SIGKILL) between its read and its write.
     pub(crate) fn kill_in_section(&mut self, number: usize) -> Result {
         let fence = self.linger(number)?;
         if let Some(mut worker) = self.workers[number].take() {
             worker.process.kill();
         }
         self.report.killed(number, now());
-        self.screen.note(format!("SIGKILL to writer {}, which holds the lock with fence {fence}", number + 1));
+        self.screen.note(format!("writer {} is killed while it holds the lock with fence {fence}", number + 1));
         Ok(())
     }
 
-    /// Pauses a writer (SIGSTOP) between its reading and its writing.
+    /// Pauses a writer (SIGSTOP) between its read and its write.
     pub(crate) fn pause_in_section(&mut self, number: usize) -> Result {
         let fence = self.linger(number)?;
         self.worker(number)?.process.pause()?;
         self.report.paused(number, now());
-        self.screen.note(format!("SIGSTOP to writer {}, which holds the lock with fence {fence}", number + 1));
+        self.screen.note(format!("writer {} is paused while it holds the lock with fence {fence}", number + 1));
         Ok(())
     }
 
-    /// Lets a paused writer go on (SIGCONT).
+    /// Resumes a paused writer (SIGCONT).
     pub(crate) fn resume(&mut self, number: usize) -> Result {
         self.worker(number)?.process.resume()?;
-        self.report.resumed(number);
+        self.report.resumed(number, now());
         self.screen
-            .note(format!("SIGCONT to writer {}: its lease is over, and it tries to write all the same", number + 1));
+            .note(format!("writer {} is resumed: its lease has expired, but it still tries to write", number + 1));
         Ok(())
     }
 
-    /// Waits until the resource has judged the late write of a writer that was paused.
+    /// Waits until the resource has refused or accepted the late write of a resumed writer.
     pub(crate) fn play_until_refused(&mut self, number: usize) -> Result {
         let judged =
             |from, event: &Event| from == number && matches!(event, Event::Refused { .. } | Event::Slipped { .. });
         let event = self.play_until(PATIENCE, "the paused writer to try its late write", judged)?;
         self.screen.note(match event {
-            Event::Refused { fence } => format!("the write of writer {} with fence {fence} is refused", number + 1),
-            _ => format!("the late write of writer {} went THROUGH", number + 1),
+            Event::Refused { fence } => {
+                format!("the late write of writer {} with fence {fence} is refused", number + 1)
+            }
+            _ => format!("the late write of writer {} is ACCEPTED", number + 1),
         });
         Ok(())
     }
 
-    /// Ends all processes in order, and sums up.
+    /// Ends all processes and returns the report.
     pub(crate) fn close(mut self) -> Result<Report> {
         self.report.stopping();
         for worker in self.workers.iter_mut().flatten() {
@@ -116,7 +118,7 @@ impl Stage {
         Ok(self.report)
     }
 
-    /// Tells a writer to stay in its next critical section, and waits until it is there.
+    /// Tells a writer to stay in its next critical section, and waits until it does.
     fn linger(&mut self, number: usize) -> Result<u64> {
         self.worker(number)?.linger()?;
         let there = |from, event: &Event| from == number && matches!(event, Event::Lingering { .. });
@@ -127,10 +129,10 @@ impl Stage {
     }
 
     fn worker(&mut self, number: usize) -> Result<&mut Worker> {
-        self.workers[number].as_mut().ok_or_else(|| Error::new(format!("writer {} is gone", number + 1)))
+        self.workers[number].as_mut().ok_or_else(|| Error::new(format!("writer {} has ended", number + 1)))
     }
 
-    /// Lets everybody work until something happens.
+    /// Lets the workers run until an event that is wanted.
     fn play_until(
         &mut self,
         limit: Duration,
@@ -145,25 +147,25 @@ impl Stage {
                 return Ok(event);
             }
         }
-        Err(Error::new(format!("waited {limit:?} in vain for {what}")))
+        Err(Error::new(format!("waited {limit:?} for {what}, but it did not happen")))
     }
 
     /// The next event, if one comes within a frame.
     fn next(&mut self, rest: Duration) -> Result<Option<(usize, Event)>> {
         let next = match self.inbox.recv_timeout(rest.min(FRAME)) {
             Ok((number, event)) => {
-                self.report.add(number, &event)?;
+                self.report.add(number, now(), &event)?;
                 Some((number, event))
             }
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::new("all workers are gone")),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::new("all workers have ended")),
         };
         self.screen.show(&self.report);
         Ok(next)
     }
 }
 
-/// Microseconds of the system's clock, as the workers tell them.
+/// Microseconds of the system's clock, which the workers use too.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

@@ -1,0 +1,200 @@
+//! The picture at the end: who held the lock when, the kill, the pause and the refused write.
+
+use std::fmt::Write as _;
+
+use super::TTL;
+use super::event::Turn;
+use super::fleet::{Language, Role};
+use super::report::{Mark, Report, What, name};
+
+const WIDTH: u64 = 1200;
+/// Where the lanes begin and end.
+const LEFT: u64 = 150;
+const RIGHT: u64 = WIDTH - 30;
+const TOP: u64 = 96;
+const LANE: u64 = 34;
+const BAR: u64 = 18;
+
+const STYLE: &str = "
+  text { font: 13px system-ui, sans-serif; fill: #24292f }
+  .title { font-size: 18px; font-weight: 600 }
+  .soft { fill: #57606a }
+  .back { fill: #ffffff }
+  .lane { fill: #f3f4f6 }
+  .grid { stroke: #d0d7de; stroke-width: 1 }
+  .rust { fill: #c2571a } .node { fill: #3c873a } .wasi { fill: #6540c8 } .read { opacity: .55 }
+  .left { fill: #cf222e; opacity: .22 }
+  .mark { fill: #cf222e } .good { fill: #1a7f37 }
+  .line { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 4 3 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 } .soft { fill: #9198a1 } .back { fill: #0d1117 } .lane { fill: #161b22 } .grid { stroke: #30363d }
+    .rust { fill: #f0883e } .node { fill: #6cc24a } .wasi { fill: #a98bff } .left { fill: #ff7b72 }
+    .mark { fill: #ff7b72 } .good { fill: #56d364 } .line { stroke: #ff7b72 }
+  }";
+
+/// From when until when the picture reaches, in microseconds.
+struct Span {
+    from: u64,
+    until: u64,
+}
+
+impl Span {
+    fn x(&self, at: u64) -> u64 {
+        let at = at.clamp(self.from, self.until) - self.from;
+        LEFT + (RIGHT - LEFT) * at / (self.until - self.from).max(1)
+    }
+}
+
+/// Draws it as an SVG that works in light and dark mode.
+pub(crate) fn draw(report: &Report) -> String {
+    let turns = report.turns();
+    let moments = || turns.iter().map(|(_, turn)| turn.granted).chain(report.marks().iter().map(|mark| mark.at));
+    let span = Span {
+        from: moments().min().unwrap_or(0),
+        until: turns.iter().map(|(_, turn)| turn.released).chain(moments()).max().unwrap_or(1),
+    };
+    let bottom = TOP + LANE * report.workers.len() as u64;
+    let height = bottom + 92;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+         <title>Who held the lock when</title>\n<style>{STYLE}\n</style>\n\
+         <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
+    );
+    text(&mut svg, 24, 36, "title", "Who held the lock when");
+    let about = format!(
+        "{} grants in {:.1} s on {}. The lease lasts {} s. Updates lost: {}.",
+        turns.len(),
+        (span.until - span.from) as f64 / 1e6,
+        report.server,
+        TTL.as_secs(),
+        report.lost()
+    );
+    text(&mut svg, 24, 60, "soft", &about);
+    grid(&mut svg, &span, bottom);
+    for (number, worker) in report.workers.iter().enumerate() {
+        let y = lane(number);
+        let _ =
+            writeln!(svg, "<rect class=\"lane\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{BAR}\"/>", RIGHT - LEFT);
+        let label = format!("{} · {}", name(number), worker.language.name());
+        text(&mut svg, 24, y + 14, "", &label);
+        let class = match (worker.language, worker.role) {
+            (Language::Rust, Role::Reader) => "rust read",
+            (Language::Rust, _) => "rust",
+            (Language::Node, _) => "node",
+            (Language::Wasi, _) => "wasi",
+        };
+        let own: Vec<Turn> = turns.iter().filter(|(by, _)| *by == number).map(|(_, turn)| *turn).collect();
+        for (from, until) in bars(&own, &span) {
+            let _ = writeln!(
+                svg,
+                "<rect class=\"{class}\" x=\"{from}\" y=\"{y}\" width=\"{}\" height=\"{BAR}\"/>",
+                until - from
+            );
+        }
+    }
+    for mark in report.marks() {
+        draw_mark(&mut svg, &span, mark, bottom);
+    }
+    let legend = "A bar: this process holds the lock. Red: the lease of a holder that was killed or paused; nobody else gets the lock before it ends.";
+    text(&mut svg, 24, bottom + 56, "soft", legend);
+    text(
+        &mut svg,
+        24,
+        bottom + 76,
+        "soft",
+        "Readers share the lock. Every refused write came with a fence that was too old.",
+    );
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn lane(number: usize) -> u64 {
+    TOP + LANE * number as u64
+}
+
+/// The times of one worker as columns of the picture: what meets in one column is one bar.
+fn bars(turns: &[Turn], span: &Span) -> Vec<(u64, u64)> {
+    let mut turns = turns.to_vec();
+    turns.sort_by_key(|turn| turn.granted);
+    let mut bars: Vec<(u64, u64)> = Vec::new();
+    for turn in turns {
+        let (from, until) = (span.x(turn.granted), span.x(turn.released) + 1);
+        match bars.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(until),
+            _ => bars.push((from, until)),
+        }
+    }
+    bars
+}
+
+fn grid(svg: &mut String, span: &Span, bottom: u64) {
+    for second in 0..=(span.until - span.from) / 1_000_000 {
+        let x = span.x(span.from + second * 1_000_000);
+        let _ = writeln!(svg, "<line class=\"grid\" x1=\"{x}\" y1=\"{}\" x2=\"{x}\" y2=\"{}\"/>", TOP - 8, bottom);
+        text(svg, x.saturating_sub(8), bottom + 18, "soft", &format!("{second} s"));
+    }
+}
+
+fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
+    let (x, y) = (span.x(mark.at), lane(mark.worker));
+    let line = |svg: &mut String| {
+        let _ = writeln!(svg, "<line class=\"line\" x1=\"{x}\" y1=\"{}\" x2=\"{x}\" y2=\"{bottom}\"/>", TOP - 8);
+    };
+    match mark.what {
+        What::Stopped { since } => {
+            let (from, until) = (span.x(since), span.x(since + TTL.as_micros() as u64));
+            let _ = writeln!(
+                svg,
+                "<rect class=\"left\" x=\"{from}\" y=\"{y}\" width=\"{}\" height=\"{BAR}\"/>",
+                (until - from).max(1)
+            );
+        }
+        What::Killed => {
+            line(svg);
+            text(svg, x + 5, y - 3, "mark", "killed while it holds the lock");
+        }
+        What::Paused => {
+            line(svg);
+            text(svg, x + 5, y - 3, "mark", "paused while it holds the lock");
+        }
+        What::Resumed => text(svg, x + 5, y - 3, "mark", "resumed: it writes late"),
+        What::Refused { fence } => text(svg, x + 5, y + BAR + 12, "good", &format!("write with fence {fence} refused")),
+        What::Slipped { fence } => {
+            text(svg, x + 5, y + BAR + 12, "mark", &format!("write with fence {fence} WENT THROUGH"))
+        }
+    }
+}
+
+fn text(svg: &mut String, x: u64, y: u64, class: &str, text: &str) {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    // What begins far to the right ends at the edge.
+    let (x, anchor) = if x + 220 > WIDTH { (x.min(RIGHT), " text-anchor=\"end\"") } else { (x, "") };
+    let _ = writeln!(svg, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_meet_in_a_column_are_one_bar() {
+        let span = Span { from: 0, until: RIGHT - LEFT };
+        let turn = |granted, released| Turn { fence: 1, asked: 0, granted, released, consistent: true };
+        assert_eq!(
+            bars(&[turn(100, 100), turn(0, 9), turn(10, 20)], &span),
+            [(LEFT, LEFT + 21), (LEFT + 100, LEFT + 101)]
+        );
+    }
+
+    #[test]
+    fn the_kill_the_pause_and_the_refused_write_are_told() {
+        let mut report = Report::new([Language::Rust, Language::Node].into_iter());
+        for what in [What::Killed, What::Paused, What::Resumed, What::Refused { fence: 7 }] {
+            report.mark(0, 10, what);
+        }
+        let svg = draw(&report);
+        for text in ["killed while", "paused while", "resumed", "fence 7 refused", "prefers-color-scheme: dark"] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+    }
+}
