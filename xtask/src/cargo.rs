@@ -10,7 +10,19 @@ use crate::error::{Error, Result};
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    pub(crate) skipped: u64,
 }
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// How a Rust test says that it can't run here, after which it passes: `skipped: this server has no TLS`.
+const SKIPPED: &str = "skipped: ";
 
 /// A cargo command in the workspace's root.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
@@ -25,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
 }
 
-/// Runs a command that runs tests: passes its output on, and counts what the test harness says.
+/// Runs a command that runs tests. Forwards its output and counts the tests that it reports.
 pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     let mut tally = Tally::default();
     let mut child = match command.stdout(Stdio::piped()).spawn() {
@@ -36,8 +48,11 @@ pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     for line in lines.into_iter().flatten().map_while(std::result::Result::ok) {
         println!("{line}");
         if let Some(more) = tally_of(&line).or_else(|| node_tally_of(&line)) {
-            tally.passed += more.passed;
-            tally.failed += more.failed;
+            tally += more;
+        }
+        if line.contains(SKIPPED) {
+            tally.passed = tally.passed.saturating_sub(1);
+            tally.skipped += 1;
         }
     }
     let outcome = match child.wait() {
@@ -59,20 +74,21 @@ pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Reads `test result: ok. 8 passed; 0 failed; ...`.
+/// Reads `test result: ok. 8 passed; 0 failed; 1 ignored; ...`.
 fn tally_of(line: &str) -> Option<Tally> {
     let counts = line.trim_start().strip_prefix("test result: ")?.split_once(". ")?.1;
     let count_of = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
-    Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")? })
+    Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")?, skipped: count_of(" ignored")? })
 }
 
-/// Reads `ℹ pass 8` and `ℹ fail 0`, as Node's own test runner ends.
+/// Reads `ℹ pass 8`, `ℹ fail 0` and `ℹ skipped 0`, the last lines of Node's own test runner.
 fn node_tally_of(line: &str) -> Option<Tally> {
     let (what, count) = line.strip_prefix("ℹ ")?.split_once(' ')?;
     let count = count.trim().parse().ok()?;
     match what {
-        "pass" => Some(Tally { passed: count, failed: 0 }),
-        "fail" => Some(Tally { passed: 0, failed: count }),
+        "pass" => Some(Tally { passed: count, ..Tally::default() }),
+        "fail" => Some(Tally { failed: count, ..Tally::default() }),
+        "skipped" => Some(Tally { skipped: count, ..Tally::default() }),
         _ => None,
     }
 }
@@ -91,14 +107,14 @@ mod tests {
     #[test]
     fn the_harness_summary_is_read() {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.25s";
-        assert_eq!(tally_of(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(tally_of(line), Some(Tally { passed: 12, failed: 3, skipped: 1 }));
         assert_eq!(tally_of("test result of something else"), None);
     }
 
     #[test]
     fn the_summary_of_node_is_read() {
-        assert_eq!(node_tally_of("ℹ pass 12"), Some(Tally { passed: 12, failed: 0 }));
-        assert_eq!(node_tally_of("ℹ fail 3"), Some(Tally { passed: 0, failed: 3 }));
+        assert_eq!(node_tally_of("ℹ pass 12"), Some(Tally { passed: 12, ..Tally::default() }));
+        assert_eq!(node_tally_of("ℹ fail 3"), Some(Tally { failed: 3, ..Tally::default() }));
         assert_eq!(node_tally_of("ℹ duration_ms 81.5"), None);
     }
 }

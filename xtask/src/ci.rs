@@ -3,7 +3,7 @@ use crate::component;
 use crate::docs;
 use crate::error::Result;
 use crate::steps::Steps;
-use crate::test;
+use crate::test::{self, Scope};
 
 /// Runs the cheap checks first, then every test.
 pub(crate) fn run_all() -> Result {
@@ -24,6 +24,6 @@ pub(crate) fn run_all() -> Result {
     });
     steps.step("docs", || run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")));
     steps.step("manual", docs::build);
-    test::add_to(&mut steps, &test::Options::default());
+    test::add_to(&mut steps, Scope::Ci);
     steps.finish()
 }

@@ -3,11 +3,13 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::cargo::{cargo, run};
+use crate::cargo::{cargo, root, run};
 use crate::error::Result;
 
-/// What a newcomer and CI run.
+/// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
+/// How many seeds the tests of one commit take.
+const OF_A_COMMIT: u64 = 4_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
 #[derive(Args)]
@@ -36,10 +38,25 @@ pub(crate) struct Mutants {
     names: Vec<String>,
 }
 
-impl Default for Simulate {
-    fn default() -> Self {
-        Self { seeds: SEEDS, start: 0, seed: None, mix: None, log: None }
+impl Simulate {
+    /// Seeds that follow from the commit: every commit runs new ones, and a second run of it the same ones.
+    pub(crate) fn of_this_commit() -> Self {
+        let start = commit().and_then(|commit| first_seed(&commit)).unwrap_or(0);
+        println!("seeds {start} to {}, chosen from the commit", start + OF_A_COMMIT - 1);
+        Self { seeds: OF_A_COMMIT, start, seed: None, mix: None, log: None }
     }
+}
+
+/// The commit that is checked out.
+fn commit() -> Option<String> {
+    let output = Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Seeds below a million stay free for runs by hand.
+fn first_seed(commit: &str) -> Option<u64> {
+    let number = u64::from_str_radix(commit.get(..8)?, 16).ok()?;
+    Some(1_000_000 + number * OF_A_COMMIT)
 }
 
 pub(crate) fn simulate(options: &Simulate) -> Result {
@@ -65,4 +82,16 @@ pub(crate) fn mutants(options: &Mutants) -> Result {
 /// The simulation links Lua: it is built apart, and optimised, but with assertions.
 fn program() -> Command {
     cargo(&["run", "--quiet", "--profile", "sim", "--package", "leasehold-simulation", "--"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_seed;
+
+    #[test]
+    fn every_commit_has_seeds_of_its_own() {
+        assert_eq!(first_seed("00000001aa"), Some(1_004_000));
+        assert_eq!(first_seed("00000002aa"), Some(1_008_000));
+        assert_eq!(first_seed("no commit"), None);
+    }
 }

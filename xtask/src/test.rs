@@ -15,25 +15,38 @@ use crate::simulation::{self, Mutants, Simulate};
 use crate::steps::Steps;
 use crate::wasm;
 
-/// Run all tests, with everything they need: one server, 20,000 simulated lives, every mutant
+/// Run the tests, with everything they need: a real server, the npm package, simulated clients and every mutant
+///
+/// The last lines list what only --full runs.
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Add every supported server version and JavaScript runtime; run this before a release
+    /// Run every test: the component, failovers, every supported server version and JavaScript runtime
     #[arg(long)]
     full: bool,
 }
 
 pub(crate) fn run_all(options: &Options) -> Result {
     let mut steps = Steps::default();
-    add_to(&mut steps, options);
+    add_to(&mut steps, if options.full { Scope::Full } else { Scope::Quick });
     steps.finish()
 }
 
-/// What depends on the server's version; the first is among the unit tests already.
+/// How much to run. Each scope includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// What a contributor runs: 10 minutes in a fresh clone.
+    Quick,
+    /// What has to pass before a change goes in.
+    Ci,
+    /// What has to pass before a release.
+    Full,
+}
+
+/// These tests depend on the server's version. The first package is among the unit tests already.
 const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"];
 
 /// Adds the tests, cheap ones first.
-pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
+pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     steps.counted("unit and doc tests", || {
         let ours = [
             "leasehold-core",
@@ -46,10 +59,10 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
         tests(&[&ours[..], &["xtask"]].concat())
     });
     steps.step("engine without a host", wasm::check);
-    if options.full {
+    if scope == Scope::Full {
         for version in Version::ALL {
             steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
-            let name = format!("{}: failovers, slots that move", version.name());
+            let name = format!("{}: failovers, moving slots", version.name());
             steps.counted(&name, || with_server(find_version(version), &["leasehold-live"], &["--ignored"]));
         }
     } else {
@@ -57,17 +70,32 @@ pub(crate) fn add_to(steps: &mut Steps, options: &Options) {
     }
     steps.counted("npm package", npm_package);
     steps.counted("examples", examples::run_all);
-    steps.counted("component", component);
-    if options.full {
-        steps.counted("component in Node 26", component_in_node);
-    }
-    steps.counted("npm package in real projects", || npm_projects(options));
-    steps.step("demo", || demo::run(&demo::Options::default()));
     steps.counted("simulation's own tests", || {
         run_counted(cargo_test(&["leasehold-simulation"]).args(["--profile", "sim"]))
     });
-    steps.step("simulation", || simulation::simulate(&Simulate::default()));
+    steps.step("simulation", || simulation::simulate(&Simulate::of_this_commit()));
     steps.step("mutants", || simulation::mutants(&Mutants::default()));
+    if scope >= Scope::Ci {
+        steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
+        steps.step("demo", || demo::run(&demo::Options::default()));
+        steps.counted("component", component);
+    } else {
+        steps.leave_out("the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node");
+        steps.leave_out("the demo (or: cargo xtask demo)");
+        steps.leave_out("the WASI component in wasmtime, beside the crate and the npm package");
+    }
+    if scope == Scope::Ci {
+        let topologies = ["leasehold-live", "--test", "topologies"];
+        steps.counted("failovers, moving slots", || with_server(find(), &topologies, &["--ignored"]));
+    }
+    if scope == Scope::Full {
+        steps.counted("component in Node 26", component_in_node);
+    } else {
+        steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
+        steps.leave_out("50,000 and 100,000 leases of one client");
+        steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
+        steps.leave_out("the component in Node 26");
+    }
 }
 
 fn tests(packages: &[&str]) -> (Tally, Result) {
@@ -117,7 +145,9 @@ fn component() -> (Tally, Result) {
     let mut command = component::linted(&["test", "--quiet", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
     let (hosted, outcome) = run_counted(command.env("LEASEHOLD_SERVER", server));
-    (Tally { passed: units.passed + hosted.passed, failed: units.failed + hosted.failed }, outcome)
+    let mut tally = units;
+    tally += hosted;
+    (tally, outcome)
 }
 
 /// Has jco make JavaScript of the component, which the step before has built, and runs it with a connection in JavaScript: under a Node of
@@ -137,7 +167,7 @@ fn component_in_node() -> (Tally, Result) {
 }
 
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.
-fn npm_projects(options: &Options) -> (Tally, Result) {
+fn npm_projects(full: bool) -> (Tally, Result) {
     let workers = [
         "build",
         "--package",
@@ -153,7 +183,7 @@ fn npm_projects(options: &Options) -> (Tally, Result) {
     match ready {
         Ok(server) => {
             let mut command = node::node(&root(), &["tests/node/run.mjs"]);
-            command.arg(package::place()).args(options.full.then_some("--full"));
+            command.arg(package::place()).args(full.then_some("--full"));
             command.env("LEASEHOLD_SERVER", server).env("LEASEHOLD_WORKERS", target().join("debug"));
             run_counted(&mut command)
         }
@@ -161,8 +191,11 @@ fn npm_projects(options: &Options) -> (Tally, Result) {
     }
 }
 
+/// Tests packages, or one test program of a package: `["leasehold-live", "--test", "topologies"]`.
 fn cargo_test(packages: &[&str]) -> Command {
     let mut command = cargo(&["test", "--quiet", "--no-fail-fast"]);
-    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    let (packages, one) =
+        packages.split_at(packages.iter().position(|word| *word == "--test").unwrap_or(packages.len()));
+    command.args(packages.iter().flat_map(|package| ["--package", package])).args(one);
     command
 }

@@ -102,7 +102,7 @@ pub(crate) fn draw(report: &Report) -> String {
         24,
         bottom + 76,
         "soft",
-        "Readers share the lock. Every refused write came with a fence that was too old.",
+        "Readers share the lock. The late write is refused because a later holder has already written with a greater fence.",
     );
     svg.push_str("</svg>\n");
     svg
@@ -157,18 +157,21 @@ fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
             line(svg);
             text(svg, x + 5, y - 3, "mark", "paused while it holds the lock");
         }
-        What::Resumed => text(svg, x + 5, y - 3, "mark", "resumed: it writes late"),
-        What::Refused { fence } => text(svg, x + 5, y + BAR + 12, "good", &format!("write with fence {fence} refused")),
+        What::Resumed => text(svg, x + 5, y - 3, "mark", "resumed"),
+        What::Refused { fence } => {
+            text(svg, x + 5, y + BAR + 12, "good", &format!("late write with fence {fence} refused"))
+        }
         What::Slipped { fence } => {
-            text(svg, x + 5, y + BAR + 12, "mark", &format!("write with fence {fence} WENT THROUGH"))
+            text(svg, x + 5, y + BAR + 12, "mark", &format!("late write with fence {fence} ACCEPTED"))
         }
     }
 }
 
 fn text(svg: &mut String, x: u64, y: u64, class: &str, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    // What begins far to the right ends at the edge.
-    let (x, anchor) = if x + 220 > WIDTH { (x.min(RIGHT), " text-anchor=\"end\"") } else { (x, "") };
+    // A text that would not fit ends at the right edge.
+    let fits = x + 7 * text.chars().count() as u64 <= WIDTH;
+    let (x, anchor) = if fits { (x, "") } else { (RIGHT, " text-anchor=\"end\"") };
     let _ = writeln!(svg, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>{text}</text>");
 }
 
@@ -193,7 +196,9 @@ mod tests {
             report.mark(0, 10, what);
         }
         let svg = draw(&report);
-        for text in ["killed while", "paused while", "resumed", "fence 7 refused", "prefers-color-scheme: dark"] {
+        for text in
+            ["killed while", "paused while", "resumed", "late write with fence 7 refused", "prefers-color-scheme: dark"]
+        {
             assert!(svg.contains(text), "{text} is not in {svg}");
         }
     }

@@ -1,6 +1,7 @@
 //! Over TLS, with a throw-away certificate.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use leasehold::LockManager;
@@ -8,16 +9,17 @@ use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
 use leasehold_live::{Tested, begin, quick, soon, until};
 use leasehold_servers::{Certificate, Cluster, Error, Server};
 
-/// A server with TLS; none if it was built without.
-fn start() -> Result<Option<(Certificate, Server)>, Error> {
+/// A server with TLS. `None` if it was built without TLS.
+fn start() -> Result<Option<(Certificate, Server)>, Box<dyn std::error::Error + Send + Sync>> {
     let certificate = Certificate::make()?;
     match Server::builder().password("secret").tls(&certificate).start() {
         Ok(server) => Ok(Some((certificate, server))),
         Err(Error::NotStarted(log)) if log.contains("finding TLS support") || log.contains("Bad directive") => {
-            println!("this server has no TLS: skipped");
+            // Past the test harness, which hides what a passing test prints: `cargo xtask test` counts these lines.
+            writeln!(io::stdout(), "skipped: this server has no TLS")?;
             Ok(None)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
