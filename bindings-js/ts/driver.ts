@@ -16,11 +16,13 @@ import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
 import type { Asked } from './version.js';
 
-/** A lock that is held or waited for by one manager. */
+/** A lock that a manager holds or waits for. */
 export interface LockInfo {
+  /** The lock's name, without the manager's prefix. */
   readonly name: string;
+  /** Whether the lock is exclusive or shared. */
   readonly mode: Mode;
-  /** The manager's id, as it stands in the tokens that `inspect` shows. */
+  /** The manager's id. The tokens that `inspect` shows begin with it. */
   readonly clientId: string;
 }
 
@@ -32,9 +34,12 @@ function grantOf(outcome: Outcome): Grant | undefined {
   return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
-/** What became of the leases that were held when a manager was closed. */
+/** The result of {@link LockManager.close}. */
 export interface Closed {
-  /** How many leases no server has confirmed as given back: each ends on the server with its TTL at the latest. 0 when all is well. */
+  /**
+   * How many leases the manager could not give back, because the server did not confirm it. They end with their TTL. 0 if all
+   * were given back.
+   */
   readonly unreleased: number;
 }
 

@@ -10,7 +10,7 @@ import { bytesToText, FAILURES, Row } from './row.js';
 import { shown } from './shown.js';
 import { memory } from './wasm/inline.js';
 
-/** Shared with readers, or exclusive. */
+/** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
 
 /** What kind of lock is wanted, and how. What a kind does not have is -1. */
@@ -33,8 +33,12 @@ export const LOCK: Readonly<Record<Mode, Kind>> = {
 };
 
 /**
- * What became of a hold that was given back: `released`; `still-held` by further holds on the same lease; `already-expired`,
- * as it had been lost before; `not-owner`, as somebody else holds the lock by now. All but the second leave it not held.
+ * What a release did:
+ *
+ * - `released`: the lease was given back.
+ * - `still-held`: other holds on the same lease remain.
+ * - `already-expired`: the lease was lost before.
+ * - `not-owner`: the lease was lost before, and another client holds the lock now.
  */
 export type ReleaseOutcome = 'released' | 'still-held' | 'already-expired' | 'not-owner';
 
@@ -48,34 +52,36 @@ export interface Grant {
   readonly local: boolean;
 }
 
-/**
- * Who holds a lock: the holder's token as it stands on the server.
- */
+/** One holder of a lock, as the server knows it. */
 export interface Holder {
-  /** What the server knows it by: `<manager's id>:<number>`, or a foreign client's own text. */
+  /** The holder's token on the server: `<manager's id>:<number>`, or any text if another library holds the lock. */
   readonly token: string;
+  /** How the holder holds the lock. */
   readonly mode: Mode;
-  /** What its lease has left on the server, in milliseconds; null for a foreign key that never ends. */
+  /** How long the holder's lease lasts unless it is renewed, in milliseconds; `null` for a foreign key that never expires. */
   readonly remaining: number | null;
-  /** Whether another library's client holds it. */
+  /** Whether a client of another library holds the lock. */
   readonly foreign: boolean;
 }
 
-/** Who waits for a lock. */
+/** One waiter for a lock, as the server knows it. */
 export interface Waiter {
-  /** What the server knows it by: `<manager's id>:<number>`. */
+  /** The waiter's token on the server: `<manager's id>:<number>`. */
   readonly token: string;
-  /** How it wants to hold the lock. */
+  /** How the waiter wants to hold the lock. */
   readonly mode: Mode;
 }
 
-/** Who holds a lock and who waits for it, as the server saw it at one moment. */
+/** The holders and the waiters of a lock, at one moment on the server. */
 export interface Inspection {
-  /** None, one exclusive, or any number of readers; readers of one manager may be told as one. Holders of a semaphore's permits are told as `shared`. */
+  /**
+   * No holder, one exclusive holder, or any number of readers. Several readers of one manager can appear as one holder. The
+   * holders of a semaphore appear as `shared`.
+   */
   readonly holders: readonly Holder[];
-  /** In their order. */
+  /** The waiters, in the order of the queue. */
   readonly waiters: readonly Waiter[];
-  /** The last fence given out or reserved, if the server remembers it. */
+  /** The last fence that was given out or reserved; `null` if the server does not remember it. */
   readonly lastFence: number | null;
 }
 

@@ -99,7 +99,7 @@ test('a_wait_ends_busy_and_says_what_a_log_line_needs', async () => {
   assert.equal(error.lockName, name);
   assert.ok(error.retryable && error.waited >= 100 && error.waited < 2_000, `${error.waited}`);
   assert.ok(error.holderRemaining !== undefined && error.holderRemaining > 15_000, `${error.holderRemaining}`);
-  assert.match(error.message, new RegExp(`${name}.*still held`));
+  assert.match(error.message, new RegExp(`${name}.*busy after`));
   await lease.release();
 });
 

@@ -36,7 +36,7 @@ test('a_lost_lease_that_nobody_watches_is_warned_of_once', async (t) => {
   assert.equal(heard.length, 1);
   const [warning] = heard;
   assert.equal(warning?.code, 'LEASEHOLD_LEASE_LOST');
-  assert.ok(warning?.message.includes(`\`${lease.name}\` was lost: its key vanished`), warning?.message);
+  assert.ok(warning?.message.includes(`\`${lease.name}\`: the lease was lost: its key vanished`), warning?.message);
   assert.match(warning?.message ?? '', /lease\.signal/);
   await lease.verify();
   await turn();

@@ -17,11 +17,11 @@ import { InvalidOptionError } from './errors.js';
 import { isList, shown } from './shown.js';
 import { onAbort } from './signals.js';
 
-/** How many replicas have to have a lease before it is given out, and how long they are waited for. */
+/** How many replicas must acknowledge a lease, and how long to wait for them. */
 export interface ReplicaOptions {
-  /** At least one. */
+  /** How many replicas must acknowledge the lease. At least 1. */
   readonly min: number;
-  /** 1 ms to 60 s. */
+  /** How long to wait for the replicas: 1 ms to 60 s. */
   readonly timeout: Duration;
 }
 
