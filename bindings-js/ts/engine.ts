@@ -1,4 +1,4 @@
-/** The engine in WebAssembly: inputs go in as plain arguments, and what follows from them is read from its memory. */
+/** The engine in WebAssembly. Inputs are plain arguments; outputs are read from its memory. */
 
 import { Engine as Core } from '../generated/leasehold_js.js';
 import type { Command } from './command.js';
@@ -13,20 +13,21 @@ import { memory } from './wasm/inline.js';
 /** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
 
-/** What kind of lock is wanted, and how. What a kind does not have is -1. */
+/** The kind of a lock. A number that a kind doesn't have is -1. */
 export interface Kind {
   readonly mode: Mode;
-  /** Who takes a reentrant lock. */
+  /** The owner of a reentrant lock. */
   readonly owner: number;
-  /** How many permits of a semaphore, and of how many. */
+  /** How many permits to take from a semaphore. */
   readonly permits: number;
+  /** How many permits a semaphore has. */
   readonly limit: number;
-  /** Several names that are taken as one; `oneScript` refuses those that one script can't take. */
+  /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
   readonly names?: readonly string[];
   readonly oneScript?: boolean;
 }
 
-/** A lock that is held by one, or shared with readers. */
+/** The plain kinds: one exclusive holder, or many readers. */
 export const LOCK: Readonly<Record<Mode, Kind>> = {
   exclusive: { mode: 'exclusive', owner: -1, permits: -1, limit: -1 },
   shared: { mode: 'shared', owner: -1, permits: -1, limit: -1 },
@@ -42,13 +43,13 @@ export const LOCK: Readonly<Record<Mode, Kind>> = {
  */
 export type ReleaseOutcome = 'released' | 'still-held' | 'already-expired' | 'not-owner';
 
-/** What a holder is given. Moments are microseconds. */
+/** A granted lease. Times are in microseconds. */
 export interface Grant {
   readonly lease: number;
   readonly mode: Mode;
   readonly fence: number;
   readonly validUntil: number;
-  /** Whether it was handed over inside this client, without the server. */
+  /** Whether the lock was handed over inside this client, without the server. */
   readonly local: boolean;
 }
 
@@ -85,18 +86,18 @@ export interface Inspection {
   readonly lastFence: number | null;
 }
 
-/** Why a call ended without what was asked for. */
+/** Why a call failed. */
 export interface EngineError {
   readonly code: ErrorCode;
-  /** The option's field, or the reason of a loss. */
+  /** The field of the option, or the reason of the loss. */
   readonly about: string;
-  /** The engine's or the server's words. */
+  /** The message of the engine or of the server. */
   readonly text: string;
   readonly waited: number | undefined;
   readonly holderRemaining: number | undefined;
-  /** What the last attempt ran into, where nobody was reached. */
+  /** How the last attempt failed, if no server was reached. */
   readonly cause: Failure | undefined;
-  /** What each server of a quorum said; none where there is one server. */
+  /** How each server of a quorum answered; empty for one server. */
   readonly votes: readonly Vote[];
 }
 
@@ -113,9 +114,9 @@ export type Outcome =
   | { readonly kind: 'closed'; readonly unreleased: number }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
-/** What the engine wants done. None of these may call the engine. */
+/** What the engine asks the driver to do. None of these may call the engine. */
 export interface Outputs {
-  /** `node` is the server's place among those of a quorum; 0 where there is one. */
+  /** `node` is the server's position in the quorum; 0 if there is only one server. */
   send(call: number, node: number, command: Command): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
@@ -123,37 +124,37 @@ export interface Outputs {
   lost(lease: number, reason: LossReason): void;
 }
 
-/** The options of a client. Durations are milliseconds. */
+/** The options of a client. Durations are in milliseconds. */
 export interface Config {
   readonly prefix: string;
   readonly localHandoffs: number;
   readonly claimWindow: number;
   readonly responseTimeout: number;
-  /** Of a quorum only. */
+  /** For a quorum only. */
   readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
   readonly fenceRetention: number;
 }
 
-/** How a lock is wanted. Durations are milliseconds; `wait` is infinite for ever, and undefined for not at all. */
+/** The options of a lock. Durations are in milliseconds. `wait` is `Infinity` to wait forever, undefined not to wait. */
 export interface Wish {
   readonly ttl: number;
   readonly renew: boolean;
   readonly maxHold: number | undefined;
   readonly wait: number | undefined;
-  /** How long a call that does not wait may take, if that is less than the response timeout. */
+  /** How long a call that does not wait may take, if this is shorter than the response timeout. */
   readonly within?: number | undefined;
-  /** Not the engine's affair: what comes after its grant. */
+  /** Used after the engine's grant. The engine doesn't know it. */
   readonly replicas?: Replicas | undefined;
 }
 
-/** WebAssembly that makes engines, and who reads its memory. */
+/** A WebAssembly module that makes engines, and the reader of its memory. */
 export interface Wasm {
   readonly row: Row;
   make(id: Uint8Array, config: Config): Core;
 }
 
-/** What is asked of a lease. `src/engine.rs` says the same. */
+/** The calls on a lease. `src/engine.rs` has the same numbers. */
 const LeaseCall = { release: 0, extend: 1, convert: 2, hold: 3, verify: 4 } as const;
 
 const ONE_SERVER: Wasm = {
@@ -162,15 +163,15 @@ const ONE_SERVER: Wasm = {
     new Core(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention),
 };
 
-/** One client's engine. Every input is taken in at `now`, in microseconds, and leads to `outputs` before it returns. */
+/** One client's engine. Every input happens at `now`, in microseconds, and calls `outputs` before it returns. */
 export class Engine {
   readonly #core: Core;
   readonly #row: Row;
   readonly #outputs: Outputs;
-  /** When to wake it at the latest, in microseconds; negative for never. */
+  /** When the engine must be woken at the latest, in microseconds; negative for never. */
   wake = -1;
 
-  /** Throws an `invalid-option` for one out of its bounds. `id` is 16 random bytes. */
+  /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
   constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: Wasm = ONE_SERVER) {
     this.#core = make(id, config);
     this.#row = row;
@@ -189,7 +190,7 @@ export class Engine {
     this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, within, owner, permits, limit));
   }
 
-  /** Of several names. `oneScript` refuses those that one script can't take. */
+  /** Acquires several names. `oneScript` refuses names that one script can't take. */
   acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
     const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
     const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
@@ -266,7 +267,7 @@ export class Engine {
     this.#read(this.#core.unsubscribed(now, 0, channel, FAILURES.indexOf(cause.kind), wordsOf(cause)));
   }
 
-  /** The names' slots are on different servers: one that is silent holds up the names near its own, and no others. */
+  /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
   setCluster(): void {
     this.#core.setCluster();
   }
@@ -275,19 +276,19 @@ export class Engine {
     this.#read(this.#core.wake(now));
   }
 
-  /** When a lease ends unless it is renewed, in microseconds; negative once it was released or lost. */
+  /** When a lease ends unless it is renewed, in microseconds. Negative once it was released or lost. */
   validUntil(lease: number): number {
     return this.#core.validUntil(lease);
   }
 
-  /** A harmless write to a lease, by digest and by source; none once it was released or lost, and of a quorum. */
+  /** A harmless write to a lease, by digest and by source. Empty if the lease was released or lost, and on a quorum. */
   touch(lease: number): Command[] {
     const commands: Command[] = [];
     this.#row.read(this.#core.touch(lease), { ...this.#outputs, send: (_call, _node, command) => void commands.push(command) });
     return commands;
   }
 
-  /** Gives its memory back. It must not be used any more. */
+  /** Frees the engine's memory. The engine must not be used after this. */
   free(): void {
     this.#core.free();
   }
@@ -297,17 +298,17 @@ export class Engine {
   }
 
   #read(address: number): void {
-    if (address === 0) throw new RangeError('the engine was given a number that does not fit');
+    if (address === 0) throw new RangeError('the engine got a number that is out of range; please report this as a bug');
     this.wake = this.#row.read(address, this.#outputs);
   }
 }
 
-/** A failure's words; a custom connection may have forgotten them. */
+/** The text of a failure. A custom connection may have left it out. */
 function wordsOf(failure: Failure): string {
   return 'text' in failure ? String(failure.text) : '';
 }
 
-/** Anything but a text becomes one that the engine can't take for an answer. */
+/** Converts a scalar to text. Text and bytes stay as they are; anything else becomes text that the engine rejects as an answer. */
 function textOf(scalar: unknown): string {
   if (typeof scalar === 'string') return scalar;
   return scalar instanceof Uint8Array ? bytesToText.decode(scalar) : shown(scalar);
