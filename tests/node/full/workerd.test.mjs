@@ -1,4 +1,4 @@
-// In workerd, the runtime of Cloudflare Workers: the WebAssembly is a module, and the socket is the worker's own.
+// Runs in workerd, the runtime of Cloudflare Workers. There, the WebAssembly is a module, and the Worker opens its own sockets.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
