@@ -1,4 +1,4 @@
-/** What can't be used is refused at once, and says which field it was. */
+/** Bad input is refused at once, with an error that names the field. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions, Owner, type SemaphoreOptions } from './index.js';
 import { caught } from './testing/caught.js';
 
-/** Nothing may be sent. */
+/** A connection that must not be used. */
 const nobody = { call: () => assert.fail('something was sent') };
-/** Whatever untyped callers do. */
+/** Values that untyped callers may pass. */
 type Any = never;
 
 const throwing = (field: string): object => Object.defineProperty({}, field, {
@@ -118,7 +118,7 @@ test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () 
     assertField(await caught(locks.mutex('a').run(() => {}, options)), field);
   }
   for (const prefix of ['leasehold:', 'open{']) assertRefused('name', () => new LockManager(nobody, { prefix }).mutex('door'));
-  // Names and prefixes that make a hash tag together.
+  // Names and prefixes that together make a hash tag.
   new LockManager(nobody, { prefix: '{billing}:' }).mutex('a{b');
   assertRefused('maxHold', () => new LockManager(nobody, { maxHold: '1h' }).mutex('a', { renew: false }));
 });
