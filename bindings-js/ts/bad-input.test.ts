@@ -208,8 +208,8 @@ test('what_is_missing_in_an_option_is_named', async () => {
   const locks = new LockManager({ call: async () => null });
   const messages: [() => unknown, RegExp][] = [
     [() => locks.mutex('a', { waitForReplicas: { min: 1 } as never }), /waitForReplicas.*no `timeout`/],
-    [() => locks.mutex('a', { waitForReplicas: { min: 1.5, timeout: 10 } }), /1\.5 replicas: ask for a whole number/],
-    [() => locks.multi([]), /names.*has none/],
+    [() => locks.mutex('a', { waitForReplicas: { min: 1.5, timeout: 10 } }), /`min` 1\.5: give a whole number/],
+    [() => locks.multi([]), /names.*is empty/],
     [() => locks.multi(Array.from({ length: 257 }, (_, at) => `n${at}`)), /names.*has 257/],
   ];
   for (const [make, message] of messages) assert.throws(make, message);
