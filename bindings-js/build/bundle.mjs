@@ -1,4 +1,4 @@
-// ts/ and generated/ -> dist/, which is what users get.
+// Builds dist/, which users get, from ts/ and generated/.
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { build } from 'esbuild';
@@ -18,14 +18,14 @@ const common = {
   target: 'es2022',
   charset: 'utf8',
   legalComments: 'none',
-  // `sideEffects` in package.json speaks of what is published; among the sources the wasm's start is one.
+  // `sideEffects` in package.json is about the published files. In the sources, starting the WebAssembly is a side effect.
   ignoreAnnotations: true,
   logLevel: 'warning',
 };
 
-// Node searches a CommonJS file for its names, character by character, when a module imports it. So the big ones stand
-// behind a small one that lists them.
-// What is imported late is required late: hosts that run CommonJS by themselves, such as Jest, know no `import()`.
+// When a module imports a CommonJS file, Node scans the whole file for its exports. So a small file lists them, and requires the
+// big one.
+// A dynamic import becomes a late `require`, because hosts with their own CommonJS, such as Jest, don't support `import()`.
 const node = { ...common, format: 'cjs', supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
 await build({ ...node, outfile: 'dist/leasehold.cjs' });
 await build({ ...node, entryPoints: ['ts/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
@@ -39,7 +39,7 @@ const { metafile } = await build({ ...workerd, outfile: 'dist/workerd.mjs', meta
 const names = metafile.outputs['dist/workerd.mjs'].exports;
 const listed = names.map((name) => `exports.${name} = leasehold.${name};\n`).join('');
 writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./leasehold.cjs');\n${listed}`);
-// One copy of the code for both kinds of importers: two would be two engines, and errors of two classes.
+// `import` and `require` share one copy of the code. Two copies would be two engines, and two classes for each error.
 writeFileSync('dist/index.mjs', `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
 
 const types = await rollup({ input: 'ts/index.ts', plugins: [dts({ compilerOptions: { stripInternal: true } })] });
@@ -49,38 +49,38 @@ for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) {
 }
 await types.close();
 
-// What the `.wasm` files are where a host or a bundler imports them as modules, as workerd does.
-const compiled = `/** The engine, compiled and not instantiated. */
+// The types of the `.wasm` files, for hosts and bundlers that import them as modules, as workerd does.
+const compiled = `/** The compiled engine, not instantiated. */
 declare const compiled: WebAssembly.Module;
 export default compiled;
 `;
 for (const file of ['dist/wasm.d.mts', 'dist/wasm.d.cts']) writeFileSync(file, compiled);
 
-/** A class of which only the type is public comes out of the bundler as a value that does not exist. */
+/** Exports types as types. The bundler exports a class of which only the type is public as a value, which doesn't exist. */
 function withTypesAsTypes(text) {
   return text.replace(/^export \{ (.+) \};$/m, (_, list) => {
     const all = list.split(', ');
     const [values, only] = [all.filter((name) => names.includes(name)), all.filter((name) => !names.includes(name))];
-    if (values.length !== names.length) throw new Error(`the types name ${values}, the code ${names}`);
+    if (values.length !== names.length) throw new Error(`the types export ${values}, but the code exports ${names}`);
     return `export { ${values.join(', ')} };\nexport type { ${only.join(', ')} };`;
   });
 }
 
-/** workerd makes no code from bytes: it gets the module as a file of its own. */
+/** workerd doesn't compile WebAssembly from bytes, so it gets the module as a file. */
 function forWorkerd(build) {
   startFrom(build, 'workerd');
   asItIs(build, /\/wasm\/quorum\.js$/, () => './workerd-quorum.mjs');
   asItIs(build, /\.wasm$/, (path) => path);
 }
 
-/** Node reads the file, and the text only where there is none. */
+/** Node reads the WebAssembly file, and the base64 text only if there is no file. */
 function withTextApart(build) {
   startFrom(build, 'beside');
   asItIs(build, /\/wasm\/quorum\.js$/, () => './quorum.cjs');
   asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
 }
 
-/** A file that stays one of its own in `dist`. */
+/** Keeps a file separate in `dist`. */
 function asItIs(build, filter, name) {
   build.onResolve({ filter }, ({ path }) => ({ path: name(path), external: true }));
 }

@@ -1,4 +1,4 @@
-// `stage.mjs <directory>`: puts everything that is published there, as it is to be published.
+// `stage.mjs <directory>`: copies everything that is published to the directory.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
@@ -7,7 +7,7 @@ process.chdir(dirname(import.meta.dirname));
 rmSync(target, { recursive: true, force: true });
 mkdirSync(target, { recursive: true });
 
-// Users need neither our tools nor our scripts.
+// Users don't need our development tools and scripts.
 const { devDependencies, scripts, ...manifest } = JSON.parse(readFileSync('package.json', 'utf8'));
 writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
 cpSync('dist', join(target, 'dist'), { recursive: true });

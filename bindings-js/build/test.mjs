@@ -1,4 +1,4 @@
-// Runs the unit tests of ts/ by Node's own runner. The files are listed here: Node 20 takes no patterns.
+// Runs the unit tests of ts/ with Node's test runner. It lists the files, because Node 20 doesn't support patterns.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 

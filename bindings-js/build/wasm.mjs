@@ -1,20 +1,20 @@
-// generated/leasehold_js_bg.wasm -> generated/core.wasm (optimised) and generated/base64.js (the same as text); likewise the module with the
-// quorum's engine, in generated/quorum/.
+// Optimises generated/leasehold_js_bg.wasm to generated/core.wasm, and writes it as text to generated/base64.js. Does the same for
+// the engine of a quorum, in generated/quorum/.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-/** What everybody who imports the package has to load: more than this, gzipped, is a defect. The scripts' texts are not in it, see `ts/command.ts`. */
+/** The maximum size of core.wasm, gzipped, in bytes. Every importer loads it. The texts of the scripts are not in it: see `ts/command.ts`. */
 const LIMIT = 64_000;
-/** What `LockManager.quorum` loads beside it: the same with a machine more. */
+/** The same for quorum.wasm, which `LockManager.quorum` loads. It also contains everything in core.wasm. */
 const QUORUM_LIMIT = 80_000;
 
-// What rustc emits for wasm32-unknown-unknown. It is said here, because wasm-bindgen strips the section that tells.
+// The features that rustc uses for wasm32-unknown-unknown. wasm-bindgen strips the section that lists them.
 const FEATURES = ['bulk-memory', 'bulk-memory-opt', 'mutable-globals', 'nontrapping-float-to-int', 'sign-ext', 'reference-types', 'multivalue'];
 
-// Functions of so many bytes are put in where they are called: with fewer of them a first lock waits less for their compilation.
+// Inline functions up to these sizes. With fewer functions, less time goes into compiling before the first lock.
 const INLINED = ['-ocimfs', '20', '-aimfs', '8'];
 
 const generated = join(import.meta.dirname, '../generated');
@@ -36,5 +36,5 @@ function optimise(directory, name, limit) {
   const kb = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
   const gzipped = gzipSync(wasm, { level: 9 }).length;
   console.log(`${name}: ${kb(wasm.length)}, ${kb(gzipped)} gzipped (at most ${kb(limit)})`);
-  if (gzipped > limit) throw new Error(`${name} has grown too large`);
+  if (gzipped > limit) throw new Error(`${name} is too large: the limit is ${limit} bytes, gzipped`);
 }

@@ -11,7 +11,7 @@ use crate::number::{duration, moment, number, small, whole};
 use crate::outcome::Row;
 use crate::{failure, reply};
 
-/// The address of an outcome, or null if a number does not fit.
+/// The address of a row of outputs (see `outcome`), or null if a number is out of range.
 type Address = *const f64;
 
 /// One manager's engine.
@@ -23,8 +23,8 @@ pub struct Engine {
 
 #[wasm_bindgen]
 impl Engine {
-    /// An engine for the client whose id is these 16 random bytes. Durations are milliseconds. Ask for a [`refusal`](Self::refusal) before
-    /// anything else.
+    /// Makes an engine. `id` is the client's id, 16 random bytes. Durations are in milliseconds. Call [`refusal`](Self::refusal)
+    /// before anything else.
     #[wasm_bindgen(constructor)]
     pub fn new(
         id: &[u8],
@@ -39,13 +39,13 @@ impl Engine {
         Self::make(id, config_of(prefix, numbers, mixed_fleet), Core::new)
     }
 
-    /// Why the options can't be used, as the failure of a call; nothing if they can.
+    /// Why the options can't be used, as a failed call; an empty row if they can.
     pub fn refusal(&mut self) -> Address {
         self.row.refusal(self.core.as_ref().err())
     }
 
-    /// `wait` is infinite for ever, and -1 for not at all; `max_hold` and `within`, a try's own deadline, are -1 without a bound. `owner` makes it a reentrant lock's, `permits` of
-    /// `limit` a semaphore's; -1 where it is neither.
+    /// Acquires a lock. `wait` is infinity to wait forever, and -1 not to wait. `max_hold` and `within`, the deadline of a try, are
+    /// -1 if there is none. `owner` is set for a reentrant lock, `permits` and `limit` for a semaphore; otherwise they are -1.
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire(
         &mut self,
@@ -69,7 +69,7 @@ impl Engine {
         self.handle(now, Input::Acquire { op, name, options })
     }
 
-    /// Of several names, which come as the texts of a list do, see [`reply::read`].
+    /// Acquires several names. They are encoded like the texts of a list: see [`reply::read`].
     #[wasm_bindgen(js_name = acquireAll)]
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn acquire_all(
@@ -95,13 +95,14 @@ impl Engine {
         self.handle(now, Input::AcquireAll { op, names: &names, options, one_script })
     }
 
-    /// Gives up an acquire.
+    /// Cancels an acquire.
     pub fn cancel(&mut self, now: f64, op: f64) -> Address {
         let Some(op) = op_of(op) else { return REFUSED };
         self.handle(now, Input::Cancel { op })
     }
 
-    /// A call about a lease: `what` is one of those below. `value` is an extension's TTL in milliseconds, or a conversion's mode, 1 for shared.
+    /// A call on a lease. `what` is one of the constants below. `value` is the TTL of an extension in milliseconds, or the mode of
+    /// a conversion: 1 for shared.
     #[wasm_bindgen(js_name = leaseCall)]
     pub fn lease_call(&mut self, what: u8, now: f64, op: f64, lease: f64, value: f64) -> Address {
         let (Some(op), Some(lease)) = (op_of(op), whole(lease).map(LeaseId)) else { return REFUSED };
@@ -119,13 +120,13 @@ impl Engine {
         self.handle(now, input)
     }
 
-    /// Who holds and who waits.
+    /// Asks for the holders and the waiters of a lock.
     pub fn inspect(&mut self, now: f64, op: f64, name: &str) -> Address {
         let Some(op) = op_of(op) else { return REFUSED };
         self.handle(now, Input::Inspect { op, name })
     }
 
-    /// Takes a lock from whoever holds it.
+    /// Takes a lock from its holders.
     #[wasm_bindgen(js_name = forceRelease)]
     pub fn force_release(&mut self, now: f64, op: f64, name: &str) -> Address {
         let Some(op) = op_of(op) else { return REFUSED };
@@ -138,19 +139,19 @@ impl Engine {
         self.handle(now, Input::Close { op })
     }
 
-    /// The server's answer; see [`reply::read`].
+    /// The server's answer to a command: see [`reply::read`].
     pub fn reply(&mut self, now: f64, call: f64, list: bool, parts: &[f64], text: &str) -> Address {
         let (Some(call), Some(reply)) = (whole(call), reply::read(list, parts, text)) else { return REFUSED };
         self.handle(now, Input::Reply { call: CallId(call), result: Ok(reply) })
     }
 
-    /// Why there is no answer; see [`failure::read`].
+    /// A command got no answer: see [`failure::read`].
     pub fn failed(&mut self, now: f64, call: f64, kind: u8, text: String) -> Address {
         let (Some(call), Some(failure)) = (whole(call), failure::read(kind, text)) else { return REFUSED };
         self.handle(now, Input::Reply { call: CallId(call), result: Err(failure) })
     }
 
-    /// A message on a channel that the engine asked for.
+    /// A message on a channel that the engine subscribed to.
     pub fn message(&mut self, now: f64, node: u16, channel: &str, payload: &str) -> Address {
         self.handle(now, Input::Message { node: NodeId(node), channel, payload: payload.as_bytes() })
     }
@@ -160,13 +161,13 @@ impl Engine {
         self.handle(now, Input::Subscribed { node: NodeId(node), channel })
     }
 
-    /// The subscription ended; see [`failure::read`].
+    /// The subscription ended: see [`failure::read`].
     pub fn unsubscribed(&mut self, now: f64, node: u16, channel: &str, kind: u8, text: String) -> Address {
         let Some(cause) = failure::read(kind, text) else { return REFUSED };
         self.handle(now, Input::Unsubscribed { node: NodeId(node), channel, cause })
     }
 
-    /// The names' slots are on different servers.
+    /// Tells the engine that the server is a cluster, so names are on different servers.
     #[wasm_bindgen(js_name = setCluster)]
     pub fn set_cluster(&mut self) {
         if let Ok(core) = &mut self.core {
@@ -179,14 +180,14 @@ impl Engine {
         self.handle(now, Input::Wake)
     }
 
-    /// When a lease ends by the driver's clock unless it is renewed, -1 once it was released or lost.
+    /// When a lease ends unless it is renewed, by the driver's clock, in microseconds. -1 once it was released or lost.
     #[wasm_bindgen(js_name = validUntil)]
     pub fn valid_until(&self, lease: f64) -> f64 {
         let until = whole(lease).and_then(|lease| self.core.as_ref().ok()?.valid_until(LeaseId(lease)));
         until.map_or(-1.0, |until| number(until.as_micros()))
     }
 
-    /// What the server is sent to touch a lease, by digest and by source, as two commands to send; none once it was released or lost.
+    /// The commands that touch a lease: by digest and by source. Empty once the lease was released or lost.
     pub fn touch(&mut self, lease: f64) -> Address {
         let touch = whole(lease).and_then(|lease| self.core.as_ref().ok()?.touch(LeaseId(lease)));
         self.row.commands(touch.as_ref().map_or(&[], |commands| commands))
@@ -197,7 +198,7 @@ impl Engine {
         config: Result<Config, Error>,
         make: impl FnOnce(ClientId, Config) -> Result<Core, Error>,
     ) -> Self {
-        let id = id.try_into().map_err(|_| refused("id", "is not of 16 bytes"));
+        let id = id.try_into().map_err(|_| refused("id", "must have 16 bytes"));
         let core = id.and_then(|id| make(ClientId::from_random(id), config?));
         Self { core, row: Row::default() }
     }
@@ -209,7 +210,7 @@ impl Engine {
     }
 }
 
-// What is asked of a lease. `ts/engine.ts` says the same.
+// The calls on a lease. `ts/engine.ts` has the same numbers.
 const RELEASE: u8 = 0;
 const EXTEND: u8 = 1;
 const CONVERT: u8 = 2;
@@ -218,7 +219,7 @@ const VERIFY: u8 = 4;
 
 const REFUSED: Address = std::ptr::null();
 
-/// What is not given.
+/// An absent number.
 const NONE: f64 = -1.0;
 
 fn op_of(op: f64) -> Option<OpId> {

@@ -1,8 +1,8 @@
-//! Failures, by number and text.
+//! Failures as a number and a text.
 
 use leasehold_core::Failure;
 
-/// The failure of this number; `ts/engine.ts` has the same list.
+/// Reads a failure. `ts/row.ts` has the same list.
 pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
     Some(match kind {
         0 => Failure::Refused(text),
@@ -15,7 +15,7 @@ pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
     })
 }
 
-/// The failure's number and text.
+/// The number and the text of a failure.
 pub(crate) fn write(failure: &Failure) -> (u8, &str) {
     match failure {
         Failure::Refused(text) => (0, text),

@@ -1,9 +1,9 @@
-//! The engine for the npm package `leasehold`: exported as it is, one call from JavaScript an input.
+//! The engine for the npm package `leasehold`. Each method is one input of the engine.
 //!
-//! Inputs are plain arguments: moments in microseconds, durations in milliseconds, numbers as JavaScript has them. Every
-//! method answers the address of an `outcome`: the outputs and the next wake-up, as numbers and one text in
-//! this module's memory. TypeScript reads them there in a tenth of the time that arrays made from here would take. The
-//! null address refuses a number that does not fit.
+//! Inputs are plain arguments: times in microseconds, durations in milliseconds, numbers as `f64`. Every method returns the
+//! address of a row (see `outcome`): the outputs and the next wake-up, as numbers and one text in this module's memory.
+//! TypeScript reads them there ten times as fast as it would get JavaScript arrays from here. A null address means that a number
+//! was out of range.
 //!
 //! `ts/engine.ts` is the other half, and the only user.
 

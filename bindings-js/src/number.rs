@@ -1,19 +1,19 @@
-//! JavaScript's numbers as the engine's, none of them by force.
+//! Checked conversions between JavaScript's numbers and the engine's.
 
 use std::time::Duration;
 
 use leasehold_core::Instant;
 
-/// The greatest integer that JavaScript counts exactly.
+/// The greatest integer that JavaScript represents exactly (`Number.MAX_SAFE_INTEGER`).
 const MAX: f64 = 9_007_199_254_740_991.0;
 
-/// A whole number from 0 on.
+/// A whole number, 0 or greater.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
 pub(crate) fn whole(number: f64) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..=MAX).contains(&number)).then_some(number as u64)
 }
 
-/// A whole number of any sign.
+/// A whole number, positive or negative.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 pub(crate) fn integer(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && (-MAX..=MAX).contains(&number)).then_some(number as i64)
@@ -24,18 +24,18 @@ pub(crate) fn small<T: TryFrom<u64>>(number: f64) -> Option<T> {
     T::try_from(whole(number)?).ok()
 }
 
-/// A moment in microseconds; parts of one are dropped.
+/// A time in microseconds. Fractions are dropped.
 pub(crate) fn moment(micros: f64) -> Option<Instant> {
     whole(micros.trunc()).map(Instant::from_micros)
 }
 
-/// A duration in milliseconds, to the microsecond.
+/// A duration in milliseconds, rounded to the microsecond.
 pub(crate) fn duration(millis: f64) -> Option<Duration> {
     let whole_millis = Duration::from_millis(whole(millis.trunc())?);
     Some(whole_millis + Duration::from_micros(whole((millis.fract() * 1000.0).round())?))
 }
 
-/// An engine's number for JavaScript: exact up to 2^53, which ids, moments and fences stay below.
+/// Converts a number of the engine for JavaScript. It is exact up to 2^53; ids, times and fences stay below that.
 #[expect(clippy::cast_precision_loss, reason = "numbers above 2^53 don't occur")]
 pub(crate) const fn number(value: u64) -> f64 {
     value as f64

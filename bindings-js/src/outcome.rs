@@ -1,8 +1,9 @@
-//! What one input led to, laid out for JavaScript: numbers in a row, and all texts in one.
+//! Writes the outputs of one input in a form that JavaScript reads quickly: a row of numbers, and one text.
 //!
 //! The row begins with four numbers: when to wake the engine at the latest (µs, -1 for never), the number of outputs, and the
-//! address and the bytes of the text. Each output follows as its kind and its fields. A text stands in the row as its length
-//! in UTF-16 units, as JavaScript counts, in the order of the text. What is not there is -1. A command is one text.
+//! address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are concatenated; the
+//! row has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing field is -1. A command is
+//! one text.
 
 use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output, ReleaseOutcome};
 
@@ -28,16 +29,16 @@ const REVOKED: f64 = 15.0;
 const NONE: f64 = -1.0;
 const HEAD: usize = 4;
 
-/// One row, used again for every input.
+/// A row. It is reused for every input.
 #[derive(Default)]
 pub(crate) struct Row {
     numbers: Vec<f64>,
-    /// UTF-8 in all.
+    /// All texts, in UTF-8.
     text: Vec<u8>,
 }
 
 impl Row {
-    /// Lays out what the engine puts out now.
+    /// Writes the current outputs of the engine.
     pub(crate) fn fill(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
         self.begin();
         let mut outputs: u64 = 0;
@@ -49,7 +50,7 @@ impl Row {
         self.end(wake, number(outputs))
     }
 
-    /// Lays out commands that go their own way; nothing is to be woken by them.
+    /// Writes commands that the driver sends by itself. They don't need a wake-up.
     pub(crate) fn commands(&mut self, commands: &[Command]) -> *const f64 {
         self.begin();
         for command in commands {
@@ -59,7 +60,7 @@ impl Row {
         self.end(NONE, number(commands.len() as u64))
     }
 
-    /// Lays out why there is no engine, if there is none.
+    /// Writes why the engine could not be made, if it could not.
     pub(crate) fn refusal(&mut self, error: Option<&Error>) -> *const f64 {
         self.begin();
         if let Some(error) = error {
@@ -151,7 +152,7 @@ impl Row {
         }
     }
 
-    /// The code, what it is about (a field, a reason, the server's words), the cause, and what each server of a quorum said.
+    /// Writes an error: the times, the code, what it is about (a field or a reason), the cause or the message, and the votes.
     fn error(&mut self, op: f64, error: &Error) {
         let (waited, left) = match error {
             Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
@@ -196,7 +197,7 @@ impl Row {
         self.text(text);
     }
 
-    /// The command as it goes over the wire, so that nobody has to put its words together again, and its length in bytes.
+    /// Writes a command in RESP, so that drivers can send it unchanged, and its length in bytes.
     fn command(&mut self, command: &Command) {
         let start = self.text.len();
         let words = command.words();
@@ -210,7 +211,7 @@ impl Row {
         self.numbers.push(number((self.text.len() - start) as u64));
     }
 
-    /// Byte by byte: to copy a few at once costs WebAssembly more.
+    /// Pushes single bytes, because in WebAssembly that is faster than copying a few at once.
     fn header(&mut self, kind: u8, length: usize) {
         self.text.push(kind);
         let mut unit = 1;
@@ -239,7 +240,7 @@ impl Row {
         self.end_text(start);
     }
 
-    /// Notes the UTF-16 units of the text that began at `start`: one a character, two for one of four bytes.
+    /// Writes the length of the text that began at `start`, in UTF-16 units: one for each character, two for one of four bytes.
     fn end_text(&mut self, start: usize) {
         let text = self.text.get(start..).unwrap_or_default();
         let units = if text.is_ascii() {
@@ -251,7 +252,7 @@ impl Row {
     }
 }
 
-/// What an error is about, and what is wrong.
+/// What an error is about, and its message.
 pub(crate) fn words(error: &Error) -> (&str, &str) {
     match error {
         Error::InvalidOption { field, problem } => (field, problem),

@@ -1,4 +1,4 @@
-//! The engine of a quorum, which is in a module of its own: few programs want it, and all would load it.
+//! The engine of a quorum. It is a WebAssembly module of its own, because few programs need it.
 
 use leasehold_core::{Config, Engine as Core, Error, Failure, Vote};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -10,7 +10,7 @@ use crate::outcome::words;
 
 #[wasm_bindgen]
 impl Engine {
-    /// An engine over the servers of these names, one a line; see [`Engine::new`].
+    /// Makes the engine of a quorum. `servers` has the name of one server on each line. See [`Engine::new`].
     #[expect(clippy::too_many_arguments, reason = "one crossing")]
     pub fn quorum(
         id: &[u8],
@@ -31,7 +31,7 @@ impl Engine {
     }
 }
 
-/// What a server of a quorum said, and its words: `agreed`, `timed-out`, the code of an error, or nothing.
+/// How a server of a quorum answered, and its message: `agreed`, `timed-out`, the code of an error, or empty for no answer yet.
 pub(crate) fn answer(vote: &Vote) -> (&'static str, &str) {
     match &vote.answer {
         None => ("", ""),

@@ -1,4 +1,4 @@
-//! A server's reply, as numbers and one text.
+//! A server's reply as numbers and one text.
 
 use leasehold_core::{Reply, Scalar};
 
@@ -8,8 +8,8 @@ const NIL: f64 = 0.0;
 const INTEGER: f64 = 1.0;
 const TEXT: f64 = 2.0;
 
-/// Reads a reply. `parts` has two numbers for each scalar, its kind and its value: an integer's is itself, a text's is
-/// the number of UTF-16 units that it takes off `text`, as JavaScript counts them.
+/// Reads a reply. `parts` has two numbers for each scalar: its kind and its value. The value of a text is its length in UTF-16
+/// units, as JavaScript counts them; the texts follow each other in `text`.
 pub(crate) fn read(list: bool, parts: &[f64], mut text: &str) -> Option<Reply> {
     let (pairs, []) = parts.as_chunks::<2>() else { return None };
     let mut scalars = Vec::with_capacity(pairs.len());
@@ -31,7 +31,7 @@ pub(crate) fn read(list: bool, parts: &[f64], mut text: &str) -> Option<Reply> {
     }
 }
 
-/// How many bytes of `text` its first `units` UTF-16 units are.
+/// How many bytes the first `units` UTF-16 units of `text` take.
 fn bytes_of(text: &str, units: u64) -> Option<usize> {
     let units = usize::try_from(units).ok()?;
     if text.as_bytes().get(..units)?.is_ascii() {

@@ -1,4 +1,4 @@
-/** What can't be used is refused at once, and says which field it was. */
+/** Bad input is refused at once, with an error that names the field. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions, Owner, type SemaphoreOptions } from './index.js';
 import { caught } from './testing/caught.js';
 
-/** Nothing may be sent. */
+/** A connection that must not be used. */
 const nobody = { call: () => assert.fail('something was sent') };
-/** Whatever untyped callers do. */
+/** Values that untyped callers may pass. */
 type Any = never;
 
 const throwing = (field: string): object => Object.defineProperty({}, field, {
@@ -118,7 +118,7 @@ test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () 
     assertField(await caught(locks.mutex('a').run(() => {}, options)), field);
   }
   for (const prefix of ['leasehold:', 'open{']) assertRefused('name', () => new LockManager(nobody, { prefix }).mutex('door'));
-  // Names and prefixes that make a hash tag together.
+  // Names and prefixes that together make a hash tag.
   new LockManager(nobody, { prefix: '{billing}:' }).mutex('a{b');
   assertRefused('maxHold', () => new LockManager(nobody, { maxHold: '1h' }).mutex('a', { renew: false }));
 });
@@ -208,8 +208,8 @@ test('what_is_missing_in_an_option_is_named', async () => {
   const locks = new LockManager({ call: async () => null });
   const messages: [() => unknown, RegExp][] = [
     [() => locks.mutex('a', { waitForReplicas: { min: 1 } as never }), /waitForReplicas.*no `timeout`/],
-    [() => locks.mutex('a', { waitForReplicas: { min: 1.5, timeout: 10 } }), /1\.5 replicas: ask for a whole number/],
-    [() => locks.multi([]), /names.*has none/],
+    [() => locks.mutex('a', { waitForReplicas: { min: 1.5, timeout: 10 } }), /`min` 1\.5: give a whole number/],
+    [() => locks.multi([]), /names.*is empty/],
     [() => locks.multi(Array.from({ length: 257 }, (_, at) => `n${at}`)), /names.*has 257/],
   ];
   for (const [make, message] of messages) assert.throws(make, message);

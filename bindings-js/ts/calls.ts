@@ -1,35 +1,35 @@
-/** What users have asked for and not been told yet. */
+/** The users' calls that have not ended. */
 
 import type { Mode, Outcome } from './engine.js';
 import type { Lease } from './lease.js';
 
 /** A user's call that has not ended. */
 export interface Call {
-  /** The lock that it is about. */
+  /** The lock that the call is about. */
   readonly name: string | undefined;
-  /** What an acquire wants; another call wants no lease. */
+  /** Set if the call is an acquire. Other calls get no lease. */
   readonly acquire?: Acquire;
   done(outcome: Outcome): void;
-  /** The error is made where its stack leads to the caller. */
+  /** Takes a function, so that the error is made where its stack leads to the caller. */
   failed(make: () => Error): void;
 }
 
 export interface Acquire {
   readonly mode: Mode;
-  /** Of several names. */
+  /** All names, if the lock has several. */
   readonly names: readonly string[] | undefined;
   readonly ttl: number;
   granted(lease: Lease): void;
   readonly stopListening: (() => void) | undefined;
 }
 
-/** The calls by the numbers under which the engine knows them, in the order in which they came. */
+/** The open calls by their number in the engine, oldest first. */
 export class Calls {
   readonly #open = new Map<number, Call>();
   readonly #keepAlive: (alive: boolean) => void;
   #last = 0;
 
-  /** Whoever waits for a call keeps the process alive; a lease or an idle connection does not. */
+  /** An open call keeps the process alive. A lease or an idle connection does not. */
   constructor(keepAlive: (alive: boolean) => void) {
     this.#keepAlive = keepAlive;
   }
@@ -45,7 +45,7 @@ export class Calls {
     return this.#open.has(op);
   }
 
-  /** Takes out the call that has ended. */
+  /** Removes a call that has ended, and returns it. */
   end(op: number): Call | undefined {
     const call = this.#open.get(op);
     if (call === undefined) return undefined;
@@ -61,7 +61,7 @@ export class Calls {
     return calls;
   }
 
-  /** The locks that are waited for. */
+  /** The locks that open acquires wait for. */
   waits(): { name: string; mode: Mode }[] {
     const waits: { name: string; mode: Mode }[] = [];
     for (const { name, acquire } of this.#open.values()) {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { Clock } from './clock.js';
 
-/** Clocks that stand still unless they are moved. */
+/** Clocks that stand still until a test moves them. */
 function clocks(): { monotonic: () => number; wall: () => number; pass: (ms: number) => void; sleep: (ms: number) => void; set: (ms: number) => void } {
   let [monotonic, wall] = [1_000, 1.7e12];
   return {
@@ -15,7 +15,7 @@ function clocks(): { monotonic: () => number; wall: () => number; pass: (ms: num
   };
 }
 
-/** Lets time pass in small steps, as a busy process looks at its clock. */
+/** Lets time pass in small steps, because a busy process reads its clock often. */
 function busy(host: ReturnType<typeof clocks>, clock: Clock, ms: number): void {
   for (let passed = 0; passed < ms; passed += 0.25) {
     host.pass(0.25);

@@ -1,27 +1,27 @@
-/** The clock that the engine is driven by. */
+/** The clock that drives the engine. */
 
-/** A pair of the host's clocks, in milliseconds. Tests bring their own. */
+/** The host's two clocks, in milliseconds. Tests bring their own. */
 export interface HostClocks {
-  /** Never steps, but may stand still while the machine sleeps. */
+  /** Never steps, but may stop while the machine sleeps. */
   monotonic(): number;
-  /** Goes on while the machine sleeps, but may be set. */
+  /** Goes on while the machine sleeps, but may be set to another time. */
   wall(): number;
 }
 
-// Taken once: as globals they are looked up by code.
+// Read once, because a lookup of these globals runs code.
 const { performance, Date: Wall } = globalThis;
 const host: HostClocks = { monotonic: () => performance.now(), wall: () => Wall.now() };
 
-/** Whole milliseconds may be counted off by one at either end. */
+/** The wall clock counts whole milliseconds, so a difference of two readings can be too large by this much. */
 const RESOLUTION = 1;
-/** A wall clock that was set back is believed again after this. */
+/** Both clocks are anchored again after this progress, so a wall clock that was set back counts again from then on. */
 const ANCHOR = 500;
 
 /**
- * Counts microseconds, and never goes back.
+ * Counts microseconds and never goes back.
  *
- * Leases end on the server while this machine sleeps, so time is the larger progress of the two clocks since they were
- * last anchored. A wall clock that is set forward may so cost a lease, but never safety; one that is set back changes nothing.
+ * Leases end on the server while this machine sleeps. So time is the larger progress of the two clocks since they were last
+ * anchored. A wall clock that is set forward can cost a lease, but never safety. One that is set back changes nothing.
  */
 export class Clock {
   readonly #host: HostClocks;

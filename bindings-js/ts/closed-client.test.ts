@@ -1,4 +1,4 @@
-/** A client that its owner has closed is believed, and a server that is dead costs no more than what the caller has given. */
+/** A closed client ends calls at once, and a dead server delays a call no longer than its time limit. */
 
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
@@ -8,7 +8,7 @@ import { caught } from './testing/caught.js';
 import { libraries, type Library } from './testing/libraries.js';
 import { Server } from './testing/server.js';
 
-/** Far less than the response timeout of two seconds, and enough for a busy machine. */
+/** Far below the response timeout of two seconds, and enough for a busy machine. */
 const SOON_MS = 1_000;
 
 for (const library of libraries) {

@@ -3,26 +3,26 @@ import { PARTS, SCRIPTS } from '../generated/scripts.js';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** What a command that brings its script begins with: the script's digest stands where the text belongs. */
+/** The beginning of an `EVAL` from the engine. It has the script's digest in the place of the script's text. */
 const EVAL = /^(\*\d+\r\n\$4\r\nEVAL\r\n)\$40\r\n(\w{40})/;
 
-/** A command as the engine wrote it, with the script's text in it. */
+/** A command of the engine, with the script's text filled in. */
 export class Command {
-  /** All of it, as it goes over the wire (RESP). */
+  /** The whole command in RESP. */
   readonly wire: string;
   readonly #isAscii: boolean;
 
-  /** `bytes` is the wire's length in UTF-8. */
+  /** `bytes` is the length of `wire` in UTF-8. */
   constructor(wire: string, bytes: number) {
     this.#isAscii = wire.length === bytes;
-    // Most bring a digest only, and don't get as far as the pattern.
+    // Most commands are an `EVALSHA`, and skip the regular expression.
     this.wire = wire.startsWith('$4', wire.indexOf('$')) ? wire.replace(EVAL, withText) : wire;
   }
 
-  /** Its words in order: `EVALSHA` and the digest, or `EVAL` and the script; the number of keys, the keys, the arguments. */
+  /** The words in order: `EVALSHA` and the digest, or `EVAL` and the script; then the number of keys, the keys, the arguments. */
   get words(): string[] {
     const { wire } = this;
-    // Lengths on the wire are bytes, which are the text's own units only where all is ASCII.
+    // RESP counts bytes. Only in ASCII text is a byte the same as a unit of a JavaScript string.
     if (this.#isAscii) return words((from, to) => wire.slice(from, to), (from) => wire.indexOf('\r', from));
     const bytes = encoder.encode(wire);
     return words((from, to) => decoder.decode(bytes.subarray(from, to)), (from) => bytes.indexOf(13, from));
@@ -31,13 +31,13 @@ export class Command {
 
 function withText(_: string, begin: string, digest: string): string {
   const script = SCRIPTS[digest];
-  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is of another version of leasehold than the JavaScript`);
+  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
   const text = script.map((part) => PARTS[part]).join('');
-  // It is ASCII: its build saw to that.
+  // The build makes sure that scripts are ASCII.
   return `${begin}$${text.length}\r\n${text}`;
 }
 
-/** Reads `*<count>\r\n`, and then `$<length>\r\n<word>\r\n` for each. */
+/** Reads `*<count>\r\n`, then `$<length>\r\n<word>\r\n` for each word. */
 function words(slice: (from: number, to: number) => string, findReturn: (from: number) => number): string[] {
   let at = 0;
   const header = (): number => {

@@ -1,11 +1,11 @@
-/** What a manager can be made over: the clients of the known libraries by their shape, whichever version made them, and one's own. */
+/** The connections that a manager accepts. Clients are recognised by their shape, so that any version of a library fits. */
 
 import type { CustomConnection } from './connections/custom.js';
 
 /** Any function. */
 type Method = (...args: never[]) => unknown;
 
-/** A `Redis` or `Cluster` of ioredis. */
+/** A `Redis` or a `Cluster` of ioredis 5 or 6. */
 export interface IoRedisConnection {
   readonly status: string;
   readonly callBuffer: Method;
@@ -15,7 +15,7 @@ export interface IoRedisConnection {
   readonly off: Method;
 }
 
-/** What node-redis's `createClient` makes; not what its `createSentinel` makes, which looks alike. */
+/** A client that node-redis's `createClient` makes. The similar result of its `createSentinel` is not accepted. */
 export interface NodeRedisConnection {
   readonly getSentinelNode?: never;
   readonly isOpen: boolean;
@@ -26,24 +26,24 @@ export interface NodeRedisConnection {
   readonly off: Method;
 }
 
-/** What node-redis's `createCluster` makes. */
+/** A cluster that node-redis's `createCluster` makes. */
 export interface NodeRedisClusterConnection {
   readonly masters: readonly object[];
   readonly sendCommand: Method;
   readonly nodeClient: Method;
 }
 
-/** A `GlideClient` or `GlideClusterClient`. */
+/** A `GlideClient` or a `GlideClusterClient` of `@valkey/valkey-glide`. */
 export interface GlideConnection {
   readonly customCommand: Method;
   readonly close: Method;
 }
 
-/** Any client that is recognised, or a connection of your own. */
+/** A client of ioredis, node-redis or GLIDE, or a {@link CustomConnection} of your own. */
 export type Connection =
   | IoRedisConnection
   | NodeRedisConnection
   | NodeRedisClusterConnection
   | GlideConnection
-  // A function has a `call`, too, and is none.
+  // A function also has a `call`, but is not a connection.
   | (CustomConnection & { readonly bind?: never });

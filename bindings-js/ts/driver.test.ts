@@ -1,4 +1,4 @@
-/** The driver over a link of the test's own making. */
+/** Tests the driver with a fake link. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ const { config, wish: waiting } = readManagerOptions({ responseTimeout: 100 });
 const wish = { ...waiting, wait: undefined };
 let fence = 1e15;
 
-/** Grants every acquire, and answers whatever else is told. */
+/** Grants every acquire, and answers other commands as the test says. */
 class Granting implements Link {
   readonly library = 'custom';
   closed = 0;

@@ -1,4 +1,4 @@
-/** What locks and leases ask for, and what the engine makes of it. */
+/** Connects locks and leases to the engine: turns their calls into inputs, and outcomes into results. */
 
 import { type Call, Calls, fail } from './calls.js';
 import { newClientId, textOf } from './client.js';
@@ -16,15 +16,17 @@ import { onAbort } from './signals.js';
 import { Turns } from './turns.js';
 import type { Asked } from './version.js';
 
-/** A lock that is held or waited for by one manager. */
+/** A lock that a manager holds or waits for. */
 export interface LockInfo {
+  /** The lock's name, without the manager's prefix. */
   readonly name: string;
+  /** Whether the lock is exclusive or shared. */
   readonly mode: Mode;
-  /** The manager's id, as it stands in the tokens that `inspect` shows. */
+  /** The manager's id. The tokens that `inspect` shows begin with it. */
   readonly clientId: string;
 }
 
-/** What a call has granted. Of several names the greatest fence stands for the lease. */
+/** The grant in an outcome, if it has one. The fence of a lease on several names is the greatest of theirs. */
 function grantOf(outcome: Outcome): Grant | undefined {
   if (outcome.kind === 'acquired') return outcome.grant;
   if (outcome.kind !== 'acquired-all') return undefined;
@@ -32,16 +34,19 @@ function grantOf(outcome: Outcome): Grant | undefined {
   return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
-/** What became of the leases that were held when a manager was closed. */
+/** The result of {@link LockManager.close}. */
 export interface Closed {
-  /** How many leases no server has confirmed as given back: each ends on the server with its TTL at the latest. 0 when all is well. */
+  /**
+   * How many leases the manager could not give back, because the server did not confirm it. They end with their TTL. 0 if all
+   * were given back.
+   */
   readonly unreleased: number;
 }
 
 type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
 
 export class Driver {
-  /** Stands before every name. */
+  /** Put before every name. */
   readonly prefix: string;
   readonly #id: string;
   readonly #loop: Loop;
@@ -51,7 +56,7 @@ export class Driver {
   readonly #held = new Map<number, Held>();
   #closing: Promise<Closed> | undefined;
   #givenBack: Promise<Closed> | undefined;
-  /** Why the server may not know that the leases were given back. */
+  /** Set if `close()` may have failed to give the leases back: makes the error of a release. */
   #untold: ((lockName: string) => Error) | undefined;
   #ended = false;
 
@@ -70,7 +75,7 @@ export class Driver {
     return this.#loop.library;
   }
 
-  /** Asks every server who it is, before anything else. */
+  /** Asks every server for its version and identity, before any other command. */
   meet(): Promise<Asked[]> {
     return this.#loop.meet();
   }
@@ -79,7 +84,7 @@ export class Driver {
     return this.#closing !== undefined || this.#ended;
   }
 
-  /** Takes the lock `name`. The signal ends the wait, and the promise rejects with its reason. */
+  /** Takes the lock `name`. If the signal aborts during the wait, the promise rejects with the signal's reason. */
   acquire(name: string, kind: Kind, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
     return new Promise((granted) => {
@@ -94,17 +99,17 @@ export class Driver {
     });
   }
 
-  /** Why a lease of this kind can't wait for replicas, if it can't. */
+  /** Why a lease of this kind can't wait for replicas; undefined if it can. */
   replicasProblem(kind: Kind): string | undefined {
-    return kind.names === undefined ? this.#loop.replicasProblem : '`waitForReplicas` of several names: take them one by one';
+    return kind.names === undefined ? this.#loop.replicasProblem : '`waitForReplicas` with several names: take them one by one';
   }
 
-  /** Ends once enough replicas have the lease, or rejects with the reason once nobody wants to know any more. */
+  /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */
   async confirm(held: Held, replicas: Replicas, unwanted: AbortSignal): Promise<void> {
     const began = performance.now();
     const { name: lockName } = held;
     const confirmed = await this.#loop.confirm(held.id, replicas, unwanted);
-    // It may have ended meanwhile, and then that is why nobody has it.
+    // If the lease has ended meanwhile, that is the better error.
     if (held.ended !== undefined) throw held.ended;
     if (this.remaining(held) <= 0) throw new LostError(lockName, 'expired');
     const waited = Math.trunc(performance.now() - began);
@@ -125,10 +130,10 @@ export class Driver {
     const began = this.#loop.now;
     const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
     return released.then(
-      // The engine has forgotten a lost lease; how it was lost is known here.
+      // The engine forgets a lost lease, but its `Held` knows how it was lost.
       ({ outcome }) => (outcome === 'already-expired' ? over : outcome),
       (error: unknown) => {
-        // The manager was closed meanwhile, and ended before the server had answered.
+        // The manager was closed meanwhile, and ended before the server answered.
         throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unanswered(held.name, began) : error;
       },
     );
@@ -147,7 +152,7 @@ export class Driver {
     return outcome.held;
   }
 
-  /** One more hold, at once. */
+  /** Takes one more hold, synchronously. */
   hold(held: Held): void {
     let error: unknown = new NotHeldError(held.name);
     const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (make) => (error = make()) });
@@ -166,19 +171,19 @@ export class Driver {
     return holders;
   }
 
-  /** How long a lease is still valid, in microseconds; not positive once it is over. */
+  /** How long a lease is still valid, in microseconds. Zero or less once it is over. */
   remaining(held: Held): number {
     return held.ended === undefined ? this.#loop.remaining(held.id) : 0;
   }
 
-  /** What is held and waited for here, each in the order in which it came. */
+  /** The locks that this manager holds and waits for, each in their order. */
   query(): { held: LockInfo[]; pending: LockInfo[] } {
     const clientId = this.#id;
     const held = [...this.#held.values()].map(({ name, mode }) => ({ name, mode, clientId }));
     return { held, pending: this.#calls.waits().map((wait) => ({ ...wait, clientId })) };
   }
 
-  /** Ends waits, gives the leases back, and closes what was opened here. A second call ends with the first. */
+  /** Ends waits, gives the leases back, and closes the connections opened here. A second call resolves with the first. */
   close(): Promise<Closed> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -203,21 +208,21 @@ export class Driver {
     const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
-    // It fails only if the engine is broken. Then no lease was confirmed as given back.
+    // This fails only if the engine is broken. Then the server has confirmed no release.
     const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
     if (this.#loop.isQuorum && isMajority(this.#loop.votesSince(began))) this.#untold = undefined;
     return { unreleased };
   }
 
-  /** The engine's end: with the last answer, or when it gives up to tell the server. */
+  /** Called when the engine has closed: with the last answer, or when it has given up waiting for the server. */
   #closed(result: CallResult | undefined): void {
-    // The last answer tells nothing of the other servers'.
+    // In a quorum, the last answer says nothing about the other servers.
     if (result === undefined || this.#loop.isQuorum) return;
     if ('reply' in result) {
       this.#untold = undefined;
     } else if (result.failure.kind === 'refused') {
       const { failure: { text }, cause } = result;
-      // A key of another type is somebody else's by now: there is nothing left to give back.
+      // A key of another type belongs to another client by now, so there is nothing left to give back.
       this.#untold = text.includes('WRONGTYPE') ? undefined : (lockName) => refusal(text, lockName, cause);
     }
   }
@@ -248,7 +253,7 @@ export class Driver {
     });
   }
 
-  /** The number of a call; 0 for one that has failed already. */
+  /** Registers a call and returns its number; 0 if it has already failed. */
   #begin(call: Call): number {
     const { name: lockName } = call;
     const problem = this.#scope.problem();
@@ -285,7 +290,7 @@ export class Driver {
       if (outcome.kind === 'acquired-all') held.share(names ?? [], outcome.fences);
       this.#held.set(held.id, held);
     } else {
-      // The owner of a reentrant lock gets the lease that it has.
+      // The owner of a reentrant lock gets another handle to the lease that it has.
       held.holds += 1;
     }
     const lease = new Lease(this, held);
@@ -301,7 +306,7 @@ export class Driver {
     this.#loop.afterwards(() => held.tell());
   }
 
-  /** The engine is broken: nobody is left waiting, and no lease counts as held. */
+  /** The engine is broken: fail all open calls and count all leases as lost. */
   #break(cause: unknown): void {
     this.#end(cause);
     for (const held of this.#held.values()) {
@@ -327,12 +332,12 @@ function reasonOf(signal: AbortSignal, name: string): unknown {
   return signal.reason ?? new CancelledError(name);
 }
 
-/** The signal's own reason, if it is what ended the wait. */
+/** The signal's reason if the signal ended the wait, else `error`. */
 function ownReason(signal: AbortSignal | undefined, name: string, error: unknown): unknown {
   return signal?.aborted === true && error instanceof CancelledError ? reasonOf(signal, name) : error;
 }
 
-/** An outcome of another kind than asked for: a fault of this package. */
+/** The engine returned the wrong kind of outcome: a bug in this package. */
 function unexpected(name: string | undefined): ProtocolError {
-  return new ProtocolError('an outcome of another kind', { lockName: name });
+  return new ProtocolError('the engine returned the wrong kind of outcome; please report this as a bug', { lockName: name });
 }

@@ -1,21 +1,21 @@
-/** Durations as users write them. */
+/** Durations in the form that users write. */
 
 import { InvalidOptionError } from './errors.js';
 import { shown } from './shown.js';
 
 /**
- * A duration: milliseconds as a number, or a text of a number and a unit: `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`.
+ * A duration: a number of milliseconds, or a string with a unit: `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`.
  */
 export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const TEXT = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
 
-/** The duration in milliseconds. The engine checks its bounds. */
+/** Converts a duration to milliseconds. The engine checks its bounds. */
 export function milliseconds(field: string, value: unknown): number {
   const millis = typeof value === 'string' ? ofText(value) : value;
   if (typeof millis === 'number' && millis >= 0 && millis <= Number.MAX_SAFE_INTEGER) return millis;
-  throw new InvalidOptionError(field, `is ${shown(value)}: give milliseconds, or a text like '30s', '500ms', '5m', '1h'`);
+  throw new InvalidOptionError(field, `is ${shown(value)}: give milliseconds, or a string like '30s', '500ms', '5m', '1h'`);
 }
 
 function ofText(text: string): number | undefined {

@@ -1,4 +1,4 @@
-/** The engine in WebAssembly: inputs go in as plain arguments, and what follows from them is read from its memory. */
+/** The engine in WebAssembly. Inputs are plain arguments; outputs are read from its memory. */
 
 import { Engine as Core } from '../generated/leasehold_js.js';
 import type { Command } from './command.js';
@@ -10,87 +10,94 @@ import { bytesToText, FAILURES, Row } from './row.js';
 import { shown } from './shown.js';
 import { memory } from './wasm/inline.js';
 
-/** Shared with readers, or exclusive. */
+/** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
 
-/** What kind of lock is wanted, and how. What a kind does not have is -1. */
+/** The kind of a lock. A number that a kind doesn't have is -1. */
 export interface Kind {
   readonly mode: Mode;
-  /** Who takes a reentrant lock. */
+  /** The owner of a reentrant lock. */
   readonly owner: number;
-  /** How many permits of a semaphore, and of how many. */
+  /** How many permits to take from a semaphore. */
   readonly permits: number;
+  /** How many permits a semaphore has. */
   readonly limit: number;
-  /** Several names that are taken as one; `oneScript` refuses those that one script can't take. */
+  /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
   readonly names?: readonly string[];
   readonly oneScript?: boolean;
 }
 
-/** A lock that is held by one, or shared with readers. */
+/** The plain kinds: one exclusive holder, or many readers. */
 export const LOCK: Readonly<Record<Mode, Kind>> = {
   exclusive: { mode: 'exclusive', owner: -1, permits: -1, limit: -1 },
   shared: { mode: 'shared', owner: -1, permits: -1, limit: -1 },
 };
 
 /**
- * What became of a hold that was given back: `released`; `still-held` by further holds on the same lease; `already-expired`,
- * as it had been lost before; `not-owner`, as somebody else holds the lock by now. All but the second leave it not held.
+ * What a release did:
+ *
+ * - `released`: the lease was given back.
+ * - `still-held`: other holds on the same lease remain.
+ * - `already-expired`: the lease was lost before.
+ * - `not-owner`: the lease was lost before, and another client holds the lock now.
  */
 export type ReleaseOutcome = 'released' | 'still-held' | 'already-expired' | 'not-owner';
 
-/** What a holder is given. Moments are microseconds. */
+/** A granted lease. Times are in microseconds. */
 export interface Grant {
   readonly lease: number;
   readonly mode: Mode;
   readonly fence: number;
   readonly validUntil: number;
-  /** Whether it was handed over inside this client, without the server. */
+  /** Whether the lock was handed over inside this client, without the server. */
   readonly local: boolean;
 }
 
-/**
- * Who holds a lock: the holder's token as it stands on the server.
- */
+/** One holder of a lock, as the server knows it. */
 export interface Holder {
-  /** What the server knows it by: `<manager's id>:<number>`, or a foreign client's own text. */
+  /** The holder's token on the server: `<manager's id>:<number>`, or any text if another library holds the lock. */
   readonly token: string;
+  /** How the holder holds the lock. */
   readonly mode: Mode;
-  /** What its lease has left on the server, in milliseconds; null for a foreign key that never ends. */
+  /** How long the holder's lease lasts unless it is renewed, in milliseconds; `null` for a foreign key that never expires. */
   readonly remaining: number | null;
-  /** Whether another library's client holds it. */
+  /** Whether a client of another library holds the lock. */
   readonly foreign: boolean;
 }
 
-/** Who waits for a lock. */
+/** One waiter for a lock, as the server knows it. */
 export interface Waiter {
-  /** What the server knows it by: `<manager's id>:<number>`. */
+  /** The waiter's token on the server: `<manager's id>:<number>`. */
   readonly token: string;
-  /** How it wants to hold the lock. */
+  /** How the waiter wants to hold the lock. */
   readonly mode: Mode;
 }
 
-/** Who holds a lock and who waits for it, as the server saw it at one moment. */
+/** The holders and the waiters of a lock, at one moment on the server. */
 export interface Inspection {
-  /** None, one exclusive, or any number of readers; readers of one manager may be told as one. Holders of a semaphore's permits are told as `shared`. */
+  /**
+   * No holder, one exclusive holder, or any number of readers. Several readers of one manager can appear as one holder. The
+   * holders of a semaphore appear as `shared`.
+   */
   readonly holders: readonly Holder[];
-  /** In their order. */
+  /** The waiters, in the order of the queue. */
   readonly waiters: readonly Waiter[];
-  /** The last fence given out or reserved, if the server remembers it. */
+  /** The last fence that was given out or reserved; `null` if the server does not remember it. */
   readonly lastFence: number | null;
 }
 
-/** Why a call ended without what was asked for. */
+/** Why a call failed. */
 export interface EngineError {
   readonly code: ErrorCode;
-  /** The option's field, or the reason of a loss. */
+  /** The field of the option, or the reason of the loss. */
   readonly about: string;
-  /** The engine's or the server's words. */
+  /** The message of the engine or of the server. */
   readonly text: string;
   readonly waited: number | undefined;
   readonly holderRemaining: number | undefined;
-  /** What the last attempt ran into, where nobody was reached. */
+  /** How the last attempt failed, if no server was reached. */
   readonly cause: Failure | undefined;
-  /** What each server of a quorum said; none where there is one server. */
+  /** How each server of a quorum answered; empty for one server. */
   readonly votes: readonly Vote[];
 }
 
@@ -107,9 +114,9 @@ export type Outcome =
   | { readonly kind: 'closed'; readonly unreleased: number }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
-/** What the engine wants done. None of these may call the engine. */
+/** What the engine asks the driver to do. None of these may call the engine. */
 export interface Outputs {
-  /** `node` is the server's place among those of a quorum; 0 where there is one. */
+  /** `node` is the server's position in the quorum; 0 if there is only one server. */
   send(call: number, node: number, command: Command): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
@@ -117,37 +124,37 @@ export interface Outputs {
   lost(lease: number, reason: LossReason): void;
 }
 
-/** The options of a client. Durations are milliseconds. */
+/** The options of a client. Durations are in milliseconds. */
 export interface Config {
   readonly prefix: string;
   readonly localHandoffs: number;
   readonly claimWindow: number;
   readonly responseTimeout: number;
-  /** Of a quorum only. */
+  /** For a quorum only. */
   readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
   readonly fenceRetention: number;
 }
 
-/** How a lock is wanted. Durations are milliseconds; `wait` is infinite for ever, and undefined for not at all. */
+/** The options of a lock. Durations are in milliseconds. `wait` is `Infinity` to wait forever, undefined not to wait. */
 export interface Wish {
   readonly ttl: number;
   readonly renew: boolean;
   readonly maxHold: number | undefined;
   readonly wait: number | undefined;
-  /** How long a call that does not wait may take, if that is less than the response timeout. */
+  /** How long a call that does not wait may take, if this is shorter than the response timeout. */
   readonly within?: number | undefined;
-  /** Not the engine's affair: what comes after its grant. */
+  /** Used after the engine's grant. The engine doesn't know it. */
   readonly replicas?: Replicas | undefined;
 }
 
-/** WebAssembly that makes engines, and who reads its memory. */
+/** A WebAssembly module that makes engines, and the reader of its memory. */
 export interface Wasm {
   readonly row: Row;
   make(id: Uint8Array, config: Config): Core;
 }
 
-/** What is asked of a lease. `src/engine.rs` says the same. */
+/** The calls on a lease. `src/engine.rs` has the same numbers. */
 const LeaseCall = { release: 0, extend: 1, convert: 2, hold: 3, verify: 4 } as const;
 
 const ONE_SERVER: Wasm = {
@@ -156,15 +163,15 @@ const ONE_SERVER: Wasm = {
     new Core(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention),
 };
 
-/** One client's engine. Every input is taken in at `now`, in microseconds, and leads to `outputs` before it returns. */
+/** One client's engine. Every input happens at `now`, in microseconds, and calls `outputs` before it returns. */
 export class Engine {
   readonly #core: Core;
   readonly #row: Row;
   readonly #outputs: Outputs;
-  /** When to wake it at the latest, in microseconds; negative for never. */
+  /** When the engine must be woken at the latest, in microseconds; negative for never. */
   wake = -1;
 
-  /** Throws an `invalid-option` for one out of its bounds. `id` is 16 random bytes. */
+  /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
   constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: Wasm = ONE_SERVER) {
     this.#core = make(id, config);
     this.#row = row;
@@ -183,7 +190,7 @@ export class Engine {
     this.#read(this.#core.acquire(now, op, name, mode === 'shared', ttl, renew, maxHold, wait, within, owner, permits, limit));
   }
 
-  /** Of several names. `oneScript` refuses those that one script can't take. */
+  /** Acquires several names. `oneScript` refuses names that one script can't take. */
   acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
     const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
     const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
@@ -260,7 +267,7 @@ export class Engine {
     this.#read(this.#core.unsubscribed(now, 0, channel, FAILURES.indexOf(cause.kind), wordsOf(cause)));
   }
 
-  /** The names' slots are on different servers: one that is silent holds up the names near its own, and no others. */
+  /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
   setCluster(): void {
     this.#core.setCluster();
   }
@@ -269,19 +276,19 @@ export class Engine {
     this.#read(this.#core.wake(now));
   }
 
-  /** When a lease ends unless it is renewed, in microseconds; negative once it was released or lost. */
+  /** When a lease ends unless it is renewed, in microseconds. Negative once it was released or lost. */
   validUntil(lease: number): number {
     return this.#core.validUntil(lease);
   }
 
-  /** A harmless write to a lease, by digest and by source; none once it was released or lost, and of a quorum. */
+  /** A harmless write to a lease, by digest and by source. Empty if the lease was released or lost, and on a quorum. */
   touch(lease: number): Command[] {
     const commands: Command[] = [];
     this.#row.read(this.#core.touch(lease), { ...this.#outputs, send: (_call, _node, command) => void commands.push(command) });
     return commands;
   }
 
-  /** Gives its memory back. It must not be used any more. */
+  /** Frees the engine's memory. The engine must not be used after this. */
   free(): void {
     this.#core.free();
   }
@@ -291,17 +298,17 @@ export class Engine {
   }
 
   #read(address: number): void {
-    if (address === 0) throw new RangeError('the engine was given a number that does not fit');
+    if (address === 0) throw new RangeError('the engine got a number that is out of range; please report this as a bug');
     this.wake = this.#row.read(address, this.#outputs);
   }
 }
 
-/** A failure's words; a custom connection may have forgotten them. */
+/** The text of a failure. A custom connection may have left it out. */
 function wordsOf(failure: Failure): string {
   return 'text' in failure ? String(failure.text) : '';
 }
 
-/** Anything but a text becomes one that the engine can't take for an answer. */
+/** Converts a scalar to text. Text and bytes stay as they are; anything else becomes text that the engine rejects as an answer. */
 function textOf(scalar: unknown): string {
   if (typeof scalar === 'string') return scalar;
   return scalar instanceof Uint8Array ? bytesToText.decode(scalar) : shown(scalar);

@@ -1,30 +1,35 @@
-/** Everything that can go wrong. Each error has a stable `code`, and says whether to try again. */
+/** The errors. Each one has a stable `code` and says whether a retry may help. */
 
 import { describeVotes } from './votes.js';
 
-/** The stable codes, the same in every language that leasehold speaks. */
+/** The stable error codes. They are the same in Rust and in the WASI component. */
 export type ErrorCode =
   | 'invalid-option' | 'not-held' | 'cross-slot' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
   | 'busy' | 'cancelled' | 'lost' | 'unreachable' | 'not-replicated'
   | 'auth' | 'server' | 'protocol';
 
 /**
- * How a lease was lost: `expired` (no renewal succeeded in time, or a fixed lease ended), `gone` (the key vanished from the
- * server), `taken` (somebody else holds the lock), `revoked` (an operator took it), `max-hold` (the limit you set).
+ * How a lease was lost:
+ *
+ * - `expired`: no renewal succeeded in time, or a fixed lease reached its end.
+ * - `gone`: the key vanished on the server.
+ * - `taken`: another client holds the lock.
+ * - `revoked`: an operator took the lock with `forceRelease`.
+ * - `max-hold`: the lease reached its `maxHold`.
  */
 export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold';
 
-/** What one server of a quorum said. */
+/** How one server of a quorum answered. */
 export interface Vote {
-  /** The server's address, or its place in the list where the client library does not tell. */
+  /** The server's address, or its position in the list (`connection 2`) if the client library doesn't expose the address. */
   readonly server: string;
-  /** Whether it agreed, or why it did not. Null if the outcome was certain before it had answered. */
+  /** `agreed`, or why the server did not agree. `null` if the outcome was certain before this server answered. */
   readonly answer: 'agreed' | 'timed-out' | ErrorCode | null;
-  /** The server's or the client library's own words. */
+  /** The message of the server or of the client library. */
   readonly problem?: string | undefined;
 }
 
-/** What an error knows beside its message. */
+/** What an error carries besides its message. */
 interface Details {
   readonly lockName?: string | undefined;
   readonly waited?: number | undefined;
@@ -38,20 +43,20 @@ interface Details {
   readonly cause?: unknown;
 }
 
-// A mark instead of `instanceof`: a program may load this module twice.
+// A mark on each error, because a program may load this module twice, and then `instanceof` alone would fail.
 const MARK = Symbol.for('leasehold.error');
 const RETRYABLE: readonly ErrorCode[] = ['busy', 'lost', 'unreachable', 'not-replicated'];
 
 class LeaseholdErrorBase extends Error {
-  /** What happened: stable, to be compared. */
+  /** The stable error code. Compare this, not the message. */
   declare readonly code: ErrorCode;
-  /** Whether the same call may succeed later without any change by the caller. */
+  /** Whether the same call may succeed later without any change by you. */
   declare readonly retryable: boolean;
   /** The lock's name, without the manager's prefix, if the error is about one lock. */
   declare readonly lockName: string | undefined;
-  /** How long the caller waited in vain, in milliseconds. */
+  /** How long the call waited, in milliseconds. */
   declare readonly waited: number | undefined;
-  /** How long the holder's lease had left, in milliseconds, where it is known. It may be renewed. */
+  /** How long the holder's lease lasts unless it is renewed, in milliseconds, if known. */
   declare readonly holderRemaining: number | undefined;
 
   /** @internal */
@@ -65,15 +70,17 @@ class LeaseholdErrorBase extends Error {
   }
 }
 
-/** The caller's: an option, a name or a connection that can't be used. Nothing was sent. It is a `TypeError` as well. */
+/** An option, a name or a connection can't be used. Nothing was sent. This error is also a `TypeError`. */
 export class InvalidOptionError extends TypeError {
   static readonly code = 'invalid-option';
+  /** The stable error code. */
   declare readonly code: 'invalid-option';
+  /** Always `false`: the call needs a change. */
   declare readonly retryable: boolean;
   declare readonly lockName: string | undefined;
   declare readonly waited: number | undefined;
   declare readonly holderRemaining: number | undefined;
-  /** The option as you write it: `ttl`, `name`, `connection`, ... */
+  /** The option that can't be used: `ttl`, `name`, `connection`, ... */
   declare readonly field: string;
 
   /** @internal */
@@ -87,47 +94,47 @@ export class InvalidOptionError extends TypeError {
   }
 }
 
-/** The caller's: the lease is not held any more, as it was released or lost. */
+/** The lease is no longer held: it was released or lost before this call. Acquire the lock again. */
 export class NotHeldError extends LeaseholdErrorBase {
   static readonly code = 'not-held';
   declare readonly code: 'not-held';
   /** @internal */
   constructor(lockName: string) {
-    super('not-held', `the lease of \`${lockName}\` is not held any more: acquire it again`, { lockName });
+    super('not-held', `lock \`${lockName}\`: the lease is no longer held; acquire it again`, { lockName });
   }
 }
 
-/** The caller's: one script was asked for, and the names are in different slots of a cluster. */
+/** `oneScript` was set, and the names are in different slots of a cluster. Give all of them one hash tag. */
 export class CrossSlotError extends LeaseholdErrorBase {
   static readonly code = 'cross-slot';
   declare readonly code: 'cross-slot';
   /** @internal */
   constructor(lockName: string) {
-    super('cross-slot', `\`${lockName}\` are in different cluster slots: give all of them one hash tag like \`{tag}\``, { lockName });
+    super('cross-slot', `locks \`${lockName}\`: the names are in different cluster slots; give all of them one hash tag, like \`{tag}\``, { lockName });
   }
 }
 
-/** The caller's: not possible beside the other holders, e.g. an upgrade with a second reader. */
+/** The conversion is not possible because of other holders, for example an `upgrade()` while another reader holds the lock. */
 export class ConflictError extends LeaseholdErrorBase {
   static readonly code = 'conflict';
   declare readonly code: 'conflict';
   /** @internal */
   constructor(lockName: string, problem: string) {
-    super('conflict', `\`${lockName}\`: ${problem}`, { lockName });
+    super('conflict', `lock \`${lockName}\`: ${problem}`, { lockName });
   }
 }
 
-/** The caller's: this server, this connection or this lock can't do it. */
+/** This server, this connection or this kind of lock can't do it. The message names what is needed. */
 export class UnsupportedError extends LeaseholdErrorBase {
   static readonly code = 'unsupported';
   declare readonly code: 'unsupported';
   /** @internal */
   constructor(problem: string, details: Details = {}) {
-    super('unsupported', `not supported here: ${problem}`, details);
+    super('unsupported', `not supported: ${problem}`, details);
   }
 }
 
-/** The caller's: the manager was closed. */
+/** The manager was closed. */
 export class ClosedError extends LeaseholdErrorBase {
   static readonly code = 'closed';
   declare readonly code: 'closed';
@@ -137,42 +144,43 @@ export class ClosedError extends LeaseholdErrorBase {
   }
 }
 
-/** The caller's: the name holds another kind of lock, or foreign data. It was left as it is. */
+/** The name holds another kind of lock, or other data. Nothing was changed. Use another name or a prefix. */
 export class WrongKindError extends LeaseholdErrorBase {
   static readonly code = 'wrong-kind';
   declare readonly code: 'wrong-kind';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('wrong-kind', `\`${details.lockName}\` holds something else than this kind of lock: ${problem}`, details);
+    super('wrong-kind', `lock \`${details.lockName}\`: the key holds another kind of lock or other data: ${problem}`, details);
   }
 }
 
-/** The world's: somebody else held the lock during the whole wait. */
+/** Another client held the lock for the whole wait. */
 export class BusyError extends LeaseholdErrorBase {
   static readonly code = 'busy';
   declare readonly code: 'busy';
+  /** How long the call waited, in milliseconds. */
   declare readonly waited: number;
-  /** What each server of a quorum said. */
+  /** How each server of a quorum answered. */
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, holderRemaining, votes } = details;
-    const left = holderRemaining === undefined ? '' : `; that lease has ${holderRemaining} ms left unless it is renewed`;
-    super('busy', `\`${lockName}\` was still held after ${waited} ms${counted(votes)}${left}`, details);
+    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${holderRemaining} ms`;
+    super('busy', `lock \`${lockName}\`: busy after ${waited} ms${counted(votes)}${left}`, details);
   }
 }
 
-/** The world's: the wait was cancelled, by a signal without a reason of its own. */
+/** The wait was cancelled by a signal that has no `reason`. */
 export class CancelledError extends LeaseholdErrorBase {
   static readonly code = 'cancelled';
   declare readonly code: 'cancelled';
   /** @internal */
   constructor(lockName: string | undefined) {
-    super('cancelled', `the wait for \`${lockName}\` was cancelled`, { lockName });
+    super('cancelled', `lock \`${lockName}\`: the wait was cancelled`, { lockName });
   }
 }
 
-/** The world's: the lease was lost while it was needed. It is the `reason` of an aborted `lease.signal`, too. */
+/** The lease was lost while it was needed. This error is also the `reason` of an aborted `lease.signal`. */
 export class LostError extends LeaseholdErrorBase {
   static readonly code = 'lost';
   declare readonly code: 'lost';
@@ -180,21 +188,22 @@ export class LostError extends LeaseholdErrorBase {
   declare readonly reason: LossReason;
   /** @internal */
   constructor(lockName: string | undefined, reason: LossReason) {
-    super('lost', `the lease of \`${lockName}\` was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
+    super('lost', `lock \`${lockName}\`: the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
   }
 }
 
 /**
- * The world's: no server answered within the operation's time, or the client was closed. Whether the lock is busy is not known. The client
- * library's own error is the `cause`, and the message has its words.
+ * No server answered in time, or the client was closed. It is not known whether the lock is busy, nor whether a command was
+ * applied. The `cause` is the client library's own error, and the message quotes it.
  */
 export class UnreachableError extends LeaseholdErrorBase {
   static readonly code = 'unreachable';
   declare readonly code: 'unreachable';
+  /** How long the call waited, in milliseconds. */
   declare readonly waited: number;
-  /** The server's address, where the client library tells it. */
+  /** The server's address, if the client library exposes it. */
   declare readonly server: string | undefined;
-  /** What each server of a quorum said. */
+  /** How each server of a quorum answered. */
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(attempt: string | undefined, details: Details) {
@@ -202,33 +211,34 @@ export class UnreachableError extends LeaseholdErrorBase {
   }
 }
 
-/** The world's: too few replicas had the lease in time, see `waitForReplicas`. It was given back. */
+/** Too few replicas confirmed the lease in time: see `waitForReplicas`. The lease was given back. */
 export class NotReplicatedError extends LeaseholdErrorBase {
   static readonly code = 'not-replicated';
   declare readonly code: 'not-replicated';
+  /** How long the call waited for the replicas, in milliseconds. */
   declare readonly waited: number;
-  /** How many replicas had it. */
+  /** How many replicas confirmed the lease. */
   declare readonly confirmed: number;
-  /** How many were asked for. */
+  /** How many replicas were asked for. */
   declare readonly wanted: number;
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, confirmed, wanted } = details;
-    super('not-replicated', `\`${lockName}\`: ${confirmed} of ${wanted} replicas confirmed the lease within ${waited} ms, so it was given back`, details);
+    super('not-replicated', `lock \`${lockName}\`: ${confirmed} of ${wanted} replicas confirmed the lease within ${waited} ms; it was given back`, details);
   }
 }
 
-/** The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`). */
+/** The server refused the login or a command (`NOAUTH`, `WRONGPASS`, `NOPERM`). */
 export class AuthError extends LeaseholdErrorBase {
   static readonly code = 'auth';
   declare readonly code: 'auth';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('auth', `the server refused the credentials or the rights: ${problem}`, details);
+    super('auth', `the server refused the user, the password or a command: ${problem}`, details);
   }
 }
 
-/** The server's: it answered with an error that retrying does not mend. */
+/** The server answered with an error that a retry does not fix. */
 export class ServerError extends LeaseholdErrorBase {
   static readonly code = 'server';
   declare readonly code: 'server';
@@ -238,17 +248,17 @@ export class ServerError extends LeaseholdErrorBase {
   }
 }
 
-/** The server's: an answer that leasehold does not understand. */
+/** The client did not understand the server's answer. */
 export class ProtocolError extends LeaseholdErrorBase {
   static readonly code = 'protocol';
   declare readonly code: 'protocol';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('protocol', `the server's answer was not understood: ${problem}`, details);
+    super('protocol', `unexpected answer from the server: ${problem}`, details);
   }
 }
 
-/** Each code with its class. */
+/** Maps each error code to its class. */
 export interface ErrorsByCode {
   'invalid-option': InvalidOptionError;
   'not-held': NotHeldError;
@@ -267,20 +277,21 @@ export interface ErrorsByCode {
   'protocol': ProtocolError;
 }
 
-/** Any error of this package: `switch (error.code)` tells which. */
+/** Any error of this package. `switch (error.code)` narrows it. */
 export type AnyLeaseholdError = ErrorsByCode[ErrorCode];
 
-/** Any error of this package: `switch (error.code)` tells which. */
+/** Any error of this package. `switch (error.code)` narrows it. */
 export type LeaseholdError = AnyLeaseholdError;
 
-/** What all errors of this package are instances of. It makes none. */
+/** The type of the value {@link LeaseholdError}. It works with `instanceof` and can't be constructed. */
 export interface LeaseholdErrorClass extends Function {
   readonly prototype: AnyLeaseholdError;
   [Symbol.hasInstance](value: unknown): value is AnyLeaseholdError;
 }
 
 /**
- * The base of all errors of this package: `instanceof` finds each of them, and its `code` then tells which one it is.
+ * The base class of all errors of this package. `instanceof LeaseholdError` matches all of them, and `code` tells which one
+ * it is.
  *
  * @example
  * ```ts
@@ -297,8 +308,8 @@ export interface LeaseholdErrorClass extends Function {
 export const LeaseholdError = LeaseholdErrorBase as unknown as LeaseholdErrorClass;
 
 /**
- * Whether a caught value is an error of this package, or the one with this code. It works across copies of the package,
- * where `instanceof` of other libraries fails.
+ * Whether a caught value is an error of this package, optionally with this code. It also recognises the errors of another
+ * copy of the package.
  *
  * @example
  * ```ts
@@ -312,16 +323,16 @@ export function isLeaseholdError(value: unknown, code?: ErrorCode): boolean {
 }
 
 const LOSSES: Record<LossReason, string> = {
-  'expired': 'its time ran out, and no renewal had come through',
+  'expired': 'it expired without a renewal',
   'gone': 'its key vanished from the server',
-  'taken': 'somebody else holds the lock',
-  'revoked': 'an operator took it by force',
+  'taken': 'another client holds the lock',
+  'revoked': 'an operator took it with forceRelease',
   'max-hold': 'it reached its maxHold',
 };
 
 function unanswered(attempt: string | undefined, { server, waited, votes }: Details): string {
   if (votes !== undefined) return `no majority of the servers answered within ${waited} ms${counted(votes)}`;
-  // It was known at once: a time would tell nothing.
+  // The failure was known at once, so a time would say nothing.
   if (waited === 0 && attempt !== undefined) return `can't reach the server${server === undefined ? '' : ` at ${server}`}: ${attempt}`;
   const one = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
   return `${one} within ${waited} ms${attempt === undefined ? '' : `; the last attempt: ${attempt}`}`;
@@ -331,7 +342,7 @@ function counted(votes: readonly Vote[] | undefined): string {
   return votes === undefined ? '' : `: ${describeVotes(votes)}`;
 }
 
-/** Only what is known becomes a property, so that a logged error is short. */
+/** Sets only the properties that are known, so that a logged error is short. */
 function describe(error: Error, code: ErrorCode, details: Details): void {
   const hidden = { configurable: true, enumerable: false, writable: true };
   const name = `${code.replace(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Error`;

@@ -15,7 +15,7 @@ test('the_holder_is_told_that_it_is_revoked_and_the_next_in_line_is_granted_with
   const [holder, waiter, operator] = [own.manager(), own.manager(), own.manager()];
   const lease = await holder.mutex('door').acquire({ ttl: 900 });
   const { signal } = lease;
-  // It listens from its first renewal on.
+  // The holder subscribes at its first renewal.
   await until(async () => (await own.redis.pubsub('CHANNELS', 'leasehold:*')).length === 1);
   const waiting = waiter.mutex('door').acquire();
   await own.waiting('door', 1);
@@ -38,7 +38,7 @@ test('work_under_the_lock_is_interrupted', async () => {
   await until(() => fleet.isThere(name));
   assert.equal(await operator.forceRelease(name), 1);
   const error = await working;
-  // Who listens is told that it is revoked, who does not finds out at its next renewal.
+  // A holder that is subscribed is notified with `revoked`. Others find out at their next renewal.
   assert.ok(isLeaseholdError(error, 'lost') && ['revoked', 'gone'].includes(error.reason), String(error));
 });
 

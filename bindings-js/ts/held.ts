@@ -1,4 +1,4 @@
-/** A lease as all handles to it see it, from its grant to its end. */
+/** The state of a lease from its grant to its end. All its handles share it. */
 
 import type { Grant, Mode } from './engine.js';
 import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from './errors.js';
@@ -6,19 +6,19 @@ import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from 
 export class Held {
   readonly id: number;
   readonly name: string;
-  /** What the server keeps if nobody renews, in milliseconds. */
+  /** How long the server keeps the lease if nobody renews it, in milliseconds. */
   readonly ttl: number;
   mode: Mode;
   fence: number;
-  /** The fence of each name, if it is held under several. */
+  /** The fence of each name, if the lease holds several names. */
   #shared: ReadonlyMap<string, number> | undefined;
-  /** How many holds there are: each handle is one. */
+  /** The number of holds. Each handle is one hold. */
   holds = 1;
-  /** Whether its holder has asked for what tells of a loss. */
+  /** Whether the holder has read `signal` or `lost`. */
   watched = false;
-  /** Why the lease ended before its holder gave it back. */
+  /** Why the lease ended before its holder released it. */
   ended: AnyLeaseholdError | undefined;
-  // Made when somebody asks for them: most leases are neither watched nor lost.
+  // Made on first use: most leases are neither watched nor lost.
   #controller: AbortController | undefined;
   #lost: Promise<LossReason> | undefined;
   #tellLost: ((reason: LossReason) => void) | undefined;
@@ -35,7 +35,7 @@ export class Held {
     return this.#shared ?? new Map([[this.name, this.fence]]);
   }
 
-  /** It is held under several names. */
+  /** Records the fence of each name of a lease on several names. */
   share(names: readonly string[], fences: readonly number[]): void {
     this.#shared = new Map(names.map((name, index) => [name, fences[index] as number]));
   }
@@ -67,12 +67,12 @@ export class Held {
     this.ended ??= new LostError(this.name, reason);
   }
 
-  /** The manager gives the lease back, and not its holder. */
+  /** Marks the lease as given back by its manager instead of its holder. */
   close(): void {
     this.ended ??= new ClosedError({ lockName: this.name });
   }
 
-  /** Tells whoever watches. It runs foreign code. */
+  /** Resolves `lost` and aborts `signal`, or warns if nobody has read them. This runs the user's code. */
   tell(): void {
     const { loss } = this;
     if (loss !== undefined) this.#tellLost?.(loss);
@@ -82,9 +82,9 @@ export class Held {
 }
 
 const TYPE = 'LeaseLostWarning';
-const ADVICE = 'Nobody listens for it: pass `lease.signal` to the work, await `lease.lost`, or work inside `run`.';
+const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';
 
-/** As Node warns, which each program can silence; on the console where a host has no such thing. */
+/** Emits a process warning, which a program can silence. Hosts without process warnings get it on the console. */
 function warn(message: string): void {
   const { process, console } = globalThis as { process?: Partial<NodeJS.Process>; console?: Console };
   if (typeof process?.emitWarning === 'function') process.emitWarning(message, { type: TYPE, code: 'LEASEHOLD_LEASE_LOST' });

@@ -1,4 +1,4 @@
-/** Distributed locks over Redis and Valkey: fenced, fair, never lost in silence. */
+/** Distributed locks over Redis and Valkey, with fencing tokens, fair queues and a signal that aborts when a lock is lost. */
 
 export type {
   Connection, GlideConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection,

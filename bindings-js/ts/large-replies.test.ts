@@ -1,4 +1,4 @@
-/** A server, or what stands in its place, that answers a lock's command with tens of megabytes costs little memory and no time. */
+/** A server that answers a lock's command with tens of megabytes costs little memory and no time. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -12,7 +12,7 @@ import { libraries } from './testing/libraries.js';
 const MB = 1_000_000;
 const REPLY = 30 * MB;
 
-/** A process that answers scripts with one text of that size, and all else as a server would; it tells how much of each the other side has taken. */
+/** A process that answers scripts with a text of this size, and other commands as a server would. It reports how much of each answer was read. */
 const TOY = `
   const body = Buffer.concat([Buffer.from('$${REPLY}\\r\\n'), Buffer.alloc(${REPLY}, 120), Buffer.from('\\r\\n')]);
   require('node:net').createServer((socket) => {
@@ -42,7 +42,7 @@ async function startToy(t: TestContext): Promise<{ port: number; taken: () => nu
 }
 
 for (const library of libraries) {
-  if (library.name === 'GLIDE 2') continue; // Its own core reads the replies, outside of JavaScript.
+  if (library.name === 'GLIDE 2') continue; // GLIDE's core reads the replies, outside of JavaScript.
   describe(library.name, { timeout: 60_000 }, () => {
     test('a_reply_of_30_mb_exceeds_no_time_and_holds_little_memory', async (t) => {
       const toy = await startToy(t);
@@ -65,7 +65,7 @@ for (const library of libraries) {
       t.diagnostic(`${error.code} after ${Math.trunc(took)} ms, ${Math.trunc(grown)} MB more at most: ${error.message}`);
       assert.ok(['protocol', 'unreachable'].includes(error.code), String(error));
       assert.ok(took < 1_500, `it took ${took} ms`);
-      // node-redis lets nobody near its socket: there the reply comes whole, once.
+      // node-redis does not expose its socket, so it reads the reply to its end, once.
       const most = library.name.startsWith('ioredis') ? 60 : 150;
       assert.ok(grown < most, `${grown} MB`);
     });

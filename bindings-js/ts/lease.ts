@@ -1,4 +1,4 @@
-/** What a holder holds. */
+/** A lease: a lock that is held. */
 
 import { asyncDispose } from './dispose.js';
 import type { Driver } from './driver.js';
@@ -11,11 +11,11 @@ import type { Replicas } from './replicas.js';
 import { onAbort } from './signals.js';
 
 /**
- * A lock that is held, for a time: renewed while it is held, told when it is lost, released when you say so.
+ * A lock that you hold for a limited time. The client renews it while you hold it, and notifies you if it is lost.
  *
- * Give it back with {@link Lease.release}, with `await using`, or hold it inside `run`. A lease that you forget goes on
- * being renewed for as long as the process lives (unless it has `maxHold`): it is never released behind your back, since
- * you may still rely on its `signal`.
+ * Give it back with {@link Lease.release} or `await using`, or use `run`. A lease that you forget is renewed for as long as
+ * the process lives, unless it has a `maxHold`. It is not released when it is garbage-collected, because you may still rely
+ * on its `signal`.
  *
  * @example
  * ```ts
@@ -40,46 +40,48 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * The fencing token: greater than that of every lease that excluded this one before. Send it along with every write,
-   * and let the resource refuse a smaller one than it has seen. A conversion gives a new one. Below 2^53.
+   * The fencing token, an integer below 2^53. It is greater than the fence of every lease that excluded this one before. Send
+   * it along with every write, and let the resource refuse a fence that is smaller than one it has seen. `upgrade` and
+   * `downgrade` change it.
    */
   get fence(): number {
     return this.#held.fence;
   }
 
   /**
-   * The fencing token of each name: of several names that are held as one, each has its own, and a resource that one of
-   * them stands for gets that one. `fence` is the greatest of them.
+   * The fencing token of each name. A lease on several names has one for each: send the resource of a name the fence of that
+   * name. `fence` is the greatest of them.
    */
   get fences(): ReadonlyMap<string, number> {
     return this.#held.fences;
   }
 
-  /** Whether it is held exclusively or shared. */
+  /** Whether the lock is held exclusively or shared. */
   get mode(): Mode {
     return this.#held.mode;
   }
 
-  /** What the server keeps if nobody renews, in milliseconds, as it was asked for. */
+  /** The option `ttl` of the acquire, in milliseconds: how long the server keeps the lease if nobody renews it. */
   get ttl(): number {
     return this.#held.ttl;
   }
 
-  /** How long the lease is still valid by the local clock if no renewal comes any more, in milliseconds; 0 once it is over. */
+  /** How long the lease stays valid without another renewal, by the local clock, in milliseconds. 0 once it is over. */
   get remaining(): number {
     if (this.#released !== undefined) return 0;
     return Math.max(0, this.#driver.remaining(this.#held) / 1_000);
   }
 
-  /** Whether the lease is still valid by the local clock. No I/O. */
+  /** Whether the lease is still valid by the local clock. It does no I/O. */
   get isHeld(): boolean {
     return this.remaining > 0;
   }
 
   /**
-   * Aborts when the lease is lost, with a `LostError` as its reason, or when its manager is closed, with a `ClosedError`.
-   * It never aborts because you released the lease. Pass it to whatever takes one: `fetch`, queries, timers. A lease whose `signal` and
-   * `lost` nobody has read is warned of when it is lost, as a `LeaseLostWarning` of the process.
+   * Aborts when the lease is lost, with a `LostError` as its reason, or when the manager is closed, with a `ClosedError`. It
+   * does not abort when you release the lease. Pass it to everything that takes a signal: `fetch`, queries, timers.
+   *
+   * If a lease is lost and nobody has read its `signal` or `lost`, the process emits a `LeaseLostWarning`.
    */
   get signal(): AbortSignal {
     this.#held.watched = true;
@@ -87,21 +89,25 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Resolves when the lease is lost, with the reason; at once if it was lost before. It never rejects, and it never
-   * settles if the lease is given back first.
+   * Resolves with the reason when the lease is lost; at once if it is already lost. It never rejects, and it never settles if
+   * the lease is released first.
    */
   get lost(): Promise<LossReason> {
     this.#held.watched = true;
     return this.#held.lost;
   }
 
-  /** How many holds there are on this lease: 1, and one more for each `nested()`, and each further acquire of a reentrant lock by its owner, that was not released. */
+  /**
+   * How many holds this lease has that are not released yet: the first one, one for each `nested()`, and one for each further
+   * acquire of a reentrant lock by its owner.
+   */
   get holdCount(): number {
     return this.#held.holds;
   }
 
   /**
-   * Takes one more hold on this lease, counted here and without I/O: the lease is given back with the last of its holds.
+   * Takes one more hold on this lease, without I/O. The lock is free when the last hold is released. Use it to pass a lease to
+   * a helper that also wants to release it.
    *
    * @throws `not-held` if the lease was lost or released, `closed`.
    */
@@ -112,7 +118,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`: 10 ms to 24 h. It never gets shorter.
+   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`. It never makes the lease shorter.
+   * 10 ms to 24 h.
    *
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */
@@ -123,7 +130,7 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Asks the server whether the lease is still there. If not, it is lost from now on.
+   * Asks the server whether the lease is still there. If it resolves to `false`, the lease is lost or was released.
    *
    * @throws `unreachable`, `auth`, `closed` (as rejections).
    */
@@ -138,9 +145,10 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Turns an exclusive lease into a shared one, without letting a writer in between; waiting readers may join.
+   * Turns an exclusive lease into a shared one. No writer can get in between. Waiting readers may join. It draws a new fence.
    *
-   * @throws `unsupported` for any kind but a read-write lock or a mutex, `not-held`, `lost`, `conflict`, `unreachable`, `closed` (as rejections).
+   * @throws `unsupported` for any kind except the read-write lock and the mutex, `not-held`, `lost`, `conflict`,
+   * `unreachable`, `closed` (as rejections).
    */
   async downgrade(): Promise<void> {
     this.#check();
@@ -148,10 +156,11 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Turns the lease of a sole reader into an exclusive one.
+   * Turns the lease of the only reader into an exclusive one. It draws a new fence.
    *
-   * @throws `conflict` at once if there is another reader (it never waits: two upgrades would wait for each other);
-   * `unsupported` for any kind but a read-write lock or a mutex, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
+   * @throws `conflict` at once if there is another reader: it never waits, because two upgrades would wait for each other.
+   * `unsupported` for any kind except the read-write lock and the mutex, `not-held`, `lost`, `unreachable`, `closed` (as
+   * rejections).
    */
   async upgrade(): Promise<void> {
     this.#check();
@@ -159,11 +168,11 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Gives this hold back and tells what became of it. A lease that had ended before is no error, and a second call
-   * answers what the first did. `released` is also the answer for a lease that its manager's `close()` gave back.
+   * Gives this hold back and resolves to what happened. Releasing a lease that has already ended is not an error. A second call
+   * resolves to the same answer. A lease that the manager's `close()` gave back answers `released`.
    *
-   * @throws `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`
-   * (as rejections).
+   * @throws `unreachable` if the server does not answer in time: the lease then ends with its TTL. `auth`, `server` (as
+   * rejections).
    */
   release(): Promise<ReleaseOutcome> {
     this.#released ??= this.#driver.release(this.#held);
@@ -171,13 +180,14 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Ends once enough replicas have the lease. Else it is given back, also when it is lost or the caller gives up.
+   * Resolves once enough replicas have the lease. Otherwise it releases the lease and rejects. It does the same if the lease is
+   * lost or the caller's signal aborts.
    *
    * @internal
    */
   async confirmed(replicas: Replicas, signal: AbortSignal | undefined): Promise<this> {
     const unwanted = new AbortController();
-    // A loss until then is this call's rejection.
+    // A loss before the replicas answer rejects this call, so it needs no warning.
     const { watched } = this.#held;
     this.#held.watched = true;
     const stops = [this.#held.signal, signal].map((one) => one && follow(unwanted, one, this.name));
@@ -203,7 +213,7 @@ export class Lease implements AsyncDisposable {
     return inspected('Lease', this.toJSON(), depth, options, inspect);
   }
 
-  /** What a log needs. */
+  /** The lease's state, for logs. */
   toJSON(): object {
     const { name, mode, fence, isHeld, holdCount } = this;
     if (!isHeld) return { name, mode, fence, isHeld, ended: this.#ending() };
@@ -217,7 +227,10 @@ export class Lease implements AsyncDisposable {
     return this.#released === undefined ? 'lost: expired' : 'released';
   }
 
-  /** Releases at the end of the block. A failure to tell the server is no failure of the block: the lease ends by its TTL. */
+  /**
+   * Releases the lease at the end of an `await using` block. It never rejects: if the release fails, the lease ends with its
+   * TTL.
+   */
   async [asyncDispose](): Promise<void> {
     await this.release().catch(ignore);
   }
@@ -227,7 +240,7 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-/** Aborts the one with the reason of the other. */
+/** Aborts `controller` when `signal` aborts, with the same reason. */
 function follow(controller: AbortController, signal: AbortSignal, name: string): () => void {
   const abort = (): void => controller.abort(signal.reason ?? new CancelledError(name));
   if (signal.aborted) abort();
@@ -236,7 +249,7 @@ function follow(controller: AbortController, signal: AbortSignal, name: string):
 
 function ignore(): undefined {}
 
-/** Outside, since a class that names itself is given another name by the bundler. */
+/** This is outside of the class, because the bundler renames a class that refers to itself. */
 function another(driver: Driver, held: Held): Lease {
   return new Lease(driver, held);
 }

@@ -1,4 +1,4 @@
-/** The same life of a lock over every library, and over a connection that can't subscribe. */
+/** Tests the life of a lock with every library, and with a connection that can't subscribe. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -83,7 +83,7 @@ for (const library of [...libraries, polling]) {
   });
 }
 
-/** As containers and tracers wrap what they hand out: methods are bound to the client itself. */
+/** Wraps a client as containers and tracers do: its methods are bound to the client itself. */
 function bound(client: object): object {
   return new Proxy(client, {
     get: (target, key) => {

@@ -1,4 +1,4 @@
-/** The client: where every lock begins. */
+/** The lock manager: the entry point of the package. */
 
 import type { Connection } from './connection.js';
 import { recognise } from './connections/recognise.js';
@@ -16,7 +16,7 @@ import { openQuorum } from './quorum.js';
 import { readSemaphoreOptions, type SemaphoreOptions } from './semaphore.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
-/** What is ready before a manager is made of it. */
+/** Carries a driver that is ready into the manager's constructor. */
 class Opened {
   readonly #driver: Driver;
   readonly #defaults: Wish;
@@ -26,7 +26,7 @@ class Opened {
     this.#defaults = defaults;
   }
 
-  /** What is in it, if this is one; whatever it is, none of its code is run. */
+  /** Reads the contents if `value` is an `Opened`. This runs no code of `value`. */
   static read(value: unknown): { driver: Driver; defaults: Wish } | undefined {
     if (typeof value !== 'object' || value === null || !(#driver in value)) return undefined;
     return { driver: value.#driver, defaults: value.#defaults };
@@ -34,14 +34,14 @@ class Opened {
 }
 
 /**
- * One client of a server. A process needs one for each server.
+ * Makes locks on one server or cluster. A process needs one manager for each server.
  *
- * It works over the connection that you have: an ioredis, node-redis or GLIDE client, or anything that runs commands. That
- * connection stays yours: it is never closed here, and it can be used for everything else at the same time, but for what
- * blocks it (`BLPOP`) or changes it (`SELECT`, a `MULTI` sent by itself). A second one, to be told when a lock is granted,
- * is made when somebody first waits, and closed by {@link LockManager.close}.
+ * It uses the connection that you have: an ioredis, node-redis or GLIDE client, or any object that can send a command. That
+ * connection stays yours: the manager never closes it, and you can use it for other commands at the same time. Don't block it
+ * (`BLPOP`) or change it (`SELECT`, an open `MULTI`). The first wait opens one more connection, which receives messages;
+ * {@link LockManager.close} closes it.
  *
- * A call that waits keeps the process alive; a lease that is held, its renewal and an idle manager don't.
+ * A waiting call keeps the process alive. A held lease, its renewal and an idle manager don't.
  *
  * @example
  * ```ts
@@ -58,10 +58,10 @@ export class LockManager implements AsyncDisposable {
   readonly #defaults: Wish;
 
   /**
-   * Nothing is sent before the first lock.
+   * Makes a manager. It sends nothing before the first call.
    *
    * @throws `invalid-option` (a `TypeError`) for a connection that is closed, in subscriber mode or of an unknown kind, and
-   * for an option that can't be used; `error.field` names it.
+   * for an option that can't be used. `error.field` names it.
    */
   constructor(connection: Connection, options?: LockManagerOptions) {
     const { driver, defaults } = Opened.read(connection) ?? openOne(connection, options);
@@ -70,14 +70,15 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Exclusive locks over an odd number of servers, three or more, that know nothing of each other (Redlock): a lock is held while a majority of them
-   * says so. So no failover forgets it, and it goes on while a minority is gone. A majority must be there now.
+   * Makes a manager over an odd number of independent servers, three or more (Redlock). A lock is held while a majority of
+   * them agrees. No failover can lose it, and a minority may be down. A majority must be reachable now.
    *
-   * The engine for this is a WebAssembly module of its own, which is loaded when this is first called. There are exclusive locks
-   * only; the other kinds answer `unsupported`. An error tells what each server said: `error.votes`.
+   * A quorum has mutexes only: other kinds of locks reject with `unsupported`. `error.votes` tells how each server answered.
+   * The first call loads a second WebAssembly module.
    *
-   * @throws `invalid-option` with the field `servers` for a number that is even or below three, for a connection or a server that is there twice, and
-   * for a cluster; `unsupported` for a server that is too old; `unreachable`, `auth` (all as rejections).
+   * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection or
+   * a server that appears twice, and for a cluster; `unsupported` for a server that is too old; `unreachable`, `auth` (all as
+   * rejections).
    *
    * @example
    * ```ts
@@ -91,17 +92,22 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * An exclusive lock.
+   * A lock with one holder. It is not reentrant.
    *
    * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
    */
   mutex(name: string, options?: LockOptions): Lock {
     return lockOf(this.#driver, name, LOCK.exclusive, options, this.#defaults);
   }
 
   /**
-   * A lock that its owner may take again while it holds it, without a round trip. It is Redisson's `RLock` on the wire: Java services and
-   * this one exclude and wake each other on the same key.
+   * A lock that its owner can take again while it holds it, without a round trip. On the server it is Redisson's `RLock`, so
+   * Java services share it: both sides exclude and wake each other.
    *
    * @throws `invalid-option`.
    *
@@ -119,7 +125,7 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * A number of permits, of which each acquire takes one or several, first come, first served.
+   * A limited number of permits. Each acquire takes one or several of them, first come, first served.
    *
    * @throws `invalid-option`.
    *
@@ -134,8 +140,8 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Several names as one lock: one lease for all of them or none, and nobody deadlocks, in whatever order others name them. Names with one
-   * hash tag are taken by one script if all are free; otherwise one after the other, in sorted order.
+   * Several names as one lock: one lease on all names, or none. It can't deadlock, whatever order others use. Names with one
+   * hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order.
    *
    * @throws `invalid-option`.
    *
@@ -151,21 +157,28 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * A lock with many readers or one writer, in one queue: neither starves the other.
+   * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
    *
    * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.readWrite('page:7').read().run(() => render());
+   * ```
    */
   readWrite(name: string, options?: LockOptions): ReadWriteLock {
     return new ReadWriteLock(this.#driver, readName(name, this.#driver.prefix), readLockOptions(options, this.#defaults));
   }
 
   /**
-   * Takes a lock, calls back, and releases it when the callback's promise settles, as `navigator.locks.request` does.
+   * Takes a lock, runs the callback, and releases the lock when the callback's promise settles, as `navigator.locks.request`
+   * does in browsers. These things differ:
    *
-   * It differs where a lock of a fleet has to: the callback gets a {@link Lease}, whose `name` and `mode` are those of
-   * the browser's `Lock`; a lease can be lost, which rejects the request with `lost` as a stolen lock would; there is
-   * no `steal`; names may begin with a hyphen; and requests of several processes stand in one queue, first come, first
-   * served but for a few hand-overs inside each process.
+   * - The callback gets a {@link Lease}. Its `name` and `mode` are those of the browser's `Lock`.
+   * - A lease can be lost. The request then rejects with `lost`.
+   * - `steal` rejects with `unsupported`.
+   * - Names may begin with a hyphen.
+   * - Requests of all processes stand in one queue: first come, first served, except for a few hand-overs inside each process.
    *
    * @throws The callback's own error, and those of {@link Lock.run}; `unsupported` for `steal`, and for `signal` together
    * with `ifAvailable` (all as rejections).
@@ -185,15 +198,16 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * What this manager holds and waits for, as `navigator.locks.query` does for an origin. Other clients are not seen: ask
-   * {@link LockManager.inspect} for the whole fleet.
+   * The locks that this manager holds and waits for, as `navigator.locks.query` lists them for an origin. It doesn't see
+   * other clients: {@link LockManager.inspect} asks the server.
    */
   async query(): Promise<LockManagerSnapshot> {
     return this.#driver.query();
   }
 
   /**
-   * Asks the server who holds the lock `name` and who waits for it, in one round trip.
+   * Asks the server for the holders and the waiters of the lock `name`, in one round trip. Waiters for a reentrant lock are not
+   * listed, because it has no queue on the server.
    *
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */
@@ -202,26 +216,26 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Takes the lock `name`, of whatever kind, from whoever holds it, and grants the next in line: an operator's way out. Resolves to how
-   * many held it.
+   * Takes the lock `name` from its holders, whatever its kind, and grants the next waiter. It is meant for operators. Resolves
+   * to the number of holders that lost it.
    *
-   * Its holders are told `revoked`, or at their next renewal that the lease is gone. What they do until then they do beside
-   * the next holder: only the fence keeps the resource safe.
+   * The holders are notified with `revoked`, or find out at their next renewal, with `gone` or `taken`. Until then they can
+   * still write: only a fence stops them.
    *
-   * @throws As {@link LockManager.inspect}. `unreachable` leaves open whether it was done: it is never sent twice, as that would take
-   * the lock from the next holder as well.
+   * @throws As {@link LockManager.inspect}. After `unreachable` it is not known whether it was done. Look before you call it
+   * again, because a second call takes the lock from the next holder.
    */
   async forceRelease(name: string): Promise<number> {
     return this.#driver.forceRelease(readName(name, this.#driver.prefix));
   }
 
   /**
-   * Ends the client: waits reject with `closed`, leases are released and their signals abort. The connection that you
-   * brought stays open.
+   * Ends the manager: waits reject with `closed`, leases are released and their signals abort. The connection that you
+   * passed in stays open.
    *
-   * It ends when the server has confirmed all releases, or when no answer has come for the response timeout; at once if nothing is held. It
-   * never rejects: `unreleased` says how many leases the server has not confirmed as given back. These end with their TTL. A second call
-   * ends with the first.
+   * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
+   * once if nothing is held. It never rejects. `unreleased` is the number of leases that it could not give back: these end
+   * with their TTL. A second call resolves with the first.
    *
    * @example
    * ```ts
@@ -233,7 +247,7 @@ export class LockManager implements AsyncDisposable {
     return this.#driver.close();
   }
 
-  /** Closes at the end of the block. */
+  /** Closes the manager at the end of an `await using` block. */
   async [asyncDispose](): Promise<void> {
     await this.close();
   }

@@ -1,4 +1,4 @@
-/** A lock as one caller wants it, and the ways to take it. */
+/** A lock with its options, and the ways to take it. */
 
 import type { Driver } from './driver.js';
 import { type Kind, LOCK, type Mode, type Wish } from './engine.js';
@@ -11,13 +11,13 @@ import { runUnder } from './run.js';
 import { shown } from './shown.js';
 
 /**
- * A name, how it is to be held, and the options. Nothing is sent before it is acquired; keep it as long as you like and
- * acquire as often as you like, also at the same time.
+ * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
+ * several times at once.
  */
 export class Lock {
   /** The lock's name, without the manager's prefix. */
   readonly name: string;
-  /** Whether it is taken exclusively or shared. */
+  /** Whether the lock is taken exclusively or shared. */
   readonly mode: Mode;
   readonly #driver: Driver;
   readonly #kind: Kind;
@@ -33,12 +33,12 @@ export class Lock {
   }
 
   /**
-   * Waits until the lock is free and takes it. Whoever holds it already waits for itself, and wants {@link Lease.nested} instead; the owner of a reentrant
-   * lock need not care.
+   * Waits until the lock is free (60 s by default) and takes it. Acquiring a lock that you already hold waits until the
+   * timeout: take a {@link Lease.nested} hold instead, or use a reentrant lock.
    *
-   * @throws `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
-   * name or an option that can't be used, `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`; and `signal.reason` when it was aborted
-   * (all as rejections).
+   * @throws `busy` if the wait ends first, `unreachable` if no server answers in that time, `invalid-option` at once for an
+   * option that can't be used, `not-replicated`, `wrong-kind`, `cross-slot`, `unsupported`, `auth`, `server`, `protocol`,
+   * `closed`, and `signal.reason` if the signal aborts (all as rejections).
    *
    * @example
    * ```ts
@@ -51,7 +51,7 @@ export class Lock {
    * ```
    */
   acquire(options?: AcquireOptions): Promise<Lease> {
-    // No `async` function: each promise more is a part of what a hand-over costs.
+    // Not an `async` function: every extra promise makes a hand-over slower.
     try {
       const { wish, signal } = readAcquireOptions(options, this.#wish);
       return this.#acquire(wish, signal);
@@ -61,15 +61,15 @@ export class Lock {
   }
 
   /**
-   * Takes the lock if it is free; null if somebody else holds it or waits for it. It never waits for the lock: `wait` bounds how long the
-   * server may take to answer, where that is less than the `responseTimeout`.
+   * Takes the lock if it is free. Resolves to `null` if another client holds it or waits for it. It never waits for the lock:
+   * `wait` limits how long the server may take to answer, if it is shorter than the `responseTimeout`.
    *
-   * @throws As {@link Lock.acquire}, but never `busy`; `unreachable` if the server has not answered by then.
+   * @throws As {@link Lock.acquire}, but never `busy`. `unreachable` if the server does not answer in time.
    *
    * @example
    * ```ts
    * const lease = await locks.mutex('nightly-report').tryAcquire();
-   * if (lease === null) return; // another instance does it
+   * if (lease === null) return; // another instance is doing it
    * ```
    */
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
@@ -84,13 +84,13 @@ export class Lock {
   }
 
   /**
-   * Does `work` under the lock: acquires, works, releases. It resolves to what the work does, and only if the lease was held
-   * from the start of the work to its end.
+   * Acquires the lock, runs `work` and releases the lock. It resolves to the result of `work`, and only if the lease was held
+   * the whole time.
    *
-   * When the lease is lost, `lease.signal` aborts and `run` rejects with `lost`; work that does not heed the signal can not
-   * be stopped, goes on, and what becomes of it is ignored. Whatever the work throws is thrown, as it is.
+   * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:
+   * it goes on, and its result is ignored. An error of your work is passed on unchanged.
    *
-   * @throws The work's own error, those of {@link Lock.acquire}, `lost`, and `closed` when the manager was closed meanwhile.
+   * @throws The error of `work`, the errors of {@link Lock.acquire}, `lost`, and `closed` if the manager is closed meanwhile.
    *
    * @example
    * ```ts
@@ -119,7 +119,7 @@ export class Lock {
 }
 
 /**
- * A lock with two sides: many readers, or one writer. Both wait in one queue: neither starves the other.
+ * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
  *
  * @example
  * ```ts
@@ -141,12 +141,12 @@ export class ReadWriteLock {
     this.#wish = wish;
   }
 
-  /** The shared side: held beside other readers. */
+  /** The readers' side. Many readers can hold the lock at the same time. */
   read(options?: LockOptions): Lock {
     return new Lock(this.#driver, this.name, LOCK.shared, readLockOptions(options, this.#wish));
   }
 
-  /** The exclusive side. */
+  /** The writer's side. A writer holds the lock alone. */
   write(options?: LockOptions): Lock {
     return new Lock(this.#driver, this.name, LOCK.exclusive, readLockOptions(options, this.#wish));
   }
@@ -157,7 +157,7 @@ export class ReadWriteLock {
   }
 }
 
-/** A lock of this name, with options over its manager's. */
+/** Makes a lock whose options override those of its manager. */
 export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: Wish): Lock {
   return new Lock(driver, readName(name, driver.prefix), kind, readLockOptions(options, defaults));
 }

@@ -1,4 +1,4 @@
-/** What a user relies on, on a real server. */
+/** Tests what users rely on, on a real server. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,8 +23,8 @@ test('a_lock_is_held_until_it_is_released', async () => {
   assert.equal(await lease.release(), 'released');
   assert.ok(!(await fleet.isThere(name)));
   assert.ok(!lease.isHeld && lease.remaining === 0);
-  assert.ok(!lease.signal.aborted, 'a release is no loss');
-  assert.equal(await lease.release(), 'released', 'a second release answers what the first did');
+  assert.ok(!lease.signal.aborted, 'a release is not a loss');
+  assert.equal(await lease.release(), 'released', 'a second release has the same answer');
 });
 
 test('tasks_of_several_managers_never_hold_a_mutex_together_and_fences_rise', async () => {
@@ -99,7 +99,7 @@ test('a_wait_ends_busy_and_says_what_a_log_line_needs', async () => {
   assert.equal(error.lockName, name);
   assert.ok(error.retryable && error.waited >= 100 && error.waited < 2_000, `${error.waited}`);
   assert.ok(error.holderRemaining !== undefined && error.holderRemaining > 15_000, `${error.holderRemaining}`);
-  assert.match(error.message, new RegExp(`${name}.*still held`));
+  assert.match(error.message, new RegExp(`${name}.*busy after`));
   await lease.release();
 });
 

@@ -1,4 +1,4 @@
-/** The engine and the connection together: what the one puts out the other carries, and the clock tells both. */
+/** Runs the engine: carries its outputs to the connection, and feeds it answers, messages and the time. */
 
 import { Clock } from './clock.js';
 import type { Command } from './command.js';
@@ -10,21 +10,21 @@ import { type Confirmed, confirm, type Replicas } from './replicas.js';
 import { Timer } from './timer.js';
 import { type Asked, VersionCheck } from './version.js';
 
-/** Who hears what the engine has to tell. Nothing here may call the loop. */
+/** Receives the engine's results. None of these may call the loop. */
 export interface Listener {
   completed(op: number, outcome: Outcome): void;
   lost(lease: number, reason: LossReason): void;
-  /** The engine is broken, which no input should do: the loop is to be ended. */
+  /** The engine threw, which no input should cause. The listener must end the loop. */
   broken(cause: unknown): void;
 }
 
-/** What a manager locks on. */
+/** The servers that a manager uses. */
 export interface Servers {
-  /** One connection; of a quorum one to each server. */
+  /** Returns one connection, or one to each server of a quorum. */
   connect(): readonly Link[];
-  /** What is wrong with a server that tells this of itself; its version, where this is not said. */
+  /** What is wrong with a server, by its answer to `INFO server`. By default only its version is checked. */
   judge?(info: string, server: number): string | undefined;
-  /** Of a quorum, whose engine is in a module of its own. */
+  /** Set for a quorum: its engine is a module of its own. */
   readonly wasm?: Wasm;
 }
 
@@ -32,16 +32,16 @@ export interface Servers {
 interface Node {
   readonly link: Link;
   readonly version: VersionCheck;
-  /** What the library said last, since the last answer. */
+  /** The last failure since the last answer. */
   lastFailure: { failure: Failure; cause: unknown } | undefined;
-  /** When the last command went out that was answered, if there was one. */
+  /** When the latest command that was answered was sent, if there was one. */
   answered: number | undefined;
 }
 
 export class Loop {
-  /** When the present turn began. */
+  /** When the current turn began. */
   now = 0;
-  /** What a command brought that the present turn takes in: nothing if it comes of time, a message or a user. */
+  /** The result of a command, if the current turn handles one. Undefined for a timer, a message or a user's call. */
   result: CallResult | undefined;
   readonly #nodes: readonly Node[];
   readonly #engine: Engine;
@@ -49,11 +49,11 @@ export class Loop {
   readonly #responseTimeout: number;
   readonly #clock = new Clock();
   readonly #timer = new Timer(() => this.turn((engine, now) => engine.passed(now)));
-  /** What the present turn led to, and what runs foreign code. */
+  /** Actions to run at the end of the current turn: commands to send, and calls into the user's code. */
   #after: (() => void)[] = [];
   #ended = false;
 
-  /** The options are checked before a connection is looked at, so that a refused manager leaves nothing behind. */
+  /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
   constructor(id: Uint8Array, config: Config, servers: Servers, listener: Listener) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
@@ -85,7 +85,7 @@ export class Loop {
     return this.#nodes.length > 1;
   }
 
-  /** What an error may tell of the connection as it is now. */
+  /** The current state of the connection, for errors. */
   get connection(): ConnectionState {
     const states = this.#nodes.map(({ link, lastFailure }) => ({ lastFailure, lastError: link.lastError?.(), address: link.address?.() }));
     const [only] = states;
@@ -93,12 +93,12 @@ export class Loop {
     return { lastFailure: undefined, lastError: undefined, address: undefined, servers: states };
   }
 
-  /** Asks every server who it is, before anything else. */
+  /** Asks every server for its version and identity, before any other command. */
   meet(): Promise<Asked[]> {
     return Promise.all(this.#nodes.map(({ version }) => version.ask(true)));
   }
 
-  /** Which servers have answered what was sent since, and are there. */
+  /** Which servers are reachable and have answered a command that was sent after `began`. */
   votesSince(began: number): readonly Vote[] {
     return this.#nodes.map(({ link, answered = -1, lastFailure }, at) => {
       const heard = answered >= began && lastFailure === undefined;
@@ -106,7 +106,7 @@ export class Loop {
     });
   }
 
-  /** One input, and then what it led to. */
+  /** Gives the engine one input, then carries out its outputs. */
   turn(input: (engine: Engine, now: number) => void, result?: CallResult): void {
     if (this.#ended) return;
     const now = this.#clock.now();
@@ -125,24 +125,24 @@ export class Loop {
     if (!this.#ended) this.#timer.set(now, this.#engine.wake);
   }
 
-  /** Does this once the present turn is through: for what runs foreign code. */
+  /** Runs `act` at the end of the current turn. For calls into the user's code. */
   afterwards(act: () => void): void {
     this.#after.push(act);
   }
 
-  /** How long a lease is still valid, in microseconds; not positive once it is over. */
+  /** How long a lease is still valid, in microseconds. Zero or less once it is over. */
   remaining(lease: number): number {
     return this.#ended ? 0 : this.#engine.validUntil(lease) - this.#clock.now();
   }
 
-  /** Why nobody could tell whether replicas have a lease, if that is so. */
+  /** Why this manager can't wait for replicas; undefined if it can. */
   get replicasProblem(): string | undefined {
-    if (this.isQuorum) return '`waitForReplicas` on a quorum: its servers are no replicas of each other';
+    if (this.isQuorum) return '`waitForReplicas` on a quorum: its servers are independent of each other';
     if (this.#first.link.open !== undefined) return undefined;
-    return '`waitForReplicas` takes connections of its own: bring a client of ioredis, node-redis or GLIDE';
+    return '`waitForReplicas` opens connections of its own: pass an ioredis, node-redis or GLIDE client';
   }
 
-  /** How many replicas have a lease. */
+  /** Asks how many replicas have a lease. */
   confirm(lease: number, replicas: Replicas, unwanted: AbortSignal): Promise<Confirmed> {
     const touch = this.#ended ? [] : this.#engine.touch(lease);
     return confirm(this.#first.link, touch, replicas, this.#responseTimeout, unwanted);
@@ -153,14 +153,14 @@ export class Loop {
     for (const { link } of this.#nodes) link.ref?.(alive);
   }
 
-  /** No input is taken any more. A broken engine is left as it is. */
+  /** Stops the loop: it ignores all further inputs. A broken engine is not freed. */
   end(broken: boolean): void {
     this.#ended = true;
     this.#timer.stop();
     if (!broken) this.#engine.free();
   }
 
-  /** A connection of the user's making may take for ever to close. */
+  /** Closes the links. It waits for one response timeout at most, because a custom connection may never finish. */
   async closeLink(): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise((resolve) => (timer = setTimeout(resolve, this.#responseTimeout)));
@@ -199,8 +199,8 @@ export class Loop {
     const listener = this.#listen(channel);
     const { link } = this.#first;
     if (link.subscribe !== undefined) return link.subscribe(channel, listener);
-    // Told later: the commands of this turn go first.
-    queueMicrotask(() => listener.broken({ kind: 'unsupported', text: 'this connection can not subscribe' }));
+    // Asynchronous, so that the commands of this turn go first.
+    queueMicrotask(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
   }
 
   #listen(channel: string): SubscriptionListener {

@@ -1,4 +1,4 @@
-/** How a holder hears of a loss, and what a lost server does to calls. */
+/** How a holder is notified of a loss, and what happens to calls when the server is gone. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -149,7 +149,7 @@ test('a_release_beside_close_that_nobody_confirmed_is_not_called_released', asyn
   } as const;
   for (const [code, [breaks, mends]] of Object.entries(faults)) {
     for (const order of ['release first', 'close first']) {
-      // Its leases end on the server before the manager's patience does.
+      // Its leases end on the server before the manager gives up.
       const locks = fleet.manager({ ttl: 300 });
       const lease = await locks.mutex(unique()).acquire();
       await breaks();

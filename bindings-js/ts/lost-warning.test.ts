@@ -1,4 +1,4 @@
-/** A lease that nobody watches is not lost in silence. */
+/** A lost lease that the program does not watch emits a warning. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -21,7 +21,7 @@ function warnings(t: TestContext): Warning[] {
   return heard;
 }
 
-/** Has a lease vanish, and waits until that is known here. */
+/** Deletes a lease's key, and waits until the client notices. */
 async function lose(lease: Lease): Promise<void> {
   await fleet.redis.del(lease.name);
   await until(async () => !(await lease.verify()));
@@ -36,7 +36,7 @@ test('a_lost_lease_that_nobody_watches_is_warned_of_once', async (t) => {
   assert.equal(heard.length, 1);
   const [warning] = heard;
   assert.equal(warning?.code, 'LEASEHOLD_LEASE_LOST');
-  assert.ok(warning?.message.includes(`\`${lease.name}\` was lost: its key vanished`), warning?.message);
+  assert.ok(warning?.message.includes(`\`${lease.name}\`: the lease was lost: its key vanished`), warning?.message);
   assert.match(warning?.message ?? '', /lease\.signal/);
   await lease.verify();
   await turn();

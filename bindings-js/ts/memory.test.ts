@@ -1,4 +1,4 @@
-/** Nothing grows, however long a process lives. */
+/** Memory does not grow, however long a process lives. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,13 +10,13 @@ import { memory } from './wasm/inline.js';
 
 const fleet = await Fleet.start();
 
-/** What is in use after a collection, in MB. */
+/** The memory in use after a garbage collection, in MB. */
 function inUse(): { wasm: number; heap: number } {
   gc?.();
   return { wasm: memory.buffer.byteLength / 2 ** 20, heap: process.memoryUsage().heapUsed / 2 ** 20 };
 }
 
-/** A first round may reach a new height. What leaks grows in every one. */
+/** The first round may need more memory. A leak grows in every round. */
 async function doesNotGrow(what: (count: number) => Promise<void>, count: number): Promise<void> {
   assert.ok(gc, 'run with --expose-gc');
   await what(Math.ceil(count / 10));
@@ -37,7 +37,7 @@ test('two_hundred_thousand_cycles_leave_nothing', async () => {
   await doesNotGrow(async (count) => {
     let left = count;
     await Promise.all(Array.from({ length: 64 }, async (_, task) => {
-      // Half of them have a lock of their own, the others share one.
+      // Half of the tasks have a lock of their own, the others share one.
       const lock = task % 2 === 0 ? locks.mutex(`${prefix}:${task}`) : locks.mutex(prefix);
       while (left-- > 0) {
         const lease = await lock.acquire();

@@ -1,4 +1,4 @@
-/** Several names as one lock, on a real server. */
+/** Tests several names as one lock, on a real server. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ test('several_names_are_one_lease_with_a_fence_for_each', async () => {
   assert.equal(lease.fence, Math.max(...lease.fences.values()));
   assert.ok((await fleet.isThere(names[0])) && (await fleet.isThere(names[1])));
   assert.equal(await other.multi([names[1], 'elsewhere']).tryAcquire(), null);
-  // Who does not get all keeps none.
+  // A call that does not get all names keeps none.
   assert.equal(await (await locks.mutex('elsewhere').acquire({ wait: '5s' })).release(), 'released');
   await lease.extend('10s');
   assert.ok((await lease.verify()) && lease.remaining > 5_000);

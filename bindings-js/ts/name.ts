@@ -1,12 +1,12 @@
-/** Which names can be locks. The engine has the same rules; here they are told as soon as the name is given. */
+/** The rules for lock names. The engine has the same rules; checking them here reports a bad name at once. */
 
 import { InvalidOptionError } from './errors.js';
 import { text } from './options.js';
 
-/** The longest name with its prefix, in bytes. */
+/** The maximum length of a name with its prefix, in bytes. */
 const MAX_BYTES = 64 * 1024;
 
-/** A lock's name, checked together with the manager's prefix. */
+/** Checks a lock's name together with the manager's prefix. */
 export function readName(name: unknown, prefix: string): string {
   const given = text('name', name);
   const problem = problemOf(given, prefix + given);
@@ -16,22 +16,22 @@ export function readName(name: unknown, prefix: string): string {
 
 function problemOf(name: string, key: string): string | undefined {
   if (name === '') return 'is empty: give the lock a name';
-  // Two such names would be one on the wire.
-  if (/\p{Surrogate}/u.test(name)) return 'has half of a surrogate pair: it is no Unicode text';
+  // Two such names would become the same key in UTF-8.
+  if (/\p{Surrogate}/u.test(name)) return 'has half of a surrogate pair: give valid Unicode text';
   if (isTooLong(key)) return 'is longer than 64 KiB with its prefix: hash it first';
-  if (key.startsWith('leasehold:')) return 'begins with `leasehold:`, which is kept for side keys: choose another beginning';
+  if (key.startsWith('leasehold:')) return 'begins with `leasehold:`, which is reserved: choose another name or prefix';
   if (/[{}]/.test(key) && !hasHashTag(key)) {
-    return 'has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together';
+    return 'has a brace but no valid hash tag: write one like `{tag}`, or remove the brace';
   }
   return undefined;
 }
 
-/** No character takes more than three bytes for each of its units. */
+/** A UTF-16 unit takes at most three bytes in UTF-8, so only long keys need to be encoded. */
 function isTooLong(key: string): boolean {
   return key.length > MAX_BYTES / 3 && new TextEncoder().encode(key).length > MAX_BYTES;
 }
 
-/** Redis's rule: what stands between the first `{` and the next `}`, if that is not empty. */
+/** Redis's rule: the hash tag is the text between the first `{` and the next `}`, if it is not empty. */
 function hasHashTag(key: string): boolean {
   return /^[^{]*\{[^}]+\}/.test(key);
 }

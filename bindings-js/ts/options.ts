@@ -1,4 +1,4 @@
-/** What a manager and a caller can choose, with the defaults, and the checks that untyped callers need. */
+/** The options of managers, locks and acquires, with their defaults, and the checks that untyped callers need. */
 
 import { type Duration, milliseconds } from './duration.js';
 import type { Config, Wish } from './engine.js';
@@ -6,64 +6,74 @@ import { InvalidOptionError, isLeaseholdError } from './errors.js';
 import { type ReplicaOptions, readReplicas } from './replicas.js';
 import { isList, shown } from './shown.js';
 
-/** How a lock is taken. A lock's options stand above those of its manager, and those of a call above both. */
+/** The options of a lock. They override the manager's options; the options of a call override both. */
 export interface LockOptions {
   /**
-   * What the server keeps if nobody renews, and so how long a crashed holder blocks the others: 10 ms to 24 h.
-   * Default `'30s'`.
+   * How long the server keeps the lease if nobody renews it. A crashed holder blocks the others for this long.
+   * 10 ms to 24 h. Default `'30s'`.
    */
   readonly ttl?: Duration | undefined;
-  /** Whether the lease is renewed at a third of `ttl` while it is held; false makes a fixed lease. Default true. */
+  /** Renews the lease at a third of `ttl` while it is held. `false` makes a fixed lease. Default `true`. */
   readonly renew?: boolean | undefined;
-  /** A renewed lease is lost after this, with the reason `max-hold`. At least 10 ms. Default none. */
+  /** A renewed lease is lost after this time, with the reason `max-hold`. 10 ms to 30 days. Default: no limit. */
   readonly maxHold?: Duration | undefined;
   /**
-   * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`: longer than `ttl`, so that a crashed holder does
-   * not fail its successor. `tryAcquire` does not wait for the lock; there it bounds how long the server may take to answer.
+   * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`. That is longer than the default `ttl`,
+   * so that a crashed holder does not fail its successor. `tryAcquire` does not wait for the lock: there, `wait` limits how
+   * long the server may take to answer.
    */
   readonly wait?: Duration | 'forever' | undefined;
   /**
-   * Only a lease that so many replicas have is given out: a failover to one of them does not lose it. If fewer have confirmed it after `timeout`, the
-   * lease is given back and the call rejects with `not-replicated`. That comes after the `wait`, and takes `timeout` and four
-   * `responseTimeout`s at most.
+   * Returns a lease only after that many replicas have acknowledged it, so that a failover to one of them does not lose it.
+   * If fewer replicas do so within `timeout`, the lease is given back and the call rejects with `not-replicated`. This comes
+   * after the `wait`, and takes at most `timeout` and four `responseTimeout`s. Releases and renewals don't wait for replicas.
    *
-   * Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. So it takes a client of
-   * ioredis, node-redis or GLIDE: a connection of your own making is refused with `unsupported`, as are a quorum and several names. Releases and renewals
-   * are not waited for. Default none.
+   * Each acquire opens a connection of its own for this, even if the lock is handed over inside this client. So it needs an
+   * ioredis, node-redis or GLIDE client. A custom connection, a quorum and several names reject with `unsupported`.
+   * Default: don't wait for replicas.
    */
   readonly waitForReplicas?: ReplicaOptions | undefined;
 }
 
 /** The options of one acquire. */
 export interface AcquireOptions extends LockOptions {
-  /** Ends the wait: the acquire then rejects with `signal.reason`. It has no effect on a lease that was granted. */
+  /** Ends the wait: the call then rejects with `signal.reason`. It has no effect once the call has returned a lease. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The options of a {@link LockManager}. One fleet should agree on all of its own; those of locks are defaults. */
+/**
+ * The options of a {@link LockManager}. `ttl`, `renew`, `maxHold` and `wait` are defaults for its locks. All clients of one
+ * fleet should use the same values for the others.
+ */
 export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'> {
-  /** Put before every name. Default empty. */
+  /** Put before every lock name. Default: empty. */
   readonly prefix?: string | undefined;
-  /** Hand-overs inside this process once another one waits (and for 1 s at most): 0 to 1023. Default 32. */
+  /**
+   * How many times this client hands a lock over locally while another client waits, for 1 s at most. Smaller is fairer
+   * between clients, larger is faster. 0 to 1023. Default 32.
+   */
   readonly localHandoffs?: number | undefined;
-  /** One command's answer; past it the command counts as "maybe applied": 10 ms to 60 s. Default `'2s'`. */
+  /**
+   * How long the answer to one command may take. After that, the command counts as maybe applied. 10 ms to 60 s.
+   * Default `'2s'`.
+   */
   readonly responseTimeout?: Duration | undefined;
   /**
-   * How long a grant is kept for a waiter, and so what a dead waiter can cost the others; heartbeats go at a third of it:
-   * 100 ms to 60 s. Default `'3s'`.
+   * How long a grant is kept for a waiter, and so how long a dead waiter can delay the others. Waiters send heartbeats at a
+   * third of it. 100 ms to 60 s. Default `'3s'`.
    */
   readonly claimWindow?: Duration | undefined;
-  /** Everybody polls, so that clients of other libraries compete on equal terms; slower. Default false. */
+  /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
-  /** How long an unused name remembers its last fence: 1 min to 30 days. Default `'1h'`. */
+  /** How long the server remembers the last fence of an unused name. 1 min to 30 days. Default `'1h'`. */
   readonly fenceRetention?: Duration | undefined;
 }
 
 /** The options of {@link LockManager.quorum}. */
 export interface QuorumOptions extends LockManagerOptions {
   /**
-   * One command's answer from one of the servers: 10 ms to 60 s. Default `'100ms'`, which suits a LAN; a server that is slower counts as one
-   * that did not answer. `responseTimeout` bounds the first question to each server only.
+   * How long one server may take to answer a command. A slower server counts as down. 10 ms to 60 s. Default `'100ms'`,
+   * which suits a LAN. `responseTimeout` applies only to the first question to each server.
    */
   readonly nodeTimeout?: Duration | undefined;
 }
@@ -84,7 +94,7 @@ const DEFAULTS = {
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
-/** The bounds of times, in milliseconds and as people write them. The engine has the same. */
+/** The bounds of durations, in milliseconds and in words. The engine has the same bounds. */
 const BOUNDS = {
   ttl: [10, DAY, '10 ms to 24 h'],
   maxHold: [10, 30 * DAY, '10 ms to 30 days'],
@@ -97,12 +107,12 @@ const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...DEFAULTABLE, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 
-/** A manager's options, checked: what is the engine's, and the defaults of its locks. */
+/** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
 export function readManagerOptions(options: unknown): { config: Config; wish: Wish } {
   return managerOptions(read(options, MANAGER));
 }
 
-/** Those of a manager over a quorum. */
+/** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; wish: Wish } {
   const { nodeTimeout, ...rest } = read(options, QUORUM);
   const { config, wish } = managerOptions(rest);
@@ -126,33 +136,33 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
   return { config, wish: wishOf(given, DEFAULTS.wish) };
 }
 
-/** A lock's options over its manager's. */
+/** Merges a lock's options over its manager's. */
 export function readLockOptions(options: unknown, defaults: Wish): Wish {
   return options === undefined ? defaults : wishOf(read(options, LOCK), defaults);
 }
 
-/** One acquire's options over its lock's. */
+/** Merges the options of one acquire over its lock's. */
 export function readAcquireOptions(options: unknown, defaults: Wish): { wish: Wish; signal: AbortSignal | undefined } {
   if (options === undefined) return { wish: defaults, signal: undefined };
   const given = read(options, ACQUIRE);
   return { wish: wishOf(given, defaults), signal: readSignal(given.signal) };
 }
 
-/** The fields of an options object, whatever an untyped caller gave. A field that is not known is a typing error. */
+/** Reads the fields of an options object. Untyped callers can pass anything. An unknown field counts as a typo and is refused. */
 export function read<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};
   if (typeof options !== 'object' || options === null || isList(options)) {
     throw new InvalidOptionError('options', `is ${shown(options)}: give an object, or nothing`);
   }
   for (const field of guarded('options', () => Object.keys(options))) {
-    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is no option here: there are ${fields.join(', ')}`);
+    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
   }
   const given: { [field in Field]?: unknown } = {};
   for (const field of fields) given[field] = guarded(field, () => (options as Record<string, unknown>)[field]);
   return given;
 }
 
-/** A signal, if there is one. */
+/** Checks a signal, if there is one. */
 export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined;
   const is = guarded('signal', () => {
@@ -172,7 +182,7 @@ function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, 
     replicas: given.waitForReplicas === undefined ? defaults.replicas : guarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
   };
   if (wish.maxHold !== undefined && !wish.renew) {
-    throw new InvalidOptionError('maxHold', 'bounds renewals, but `renew` is false: use `ttl` alone');
+    throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
   }
   return wish;
 }
@@ -199,12 +209,12 @@ function count(field: string, value: unknown): number {
   throw new InvalidOptionError(field, `is ${shown(value)}: give a whole number`);
 }
 
-/** Reads what may be a getter or a proxy that throws. */
+/** Runs `get`, which may hit a getter or a proxy that throws. */
 export function guarded<T>(field: string, get: () => T): T {
   try {
     return get();
   } catch (cause) {
     if (isLeaseholdError(cause)) throw cause;
-    throw new InvalidOptionError(field, 'can not be read', { cause });
+    throw new InvalidOptionError(field, "can't be read", { cause });
   }
 }

@@ -1,4 +1,4 @@
-/** From the engine's errors to those that users catch. */
+/** Converts the engine's errors to the errors that users catch. */
 
 import { shortened, textOf } from './connections/answer.js';
 import type { Failed, Failure } from './connections/link.js';
@@ -8,18 +8,18 @@ import {
   type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from './errors.js';
 
-/** What is known of the connection when a call fails: the engine keeps words only. */
+/** The state of the connection when a call fails. The engine keeps only texts of errors. */
 export interface ConnectionState {
-  /** What the library said when a command failed, if none was answered since. */
+  /** The library's error when a command failed, if no command was answered since. */
   readonly lastFailure: { readonly failure: Failure; readonly cause: unknown } | undefined;
   /** Why the library has no connection now. */
   readonly lastError: unknown;
   readonly address: string | undefined;
-  /** Of each server of a quorum; then the rest is not known. */
+  /** The state of each server of a quorum. The other fields are undefined then. */
   readonly servers?: readonly ConnectionState[];
 }
 
-/** The engine's error about the lock `lockName`, or about none. */
+/** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
 export function errorOf(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
   const { code, about, text, waited, holderRemaining } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
@@ -47,7 +47,7 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
     case 'auth':
       return new AuthError(text, details);
     case 'server':
-      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server is one of a cluster, give the client library's cluster client: ${text}`, details);
+      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);
@@ -56,12 +56,15 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
   }
 }
 
-/** An option as it is written here; the engine writes `max_hold`. */
+/** An option's name in JavaScript. The engine writes `max_hold`. */
 export function camelCase(field: string): string {
   return field.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Nobody answered. Why there is no connection now says more than how the last attempt ended, which may long be over. */
+/**
+ * Makes an `unreachable` error. The reason why there is no connection now says more than the result of the last attempt, which
+ * may be long ago.
+ */
 export function unreachable(
   failure: Failure | undefined,
   { lastFailure, lastError, address: server }: ConnectionState,
@@ -74,30 +77,30 @@ export function unreachable(
   return new UnreachableError(attempt.includes(words) ? attempt : `${attempt}: ${words}`, { ...details, server, cause });
 }
 
-/** What is known of a call that nothing has become of. */
+/** The failure of a call of which nothing else is known. */
 const NO_ANSWER: Failure = { kind: 'timed-out' };
 
-/** A server's refusal that the engine told nobody of. */
+/** Makes the error for a refusal of the server that the engine did not report. */
 export function refusal(text: string, lockName: string, cause: unknown): AuthError | ServerError {
   const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
   return new kind(text, { lockName, cause });
 }
 
-/** What a server that is not ready says: it comes to be, or another takes its place. */
+/** The errors of a server that is not ready yet, or that another server replaces. */
 const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|MOVED|ASK) /;
 
-/** Whether that text says so. */
+/** Whether a server's error means that it is not ready. */
 export function isNotReady(text: string): boolean {
   return NOT_READY.test(text);
 }
 
-/** Of a command that the engine knows nothing of. */
+/** Makes the error for a command that did not come from the engine. */
 export function errorOfFailure({ failure, cause }: Failed, lockName: string, waited: number, state: ConnectionState): LeaseholdError {
   if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusal(failure.text, lockName, cause);
   return unreachable(failure, state, { lockName, waited, cause });
 }
 
-/** The library's own error where it is the one that the engine speaks of, or where the engine knows none. */
+/** The library's own error, if it is the one that the engine reports, or if the engine has none. */
 function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
   if (last === undefined) return cause && new Error(described(cause));
   if (code === 'unreachable' && cause === undefined) return last.cause;
@@ -106,7 +109,7 @@ function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: Conn
   return cause && new Error(described(cause));
 }
 
-/** What each server said. Why a client has no connection now says more than what came of the last attempt. */
+/** How each server answered. The reason why there is no connection now says more than the result of the last attempt. */
 function votesOf({ votes }: EngineError, { servers = [] }: ConnectionState): readonly Vote[] | undefined {
   if (votes.length === 0) return undefined;
   return votes.map((vote, at) => {

@@ -1,4 +1,4 @@
-/** Who owns a reentrant lock. */
+/** The owner of a reentrant lock. */
 
 import { InvalidOptionError } from './errors.js';
 import { shown } from './shown.js';
@@ -6,8 +6,17 @@ import { shown } from './shown.js';
 let last = 0;
 
 /**
- * Whoever shows the same owner again while it holds a reentrant lock has it once more; every other owner waits, also in this
- * process. Make one for each piece of work that may take its own lock again: a request, a job.
+ * The owner of a reentrant lock. The same owner can acquire a lock again while it holds it; every other owner waits, also in
+ * this process. Make one for each piece of work that may take its own lock again, such as a request or a job. The same
+ * `Owner` on another manager counts as another owner.
+ *
+ * @example
+ * ```ts
+ * const account = locks.reentrant('account:7', new Owner());
+ * await account.run(async () => {
+ *   await account.run(async (lease) => console.log(lease.holdCount)); // 2
+ * });
+ * ```
  */
 export class Owner {
   readonly #id = ++last;

@@ -1,4 +1,4 @@
-/** What keeps a process alive, and what does not. */
+/** Tests what keeps a process alive and what does not. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -12,7 +12,7 @@ import { startSentinel } from './testing/sentinel.js';
 const fleet = await Fleet.start();
 const program = fileURLToPath(new URL('./testing/alone.ts', import.meta.url));
 
-/** Starts a process that does one thing over a connection that keeps nothing alive. */
+/** Starts a process that does one thing. Its connection does not keep it alive. */
 function start(what: string, name: string, port = `${fleet.server.port}`): { ended: Promise<number | null>; output: () => string } {
   const child = spawn(process.execPath, ['--import', 'tsx', program, port, what, name], { stdio: ['ignore', 'pipe', 'inherit'] });
   after(() => void child.kill('SIGKILL'));

@@ -1,4 +1,4 @@
-/** Locks over five real servers: some are dead, slow, restarted empty, out of reach for a while. */
+/** Tests locks over five real servers, of which some are dead, slow, restarted empty or unreachable for a while. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -173,7 +173,7 @@ test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t
     const error = await caught(LockManager.quorum(given as never));
     assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'servers', String(error));
   }
-  // By another name: only the server itself can tell.
+  // By another name, so that only the server itself can tell.
   const other = (port: number) => ({ call: async ([name = '', ...args]: string[]) => five.run(five.servers.findIndex((one) => one.port === port), name, ...args) });
   const twice = await caught(LockManager.quorum([a, b, other(five.servers[0]?.port ?? 0)]));
   assert.ok(isLeaseholdError(twice, 'invalid-option') && twice.field === 'servers', String(twice));
@@ -181,14 +181,14 @@ test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t
   const silent = await caught(LockManager.quorum([a, b, c], { nodeTimeout: 5 }));
   assert.ok(isLeaseholdError(silent, 'invalid-option') && silent.field === 'nodeTimeout', String(silent));
   assert.ok(isLeaseholdError(await caught(Promise.resolve().then(() => new LockManager(a, { nodeTimeout: 100 } as never))), 'invalid-option'));
-  assert.equal((a as { listenerCount(name: string): number }).listenerCount('ready'), listeners, 'nothing is left behind');
+  assert.equal((a as { listenerCount(name: string): number }).listenerCount('ready'), listeners, 'no listener is left behind');
 });
 
 test('a_server_that_is_there_twice_has_one_vote_even_if_it_was_silent_at_the_start', async (t) => {
   const five = await Five.start((close) => t.after(close));
   const [a, b, c, d] = five.clients() as [Redis, Redis, Redis, Redis];
   const [twice, ...others] = five.servers;
-  // By another name, and where the votes of the two don't exclude each other.
+  // By another name, and in another database, so that the two votes don't exclude each other.
   const again = new Redis(twice?.port ?? 0, 'localhost', { db: 3 });
   t.after(() => again.disconnect());
   twice?.pause();

@@ -1,4 +1,4 @@
-/** Several independent servers: each has to be a server of its own, and a majority has to be there at the start. */
+/** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
 
 import { serverText, textOf } from './connections/answer.js';
 import type { Failed, Link } from './connections/link.js';
@@ -12,7 +12,7 @@ import { isList, shown } from './shown.js';
 import { describeVotes } from './votes.js';
 import { type Asked, versionProblem } from './version.js';
 
-/** A driver over servers that have told who they are. */
+/** Makes a driver, after asking all servers for their version and identity. */
 export async function openQuorum(connections: unknown, config: Config): Promise<Driver> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
@@ -35,10 +35,10 @@ export async function openQuorum(connections: unknown, config: Config): Promise<
 function linksOf(given: unknown): readonly Link[] {
   const connections = listOf(given);
   if (connections.length < 3 || connections.length % 2 === 0) {
-    throw refused(`are ${connections.length}: choose an odd number from 3 on, so that there is a majority; 3 or 5 are usual`);
+    throw refused(`has ${connections.length}: give an odd number of servers, 3 or more (usually 3 or 5), so that there is a majority`);
   }
   connections.forEach((connection, at) => {
-    if (connections.indexOf(connection) < at) throw refused(`have one connection twice, in the places ${connections.indexOf(connection) + 1} and ${at + 1}`);
+    if (connections.indexOf(connection) < at) throw refused(`has the same connection twice, at positions ${connections.indexOf(connection) + 1} and ${at + 1}`);
   });
   const links: Link[] = [];
   try {
@@ -51,11 +51,11 @@ function linksOf(given: unknown): readonly Link[] {
 }
 
 function listOf(given: unknown): readonly unknown[] {
-  if (!isList(given)) throw refused(`are ${shown(given)}: give a list of connections`);
+  if (!isList(given)) throw refused(`is ${shown(given)}: give a list of connections`);
   try {
     return [...(given as readonly unknown[])];
   } catch (cause) {
-    throw refused('can not be read', cause);
+    throw refused("can't be read", cause);
   }
 }
 
@@ -66,16 +66,16 @@ function linkTo(connection: unknown, at: number): Link {
     void link.close();
   } catch (cause) {
     if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
-    throw refused(`have a connection in place ${at + 1} that ${cause.message.replace('`connection` ', '')}`, cause);
+    throw refused(`has a connection at position ${at + 1} that ${cause.message.replace('`connection` ', '')}`, cause);
   }
-  throw refused(`have a cluster in place ${at + 1}: give a connection to one server`);
+  throw refused(`has a cluster at position ${at + 1}: give a connection to one server`);
 }
 
-/** Several connections may lead to one server, which would have several votes. */
+/** Finds connections that lead to the same server, which would then have several votes. */
 class Identities {
   readonly #names: readonly string[];
   readonly #known = new Map<string, number>();
-  /** What is wrong, if two are one. */
+  /** The problem, if two connections lead to the same server. */
   twice: string | undefined;
 
   constructor(names: readonly string[]) {
@@ -89,7 +89,7 @@ class Identities {
     const other = this.#known.get(id) ?? at;
     this.#known.set(id, other);
     if (other === at) return undefined;
-    this.twice = `have one server twice: ${this.#names[other]} and ${this.#names[at]} are the same, and each must be a server of its own`;
+    this.twice = `has one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; give each server once`;
     return `\`servers\` ${this.twice}`;
   }
 }
@@ -110,18 +110,18 @@ function checkMajority(names: readonly string[], asked: readonly Asked[], waited
 function voteOf(server: string, failed: Failed | undefined): Vote {
   if (failed === undefined) return { server, answer: 'agreed' };
   const { failure, cause } = failed;
-  // Why there is no connection is the server's own word at times.
+  // A failed connection can have the server's own error as its cause.
   const words = failure.kind === 'refused' ? failure.text : serverText(cause);
   if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
   if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
-  // A server that may not tell who it is is there.
+  // A server that refuses to answer is reachable.
   if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
   return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
 }
 
 let loaded: { row: Row; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
 
-/** The engine of a quorum is a WebAssembly module of its own, loaded when it is first wanted. */
+/** The engine of a quorum. It is a WebAssembly module of its own, loaded on first use. */
 export async function engineOf(names: readonly string[]): Promise<Wasm> {
   const { Engine, memory } = await import('./wasm/quorum.js');
   const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });

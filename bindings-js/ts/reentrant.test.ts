@@ -1,4 +1,4 @@
-/** Reentrant locks: owners, and others that speak Redisson's wire format on the same key. */
+/** Tests reentrant locks: owners, and clients that use Redisson's format on the same key. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ import { until } from './testing/heard.js';
 
 const fleet = await Fleet.start();
 
-/** A Java thread as it stands on the server. */
+/** A Java thread, as Redisson stores it on the server. */
 const JAVA = '8743c9c0-0795-4907-87fd-6c719a6b4586:42';
 const channel = (name: string): string => `redisson_lock__channel:{${name}}`;
 
@@ -20,7 +20,7 @@ async function listeners(name: string): Promise<number> {
   return count;
 }
 
-/** The connections that subscribe. */
+/** The connections that are subscribed. */
 async function subscribers({ redis }: Fleet): Promise<string[]> {
   const list = String(await redis.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
   return list.split('\n').filter((line) => line !== '');
@@ -43,7 +43,7 @@ test('an_owner_takes_its_lock_again_and_gives_it_back_as_often', async () => {
   assert.equal(await locks.reentrant(name, new Owner()).tryAcquire(), null, 'another owner of the same manager');
   assert.equal(await fleet.manager().reentrant(name, owner).tryAcquire(), null, 'another manager');
   assert.equal(await second.release(), 'still-held');
-  assert.equal(await second.release(), 'still-held', 'a second call answers what the first did');
+  assert.equal(await second.release(), 'still-held', 'a second call has the same answer');
   assert.equal(await first.release(), 'still-held');
   assert.ok(third.isHeld && !first.isHeld && (await third.verify()));
   assert.equal(await third.release(), 'released');
@@ -105,15 +105,15 @@ test('it_stands_on_the_server_as_redisson_writes_it', async () => {
 test('a_java_holder_excludes_us_and_its_message_wakes_us', async () => {
   const name = unique('account');
   await javaLocks(name, 60_000);
-  // A heartbeat every ten seconds: only the message can be in time.
+  // With a heartbeat every ten seconds, only the message can come in time.
   const locks = fleet.manager({ claimWindow: '30s' });
   const lock = locks.reentrant(name, new Owner());
   assert.equal(await lock.tryAcquire(), null);
   const waiting = lock.acquire();
   await until(async () => (await listeners(name)) === 1);
-  // The last of its attempts after the acknowledgement has been answered.
+  // Its last attempt after the acknowledgement has been answered.
   await sleep(100);
-  assert.equal(await fleet.redis.hget(name, JAVA), '1', 'it is still theirs, untouched');
+  assert.equal(await fleet.redis.hget(name, JAVA), '1', 'the other client still holds it');
   const start = performance.now();
   await fleet.redis.del(name);
   await fleet.redis.publish(channel(name), '0');
@@ -140,7 +140,7 @@ test('our_release_is_told_to_those_who_listen_and_our_lease_is_renewed', async (
   const [locks, name] = [fleet.manager(), unique('account')];
   const lease = await locks.reentrant(name, new Owner()).acquire({ ttl: 300 });
   await sleep(900);
-  assert.ok(await lease.verify(), 'renewed three times over');
+  assert.ok(await lease.verify(), 'renewed three times');
   const java = fleet.client();
   await java.subscribe(channel(name));
   const told = new Promise((resolve) => java.once('message', (_, payload) => resolve(payload)));

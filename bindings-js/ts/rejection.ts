@@ -1,10 +1,10 @@
-/** How a call fails so that its error leads to the line that awaits it. */
+/** Makes a call fail with a stack that leads to the line that awaits it. */
 
 /**
- * A promise that soon rejects with the error that `make` makes, or with what `instead` makes of that.
+ * Returns a promise that rejects in a moment with `instead(make())`.
  *
- * An error's stack is taken where it is made: in the middle of an answer from the server that would be nobody's line. Made in
- * a microtask that the caller's promise waits for, the engines that know about `await` add the lines that do. The call that
+ * An error gets its stack where it is made. While the server's answer is handled, that stack has no line of the caller. So the
+ * error is made in a microtask that the caller's promise waits for: there, V8 adds the lines that `await` it. A call that
  * succeeds pays nothing.
  */
 export function rejection(make: () => Error, instead: (error: Error) => unknown = (error) => error): Promise<never> {
@@ -13,14 +13,14 @@ export function rejection(make: () => Error, instead: (error: Error) => unknown 
     dropOurFrames(error, reject);
     throw instead(error);
   };
-  // A promise that is resolved with this one begins to wait for it a microtask later: not before that.
+  // A promise that is resolved with this one starts to wait for it one microtask later, so make the error after that.
   return Promise.resolve().then(ignore).then(reject);
 }
 
-/** Leaves the callers' lines, if there are any. */
+/** Removes the lines of this package from the stack, if lines of a caller remain. */
 function dropOurFrames(error: Error, ours: () => unknown): void {
   const { stack } = error;
-  // V8's own.
+  // V8 only.
   Error.captureStackTrace?.(error, ours);
   if (stack !== undefined && !/\n\s+at (?!.*node:internal)/.test(error.stack ?? '')) error.stack = stack;
 }

@@ -1,4 +1,4 @@
-/** Leases that replicas have before they are given out. */
+/** Tests leases that are returned only after replicas have them. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -65,7 +65,7 @@ for (const library of libraries) {
     assert.ok(error.waited >= 1_990 && error.waited < 4_700, `${error.waited}`);
     const free = await locks.mutex('door').tryAcquire();
     assert.equal(await free?.release(), 'released', 'it was given back');
-    // One more is the client that asks.
+    // One more for the client that asks.
     await until(async () => (await connections()) <= before + 2);
   });
 }
@@ -159,7 +159,7 @@ for (const library of libraries) {
       const error = await acquiring;
       assert.ok(performance.now() - began < 5_000, why);
       assert.equal(isLeaseholdError(error, 'lost') ? error.reason : isLeaseholdError(error) ? error.code : error, why);
-      // GLIDE's core keeps the connection until the answer comes.
+      // GLIDE's core keeps the connection open until the answer comes.
       if (library.name !== 'GLIDE 2') await until(async () => (await waiting()) === 0);
       await until(async () => (await redis.exists('door')) === 0);
     }
@@ -174,7 +174,7 @@ test('a_lease_whose_time_is_over_by_the_clock_is_not_given_out', async (t) => {
   replica.pause();
   const acquiring = caught(managerOf(t, redis).mutex('door').acquire({ waitForReplicas: SURE }));
   await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
-  // As after a sleep of the machine: no timer has gone off yet.
+  // As after the machine has slept: no timer has fired yet.
   const { now } = Date;
   t.mock.method(Date, 'now', () => now() + 3_600_000);
   replica.resume();
@@ -186,7 +186,7 @@ test('a_cluster_is_asked_where_the_key_is', async (t) => {
   const nodes = await startCluster(t);
   const [{ port }] = nodes;
   const options = { rootNodes: [{ url: `redis://127.0.0.1:${port}` }] };
-  // Of version 4 some client of the cluster's own goes on connecting when all is closed.
+  // In version 4, a client inside the cluster client keeps connecting after everything is closed.
   const six = createCluster(options);
   six.on('error', () => {});
   await six.connect();
@@ -202,7 +202,7 @@ test('a_cluster_is_asked_where_the_key_is', async (t) => {
   await six.disconnect();
   for (const cluster of [io5, io6]) cluster.disconnect();
   glide.close();
-  // Each lease was found, and there are no replicas.
+  // Each lease was found, but there are no replicas.
   for (const error of errors) assert.ok(isLeaseholdError(error, 'not-replicated') && error.confirmed === 0, String(error));
 });
 
@@ -215,7 +215,7 @@ test('a_primary_that_is_down_is_not_asked_about_the_locks_of_another', async (t)
   const [io5, io6] = [new Cluster5([{ host: '127.0.0.1', port }]), new Cluster([{ host: '127.0.0.1', port }])];
   const managers = [io5, io6, six].map((connection) => managerOf(t, connection));
   t.after(() => Promise.all([six.disconnect(), io5.disconnect(), io6.disconnect()]));
-  // Now each client has a connection to each of the two.
+  // Now each client has a connection to both servers.
   for (const locks of managers) for (const name of [await keyOfFirst(nodes), 'foo']) await locks.mutex(name).run(() => {});
   await other.kill();
   for (const locks of managers) {

@@ -1,10 +1,10 @@
 /**
- * Holds a new lease back until enough replicas have it.
+ * Waits until enough replicas have a new lease.
  *
- * `WAIT` covers the writes of its own connection only, and stalls whatever else goes over it. So this has a connection of its own: a write to the
- * lease stands behind the grant in the stream that replicas follow, and who has confirmed that write has the grant. That the write finds
- * the lease shows that this server granted it, and no other that was promoted since. The connection is made anew each time: one
- * that was kept could still lead to an old primary.
+ * `WAIT` covers only the writes of its own connection, and blocks that connection. So this opens a connection of its own and
+ * writes to the lease over it. Replicas receive that write after the grant, so a replica that confirms the write also has the
+ * grant. The write finds the lease only on the server that granted it, not on one that was promoted since. Each call opens a
+ * new connection, because an old one could still lead to an old primary.
  *
  * https://redis.io/docs/latest/commands/wait/
  */
@@ -17,15 +17,15 @@ import { InvalidOptionError } from './errors.js';
 import { isList, shown } from './shown.js';
 import { onAbort } from './signals.js';
 
-/** How many replicas have to have a lease before it is given out, and how long they are waited for. */
+/** How many replicas must acknowledge a lease, and how long to wait for them. */
 export interface ReplicaOptions {
-  /** At least one. */
+  /** How many replicas must acknowledge the lease. At least 1. */
   readonly min: number;
-  /** 1 ms to 60 s. */
+  /** How long to wait for the replicas: 1 ms to 60 s. */
   readonly timeout: Duration;
 }
 
-/** The same, checked. In milliseconds. */
+/** The checked options. The timeout is in milliseconds. */
 export interface Replicas {
   readonly min: number;
   readonly timeout: number;
@@ -42,20 +42,20 @@ export function readReplicas(given: unknown): Replicas {
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw new InvalidOptionError(FIELD, `has no \`${unknown}\`: give { min, timeout }`);
   if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
-    throw new InvalidOptionError(FIELD, `asks for ${shown(min)} replicas: ask for a whole number of them, one at least`);
+    throw new InvalidOptionError(FIELD, `has \`min\` ${shown(min)}: give a whole number of replicas, at least 1`);
   }
   if (time === undefined) throw new InvalidOptionError(FIELD, 'has no `timeout`: give { min, timeout }');
   const timeout = milliseconds(FIELD, time);
-  if (timeout < 1 || timeout > LONGEST) throw new InvalidOptionError(FIELD, `waits for ${timeout} ms: choose 1 ms to 60 s`);
+  if (timeout < 1 || timeout > LONGEST) throw new InvalidOptionError(FIELD, `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
   return { min, timeout };
 }
 
-/** How many replicas have a lease; what became of it, if it is not there; or why nobody knows. */
+/** How many replicas have a lease, or how the lease was lost, or why the question failed. */
 export type Confirmed = { readonly replicas: number } | { readonly loss: 'gone' | 'taken' } | Failed;
 
 /**
- * Asks the replicas. `touch` is a write to the lease, by digest and by source; each step takes `limit` ms at most, beside the time for the replicas.
- * Once nobody wants to know any more it rejects with the reason.
+ * Asks how many replicas have the lease. `touch` is a write to the lease, by digest and by source. Each step takes at most
+ * `limit` ms; the wait for the replicas takes at most `timeout` more. Rejects with the reason of `unwanted` when that aborts.
  */
 export async function confirm(
   link: Link,
@@ -68,7 +68,7 @@ export async function confirm(
   if (link.open === undefined || digest === undefined || source === undefined) return { loss: 'gone' };
   const key = digest[3] ?? '';
   let moved: Address | undefined;
-  // The slot may have moved, or the first server that was asked may not have it: the second time it is known where it is.
+  // The first server may not have the slot. Its MOVED says which one does, so the second attempt goes there.
   for (let again = true; ; again = false) {
     const over = new AbortController();
     const within = <T>(step: Promise<T>, time: number): Promise<T> => inTime(step, time, unwanted);
@@ -95,7 +95,7 @@ export async function confirm(
 
 const LATE = Symbol('late');
 
-/** Rejects with `LATE` after that time, and as soon as it is not wanted any more. */
+/** Waits for `step`. Rejects with `LATE` after `time` ms, and with the reason of `unwanted` when that aborts. */
 async function inTime<T>(step: Promise<T>, time: number, unwanted: AbortSignal): Promise<T> {
   let end = (): void => {};
   const ended = new Promise<never>((_, reject) => {

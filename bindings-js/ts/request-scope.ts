@@ -1,21 +1,21 @@
 /**
- * Where a manager may be used: in workerd, the runtime of Cloudflare Workers, only in the request in which it was made.
+ * In workerd, the runtime of Cloudflare Workers, a manager works only in the request in which it was made.
  *
- * A socket and a timer there serve one request and stand still once that is answered. A manager that is kept in module scope would hang
- * the calls of later requests, so they are refused. A Durable Object is one such scope, however many requests it serves.
+ * A socket or timer belongs to one request there, and stops when that request has been answered. With a manager in module scope,
+ * the calls of later requests would hang, so they are refused. A Durable Object counts as one request, however many it serves.
  */
 
 import { UnsupportedError } from './errors.js';
 
 const PROBLEM =
-  'a manager that is kept in module scope of a Worker, where sockets and timers serve one request only: ' +
-  'make the connection and the manager inside of the request handler, or in a Durable Object';
+  'a manager in the module scope of a Worker, where a socket or timer serves only one request: ' +
+  'make the connection and the manager inside the request handler, or in a Durable Object';
 
 export class RequestScope {
-  /** It belongs to the request in which it was made: others may not even look at it. */
+  /** An object that belongs to the request in which it was made. workerd throws if another request reads it. */
   readonly #mark = isWorkerd() ? insideOfRequest(() => new AbortController().signal) : undefined;
 
-  /** Why nothing can be done from here, if this is another request. */
+  /** Why a call is refused, if this is another request. */
   problem(): string | undefined {
     try {
       return this.#mark?.aborted === true ? PROBLEM : undefined;
@@ -25,7 +25,7 @@ export class RequestScope {
   }
 }
 
-/** Does what workerd refuses outside of a request, such as drawing random numbers. */
+/** Runs `act`, which workerd refuses outside of a request, such as drawing random numbers. */
 export function insideOfRequest<T>(act: () => T): T {
   try {
     return act();

@@ -1,4 +1,4 @@
-/** What an input led to, read from WebAssembly's memory. `src/outcome.rs` writes it, and says how. */
+/** Reads the outputs of an input from the WebAssembly memory. `src/outcome.rs` writes them and describes the format. */
 
 import { Command } from './command.js';
 import type { Failure } from './connections/link.js';
@@ -13,7 +13,7 @@ const NO_VOTES: readonly Vote[] = [];
 
 export const bytesToText = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Reads one module's memory: inputs are taken in one after the other, so one reader does for all of its engines. */
+/** Reads the memory of one module. Inputs come one after the other, so one reader is enough for all of its engines. */
 export class Row {
   readonly #memory: WebAssembly.Memory;
   #numbers: Float64Array;
@@ -27,7 +27,7 @@ export class Row {
   }
 
   read(address: number, outputs: Outputs): number {
-    // The memory has grown: the old view is empty.
+    // When the memory grows, the old view becomes empty.
     if (this.#numbers.length === 0) this.#numbers = new Float64Array(this.#memory.buffer);
     this.#at = address / 8;
     const wake = this.#next();

@@ -1,4 +1,4 @@
-/** Work under a lock, and what ends a wait. */
+/** Tests work under a lock, and what ends a wait. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -182,7 +182,7 @@ test('a_signal_whose_methods_throw_costs_nobody_a_lock', async () => {
   assert.ok(other.isHeld);
 });
 
-/** What some libraries hand on instead of a signal. */
+/** An object that some libraries pass instead of a signal. */
 function wrapped(): { signal: AbortSignal; abort: (reason: unknown) => void } {
   const controller = new AbortController();
   const real = controller.signal;

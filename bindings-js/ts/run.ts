@@ -1,9 +1,12 @@
-/** Work under a lease. */
+/** Runs work under a lease. */
 
 import { LostError } from './errors.js';
 import type { Lease } from './lease.js';
 
-/** Does the work, releases, and answers what the work did if the lease outlived it. Never masks the work's own error. */
+/**
+ * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
+ * work always takes precedence.
+ */
 export async function runUnder<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
   const { signal } = lease;
   let result: T;
@@ -15,7 +18,7 @@ export async function runUnder<T>(lease: Lease, work: (lease: Lease) => T | Prom
   }
   const outcome = await lease.release().catch(ignore);
   if (signal.aborted) throw signal.reason;
-  // The deadline may have passed a moment before it was told.
+  // The lease may have expired a moment before the loss is reported.
   if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
   if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
   return result;
@@ -25,11 +28,11 @@ async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Leas
   return work(lease);
 }
 
-/** What the work does, or a rejection with the signal's reason, soon after it aborts. */
+/** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
 function orInterrupted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const interrupt = (): void => {
-      // Work that heeds the signal gets the time to end with an error of its own.
+      // Work that listens to the signal gets time to fail with an error of its own.
       setTimeout(() => reject(signal.reason), 0);
     };
     signal.addEventListener('abort', interrupt, { once: true });

@@ -1,4 +1,4 @@
-/** Semaphores: permits by weight, first come, first served. */
+/** Tests semaphores: permits by weight, first come, first served. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ import { until } from './testing/heard.js';
 
 const fleet = await Fleet.start();
 
-/** Until so many stand in the queue. */
+/** Waits until this many waiters are in the queue. */
 const queued = (name: string, count: number): Promise<void> =>
   until(async () => (await fleet.redis.zcard(`leasehold:{${name}}:queue`)) === count);
 
@@ -61,7 +61,7 @@ test('a_big_request_is_not_passed_by_small_ones', async () => {
   const order: string[] = [];
   const waiting = semaphore(big, 3).acquire().then((lease) => (order.push('big'), lease));
   await queued(name, 1);
-  assert.equal(await semaphore(small, 1).tryAcquire(), null, 'one is free, and somebody is before us');
+  assert.equal(await semaphore(small, 1).tryAcquire(), null, 'one permit is free, but another waiter is first');
   const behind = semaphore(small, 1).acquire().then((lease) => (order.push('small'), lease));
   await queued(name, 2);
   await one.release();

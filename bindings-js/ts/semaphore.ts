@@ -7,18 +7,19 @@ import { shown } from './shown.js';
 /** The options of {@link LockManager.semaphore}. */
 export interface SemaphoreOptions extends LockOptions {
   /**
-   * How many permits there are: 1 to 1,000,000. All callers should say the same. The latest acquire's number stands; lowering it
-   * takes nothing from anybody, and who asked for more than the new limit gets it when all else is free.
+   * How many permits there are: 1 to 1,000,000. All callers should use the same limit. The limit of the latest acquire counts.
+   * A lower limit takes nothing from current holders. A request for more than the new limit is granted when everything else
+   * is free.
    */
   readonly limit: number;
-  /** How many an acquire takes: 1 to `limit`. Default 1. */
+  /** How many permits one acquire takes: 1 to `limit`. Default 1. */
   readonly permits?: number | undefined;
 }
 
 const FIELDS = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas'] as const;
 const MOST = 1_000_000;
 
-/** The options with their numbers checked. */
+/** Checks the numbers of the options. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
   const { limit, permits = 1, ...rest } = read(options, FIELDS);
   if (!isCount(limit) || limit > MOST) throw new InvalidOptionError('limit', `is ${shown(limit)}: choose 1 to 1,000,000 permits`);

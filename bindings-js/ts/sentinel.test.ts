@@ -1,4 +1,4 @@
-/** Over ioredis's Sentinel: locks, waits by message, and failovers of each kind. */
+/** Tests locks, waits by message, and all kinds of failovers, with ioredis behind Sentinel. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -18,7 +18,7 @@ const versions = [
 
 type Open = (typeof versions)[number]['open'];
 
-/** A client of the sentinel's primary, whichever that is. */
+/** A client of the primary that the sentinel names. */
 function clientOf(t: TestContext, open: Open, { sentinel }: Watched): IoRedis5 {
   const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
   redis.on('error', () => {});
@@ -40,7 +40,7 @@ for (const { name, open } of versions) {
     await until(busy);
     await until(() => lease.verify().catch(() => false));
     assert.ok(lease.isHeld && (await busy()));
-    // The replica of before has none of its own.
+    // The former replica has no replica of its own.
     await assert.rejects(locks.mutex('b').acquire({ waitForReplicas: { min: 1, timeout: 100 } }), { code: 'not-replicated', confirmed: 0, wanted: 1 });
     assert.equal(await lease.release(), 'released');
     const next = await others.mutex('a').acquire();
@@ -67,7 +67,7 @@ for (const { name, open } of versions) {
     const last = locks.mutex('a').acquire();
     await waiting(1);
     await primary.kill();
-    // Its key is on the replica, or lost with the primary: its lease ends either way, and somebody else's comes after it.
+    // The key is on the replica, or lost with the primary. In both cases the lease ends, and another client gets the lock after it.
     assert.equal(await granted.lost, 'expired');
     const after = await last;
     assert.ok(after.fence > granted.fence && after.isHeld);
@@ -88,7 +88,7 @@ for (const { name, open } of versions) {
     await failOver(watched);
     const switched = performance.now();
 
-    // The client hears of the switch at the same moment. The old primary may still grant what was sent before.
+    // The client learns of the switch at the same moment. The old primary may still grant commands that were sent before.
     const late: number[] = [];
     for (let i = 0; performance.now() - switched < 3_000; i++) {
       const lease = await locks.mutex(`name:${i}`).acquire();
@@ -110,18 +110,18 @@ for (const { name, open } of versions) {
     watched.primary.pause();
     const asked = locks.mutex('asked').acquire();
     await until(async () => (await named(t, watched)) === watched.replica.port);
-    // By now the sentinel has told everybody; the command that the old primary finds when it wakes up is still unanswered.
+    // By now the sentinel has published the switch. The command that the old primary executes when it resumes is still unanswered.
     await sleep(300);
     watched.primary.resume();
     const lease = await asked;
     const [before, after] = [straight(t, watched.primary.port), straight(t, watched.replica.port)];
-    assert.deepEqual({ old: await before.exists('asked'), new: await after.exists('asked') }, { old: 1, new: 1 }, 'the old one ran it, too');
+    assert.deepEqual({ old: await before.exists('asked'), new: await after.exists('asked') }, { old: 1, new: 1 }, 'the old primary ran it, too');
     assert.equal(await lease.verify(), true);
     assert.equal(await lease.release(), 'released');
   });
 }
 
-/** A client of one of the servers, whatever its part. */
+/** A client of one of the servers, whatever its role. */
 function straight(t: TestContext, port: number): IoRedis6 {
   const client = new IoRedis6(port, '127.0.0.1');
   client.on('error', () => {});
@@ -129,7 +129,7 @@ function straight(t: TestContext, port: number): IoRedis6 {
   return client;
 }
 
-/** The port of the primary, as the sentinel names it. */
+/** The port of the primary that the sentinel names. */
 async function named(t: TestContext, { sentinel }: Watched): Promise<number> {
   const client = straight(t, sentinel.port);
   const [, port] = (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as [string, string];
@@ -137,12 +137,12 @@ async function named(t: TestContext, { sentinel }: Watched): Promise<number> {
   return Number(port);
 }
 
-/** Has the sentinel promote the replica while the primary is well: it is told seconds later that it is none any more. */
+/** Makes the sentinel promote the replica while the primary is healthy. The old primary learns of it only seconds later. */
 async function failOver(watched: Watched): Promise<void> {
   const { sentinel, replica } = watched;
   const client = new IoRedis6(sentinel.port, '127.0.0.1');
   try {
-    // Not before it has made up its mind about the replica.
+    // The sentinel refuses this until it knows the state of the replica.
     await until(() => client.call('SENTINEL', 'FAILOVER', PRIMARY).then(() => true, () => false));
     await until(async () => ((await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as string[])[1] === `${replica.port}`);
   } finally {

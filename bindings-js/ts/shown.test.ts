@@ -1,4 +1,4 @@
-/** What a log shows of the things that users hold. */
+/** Tests how managers, locks and leases look in logs. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

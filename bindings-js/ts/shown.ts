@@ -1,4 +1,4 @@
-/** A value as a message shows it: short, and whatever it is, without running its code. */
+/** Shows any value in a message: short, and without running code of the value. */
 export function shown(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -14,7 +14,7 @@ export function shown(value: unknown): string {
   }
 }
 
-/** An array; a proxy that was revoked throws if it is asked. */
+/** Whether a value is an array. `Array.isArray` throws for a revoked proxy. */
 export function isList(value: unknown): boolean {
   try {
     return Array.isArray(value);

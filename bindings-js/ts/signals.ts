@@ -2,7 +2,7 @@
 
 import { InvalidOptionError } from './errors.js';
 
-/** Who wants to hear of one signal. */
+/** The waits that one signal ends. */
 interface Waits {
   readonly aborts: Set<() => void>;
   tell(): void;
@@ -11,8 +11,8 @@ interface Waits {
 const waiting = new WeakMap<AbortSignal, Waits>();
 
 /**
- * Calls `abort` when the signal aborts; answers how to stop listening. There is one listener a signal, whatever the number
- * of waits: a service may pass the one signal of its shutdown to all of them, and Node warns of more than ten.
+ * Calls `abort` when the signal aborts. Returns a function that stops listening. All waits share one listener on a signal: a
+ * service may pass its shutdown signal to all of them, and Node warns about more than ten listeners.
  */
 export function onAbort(signal: AbortSignal, abort: () => void): () => void {
   const waits = waiting.get(signal) ?? listen(signal);
@@ -27,7 +27,7 @@ function listen(signal: AbortSignal): Waits {
   const aborts = new Set<() => void>();
   const waits = {
     aborts,
-    // Without `this`, which is another object where the signal is a wrapper around a real one.
+    // Doesn't use `this`, because `this` is another object if the signal wraps a real one.
     tell: () => {
       waiting.delete(signal);
       for (const abort of aborts) abort();
@@ -36,7 +36,7 @@ function listen(signal: AbortSignal): Waits {
   try {
     signal.addEventListener('abort', waits.tell, { once: true });
   } catch (cause) {
-    throw new InvalidOptionError('signal', 'can not be listened to: give an AbortSignal', { cause });
+    throw new InvalidOptionError('signal', "can't be listened to: give an AbortSignal", { cause });
   }
   waiting.set(signal, waits);
   return waits;
@@ -47,6 +47,6 @@ function stopListening(signal: AbortSignal, { tell }: Waits): void {
   try {
     signal.removeEventListener('abort', tell);
   } catch {
-    // No real signal throws here, and nobody is left to hear of it: this is the middle of a grant.
+    // A real signal never throws here. An error would reach no caller, because this runs in the middle of a grant.
   }
 }

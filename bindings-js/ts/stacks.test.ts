@@ -1,4 +1,4 @@
-/** An error's stack leads to the line of the caller who awaited it. */
+/** An error's stack leads to the caller's line that awaited the call. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -19,7 +19,7 @@ async function assertLeadsHere(call: () => Promise<unknown>): Promise<void> {
   const [head, first, ...rest] = (error.stack ?? '').split('\n').filter((line) => !line.includes('node:internal'));
   assert.ok(head?.startsWith(`${error.name}: `), head);
   assert.match([first, ...rest].join('\n'), /at (?:async )?invoiceJob \(.*stacks\.test\.ts/, error.code);
-  // Above it there are only the methods that were called; and what refuses an option.
+  // Above it there are only the methods that were called. A refused option also has the lines that check it.
   if (error.code !== 'invalid-option') assert.match(first ?? '', /at async (?:Driver|Lock|Lease|LockManager|Promise|invoiceJob|request)/, error.stack);
 }
 

@@ -1,11 +1,11 @@
 /** One timer, for the engine's next wake-up. */
 
-/** Timers stand still while the machine sleeps, and leases don't: look at the clock at least this often. */
+/** Timers stop while the machine sleeps, but leases go on. So look at the clock at least this often, in microseconds. */
 const LONGEST_SLEEP = 1_000_000;
 
 /**
- * Wakes at the latest when it was last told to. A moment put off leaves it as it is: to wake early is legal, and cheaper
- * than a new timer for every input.
+ * Wakes at the given time or earlier. A later time doesn't move the timer: waking early is allowed, and it is cheaper than a
+ * new timer for every input.
  */
 export class Timer {
   readonly #wake: () => void;
@@ -17,7 +17,7 @@ export class Timer {
     this.#wake = wake;
   }
 
-  /** Wakes at this moment at the latest; both are microseconds. A negative one is never. */
+  /** Wakes at `at` at the latest. Both times are in microseconds; a negative `at` means never. */
   set(now: number, at: number): void {
     if (at < 0 || at >= this.#at) return;
     const soonest = Math.min(at, now + LONGEST_SLEEP);
@@ -28,7 +28,7 @@ export class Timer {
     if (!this.#alive) setAlive(this.#handle, false);
   }
 
-  /** Whether the process stays alive for it. */
+  /** Sets whether the timer keeps the process alive. */
   ref(alive: boolean): void {
     if (alive === this.#alive) return;
     this.#alive = alive;
@@ -48,10 +48,13 @@ export class Timer {
   };
 }
 
-/** Whether a timer keeps the process alive. Browsers' and workers' timers are numbers, and keep nothing alive; Deno's are too, and do. */
+/**
+ * Sets whether a timer keeps the process alive. In browsers and workers a timer is a number and keeps nothing alive. In Deno it
+ * is a number too, but keeps the process alive.
+ */
 export function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
   if (typeof handle === 'object') {
-    // Some hosts' have neither.
+    // On some hosts, timers have neither method.
     if (alive) handle.ref?.();
     else handle.unref?.();
     return;

@@ -1,4 +1,4 @@
-/** Over TLS: locks, and waits by message over a second connection that is encrypted as the first. */
+/** Tests locks over TLS, and waits by message over a second connection that is encrypted too. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -18,7 +18,7 @@ interface Secured {
   close(): unknown;
 }
 
-/** A client of each library, which trusts this certificate. */
+/** Makes a client of each library that trusts this certificate. */
 const libraries: Record<string, (port: number, ca: string) => Promise<Secured>> = {
   'ioredis 5': async (port, ca) => {
     const { Redis } = await import('ioredis-5');
@@ -57,7 +57,7 @@ let [port, ca, missing] = [0, '', ''];
 
 before(async () => {
   try {
-    // GLIDE takes no authority's own certificate for a server's, which the system's configuration would make of it.
+    // GLIDE refuses a CA certificate as a server's certificate, and the system's configuration would make it one.
     const words = ['-config', '/dev/null', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=localhost'];
     words.push('-addext', 'subjectAltName=IP:127.0.0.1', '-addext', 'basicConstraints=CA:FALSE');
     execFileSync('openssl', ['req', '-x509', ...words, '-keyout', key, '-out', certificate], { stdio: 'ignore' });

@@ -1,17 +1,17 @@
-/** Keeps a hot lock from starving everything else in its process. */
+/** Keeps a hot lock from starving the rest of its process. */
 
-/** How long local hand-overs may follow each other before sockets and timers get a turn, in microseconds. */
+/** How long local hand-overs may follow each other before I/O and timers get a turn, in microseconds. */
 const LONGEST_RUN = 5_000;
 
 /**
- * Runs what resolves a promise, at once in most cases.
+ * Runs the function that resolves a promise; at once in most cases.
  *
- * Hand-overs inside a process are microtasks, and microtasks go before everything else: tasks that do nothing but lock and
- * release would keep renewals' answers, and all other I/O, out for ever. So after a while one hand-over waits for a turn
- * of the event loop.
+ * Hand-overs inside a process are microtasks, and microtasks go before everything else. Tasks that only lock and release would
+ * block all I/O forever, including the answers to renewals. So after a while a hand-over waits for the next turn of the event
+ * loop.
  */
 export class Turns {
-  /** When the present run began; none if the event loop has turned since. */
+  /** When the current run of hand-overs began; undefined if the event loop has turned since. */
   #began: number | undefined;
   #waiting: (() => void)[] = [];
 

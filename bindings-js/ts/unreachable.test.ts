@@ -1,4 +1,4 @@
-/** Where nobody answers, an error says where that is and why. */
+/** If no server answers, the error names the server and the cause. */
 
 import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
@@ -29,7 +29,7 @@ test('an_ioredis_client_that_nobody_listens_to_is_named_too', async (t) => {
   const silent = t.mock.method(console, 'error', () => {});
   const { error, port } = await ofDeadServer(library, t, (client) => void (client as EventEmitter).removeAllListeners('error'));
   assert.match(error.message, new RegExp(`ECONNREFUSED 127\\.0\\.0\\.1:${port}`));
-  assert.ok(silent.mock.callCount() > 0, 'the library still complains of a client without a listener');
+  assert.ok(silent.mock.callCount() > 0, 'the library still warns about a client without a listener');
 });
 
 test('a_server_that_does_not_answer_is_named', async (t) => {
@@ -86,7 +86,7 @@ test('of_a_server_that_says_a_lot_in_an_error_only_the_beginning_is_kept', async
     const error = await caught(locks.mutex('a').acquire({ wait: 50 }));
     assert.ok(isLeaseholdError(error));
     assert.ok(error.message.length < 2_000, `${error.code} with ${error.message.length} characters`);
-    // The library's own message stays as it is.
+    // The library's own message is unchanged.
     if (error.code !== 'unreachable') assert.ok(inspect(error).length < 10_000, `${error.code} shown as ${inspect(error).length} characters`);
     await locks.close();
   }

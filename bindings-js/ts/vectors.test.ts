@@ -14,7 +14,7 @@ import { engineOf } from './quorum.js';
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
 
-/** Scripts by digest and by source, as the engine sends them for what each is named after. */
+/** The engine's scripts, by digest and by source, under the name of the call that sends them. */
 const scripts = await learnScripts();
 
 for (const name of files) {
@@ -123,7 +123,7 @@ function handle(engine: Engine, at: number, event: Event): void {
   }
 }
 
-/** The client's own, where none is said. */
+/** The client's own channel, if the step names none. */
 function channelOf({ channel = 'leasehold:' }: { channel?: string }): string {
   return channel;
 }
@@ -190,7 +190,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),
   };
-  /** The engine has just sent it by its digest, and sends its source when the server does not know that. */
+  /** The engine has just sent the script by its digest, and sends the source if the server doesn't know the digest. */
   const learn = (name: string, engine: Engine): number => {
     const { call, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
     engine.failed(0, call, { kind: 'refused', text: 'NOSCRIPT No matching script.' });

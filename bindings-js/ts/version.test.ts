@@ -1,4 +1,4 @@
-/** Which servers will do, and that finding out costs no round trip. */
+/** Tests which servers are accepted, and that the check costs no round trip. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,7 +11,7 @@ import { versionProblem } from './version.js';
 
 const fleet = await Fleet.start();
 
-/** A connection to the real server, which answers INFO as it is told. */
+/** A connection to the real server that answers `INFO` as the test says. */
 function tellingVersion(info: () => unknown): { sent: string[]; manager: LockManager } {
   const [redis, sent] = [fleet.client(), [] as string[]];
   const call = async ([name = '', ...args]: string[]): Promise<unknown> => {

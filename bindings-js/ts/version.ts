@@ -1,12 +1,12 @@
-/** Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer. */
+/** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
 
 import type { CallResult, Failed, Failure, Link } from './connections/link.js';
 import { setAlive } from './timer.js';
 
-/** What is wrong with a server that tells this of itself, if anything is. One that does not tell is taken as it is. */
+/** What is wrong with a server's version, by its answer to `INFO server`. An answer without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
   const field = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\s*$`, 'm').exec(info)?.[1];
-  // Valkey gives a `redis_version` as well, which it never raises.
+  // Valkey also has a `redis_version`, which always stays the same.
   const valkey = field('valkey_version');
   const [server, found, major, minor] = valkey === undefined ? ['Redis', field('redis_version'), 6, 2] : ['Valkey', valkey, 7, 2];
   const [, foundMajor, foundMinor] = /^(\d+)\.(\d+)/.exec(found ?? '')?.map(Number) ?? [];
@@ -15,22 +15,22 @@ export function versionProblem(info: string): string | undefined {
   return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
 }
 
-/** What a server that was asked had to say. */
+/** A server's answer to the version check. */
 export interface Asked {
-  /** Why it can't be used. */
+  /** Why the server can't be used. */
   readonly problem?: string | undefined;
-  /** Why it did not tell. */
+  /** Why the server did not answer. */
   readonly failed?: Failed | undefined;
 }
 
 /**
- * Asks a server for its version, once it is talked to.
+ * Asks a server for its version, beside the first command.
  *
- * The question goes along with the first command, so it costs no round trip. That command's answer counts only once the
- * version is known. A server too old is left alone from then on, and asked again before the next command.
+ * So the question costs no round trip. The answer to that command counts only once the version is known. A server that is too
+ * old gets no more commands until a later check passes; each command asks it again.
  */
 export class VersionCheck {
-  /** Whether there is nothing to ask any more. */
+  /** Whether the check is done. */
   passed = false;
   readonly #link: Link;
   readonly #patience: number;
@@ -39,7 +39,10 @@ export class VersionCheck {
   #asking: Promise<Asked> | undefined;
   #tooOld = false;
 
-  /** A server that does not tell within so many milliseconds is taken as it is; where it is to be judged by more than its version it is asked again. */
+  /**
+   * A server that does not answer within `patience` ms is accepted. With a `judge` of its own, the server must answer, and is
+   * asked again.
+   */
   constructor(link: Link, patience: number, judge?: (info: string) => string | undefined) {
     this.#link = link;
     this.#patience = patience;
@@ -47,18 +50,18 @@ export class VersionCheck {
     this.#mustTell = judge !== undefined;
   }
 
-  /** Asks before anything else is sent. Whoever waits for a command's answer is kept alive by that; others have to say so. */
+  /** Asks the server. `alive` keeps the process alive meanwhile; a command that waits for its answer does that already. */
   ask(alive = false): Promise<Asked> {
     return (this.#asking ??= this.#ask(alive));
   }
 
-  /** What `send` brings, or `unsupported`. */
+  /** Resolves to the result of `send`, or to `unsupported`. */
   async guard(send: () => Promise<CallResult>): Promise<CallResult> {
     const ask = this.ask();
     const result = this.#tooOld ? undefined : send();
     const { problem } = await ask;
     if (problem === undefined) return result ?? send();
-    // An answer of such a server is not waited for. It does not know the script yet, so that it is most likely NOSCRIPT.
+    // Don't wait for this server's answer. It is most likely NOSCRIPT, because the server does not have the script yet.
     result?.catch(ignore);
     return { failure: { kind: 'unsupported', text: problem } };
   }
@@ -75,7 +78,7 @@ export class VersionCheck {
     this.#asking = undefined;
     const problem = 'reply' in result ? this.#judge(textOf(result.reply)) : undefined;
     this.#tooOld = problem !== undefined;
-    // Whoever was not reached has not told yet. A server that refuses to tell never will.
+    // A server that was not reached may still answer later. One that refuses the question never will.
     this.passed = 'reply' in result ? !this.#tooOld : this.#neverTells(result.failure.kind);
     return { problem, failed: 'failure' in result ? result : undefined };
   }

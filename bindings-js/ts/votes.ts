@@ -1,4 +1,4 @@
-/** What the servers of a quorum said, for messages. */
+/** Summarises the votes of a quorum for messages. */
 
 import type { Vote } from './errors.js';
 
@@ -14,7 +14,7 @@ export function describeVotes(votes: readonly Vote[]): string {
   return parts.join(', ');
 }
 
-/** Whether the server neither agreed nor said that somebody else has the lock. */
+/** Whether the server gave an error, instead of agreeing or answering that the lock is busy. */
 function failed(answer: Vote['answer']): boolean {
   return answer !== null && answer !== 'agreed' && answer !== 'busy';
 }

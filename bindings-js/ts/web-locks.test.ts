@@ -1,4 +1,4 @@
-/** The Web Locks API's meaning, for a fleet. */
+/** Tests the Web Locks API for a fleet. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

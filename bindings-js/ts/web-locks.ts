@@ -1,4 +1,4 @@
-/** The interface that browsers have for locks inside one origin, for locks of a whole fleet. */
+/** The Web Locks API of browsers, for locks that a whole fleet shares. */
 
 import type { Driver, LockInfo } from './driver.js';
 import type { Duration } from './duration.js';
@@ -12,33 +12,35 @@ import { shown } from './shown.js';
 
 /** The options of {@link LockManager.request}. */
 export interface RequestOptions {
-  /** Default `'exclusive'`. */
+  /** `'exclusive'` is held alone, `'shared'` together with other readers. Default `'exclusive'`. */
   readonly mode?: Mode | undefined;
-  /** The callback gets null if the lock is not free at once. Default false. */
+  /** Does not wait: the callback gets `null` if the lock is not free. Default `false`. */
   readonly ifAvailable?: boolean | undefined;
-  /** Not possible here: a lock is taken from its holder by nobody. `true` is refused with `unsupported`. */
+  /** `true` rejects with `unsupported`: a request can't take a lock from its holder. */
   readonly steal?: boolean | undefined;
-  /** Ends the wait: the request then rejects with `signal.reason`. */
+  /** Ends the wait: the request then rejects with `signal.reason`. Not possible together with `ifAvailable`. */
   readonly signal?: AbortSignal | undefined;
-  /** As in {@link LockOptions}. */
+  /** See {@link LockOptions.ttl}. */
   readonly ttl?: Duration | undefined;
-  /** As in {@link LockOptions}. */
+  /** See {@link LockOptions.renew}. */
   readonly renew?: boolean | undefined;
-  /** As in {@link LockOptions}. */
+  /** See {@link LockOptions.maxHold}. */
   readonly maxHold?: Duration | undefined;
-  /** As in {@link LockOptions}, but the default is `'forever'`, as it is in browsers. */
+  /** See {@link LockOptions.wait}. Here, the default is `'forever'`, as in browsers. */
   readonly wait?: Duration | 'forever' | undefined;
 }
 
-/** What a manager holds and waits for. */
+/** The locks that one manager holds and waits for. */
 export interface LockManagerSnapshot {
+  /** The locks that the manager holds. */
   readonly held: LockInfo[];
+  /** The locks that the manager waits for. */
   readonly pending: LockInfo[];
 }
 
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;
 
-/** Takes the lock, calls back, and releases when what the callback answers has settled. */
+/** Takes the lock, runs the callback, and releases the lock when the callback's promise settles. */
 export async function request(driver: Driver, defaults: Wish, name: unknown, options: unknown, work: unknown): Promise<unknown> {
   if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${shown(work)}: give a function`);
   const callback = work as (lease: Lease | null) => unknown;
@@ -48,7 +50,7 @@ export async function request(driver: Driver, defaults: Wish, name: unknown, opt
   }
   check('ifAvailable', ifAvailable);
   check('steal', steal);
-  if (steal) throw new UnsupportedError('`steal`: no client takes a lock from another');
+  if (steal) throw new UnsupportedError("`steal`: a client can't take a lock from another");
   if (ifAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`: there is no wait to end');
   const lock = lockOf(driver, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
   if (!ifAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);

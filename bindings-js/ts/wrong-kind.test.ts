@@ -1,4 +1,4 @@
-/** A name that holds another kind of lock, or something else: told as such, and left as it is. */
+/** A name that holds another kind of lock or other data is refused and left unchanged. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

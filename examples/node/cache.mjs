@@ -1,4 +1,4 @@
-// A cached value that is rebuilt once: whoever misses it first builds it, and all others wait for that one.
+// Rebuilds a cached value only once: the first request that misses it builds it, and the others wait for the result.
 //
 // It prints:
 //   100 requests, 1 builds, 1234 orders
@@ -8,13 +8,13 @@ import { LockManager } from 'leasehold';
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const locks = new LockManager(redis);
 
-/** The value of `key`, from the cache or built anew. */
+/** Returns the value of `key`, from the cache or newly built. */
 export async function cached(key, seconds, build) {
   const found = await redis.get(key);
   if (found !== null) return JSON.parse(found);
 
   return locks.mutex(`build:${key}`).run(async (lease) => {
-    // While we waited it was built, most likely.
+    // Another request has probably built it while we waited.
     const built = await redis.get(key);
     if (built !== null) return JSON.parse(built);
 

@@ -1,7 +1,7 @@
-// A database that refuses the late write of somebody who lost the lock.
+// A database refuses the late write of a holder that lost the lock.
 //
-// A lock can't stop a process that sleeps between its last look at the lease and its write. The database can: it keeps the
-// greatest fencing token that it has seen, in the same row and the same statement as the write.
+// A lock can't stop a process that sleeps between its last look at the lease and its write. The database can: it stores the
+// greatest fencing token that it has seen in the row, and checks it in the same statement as the write.
 //
 // It prints:
 //   Ann's late write: refused; Bob's: done; paid by Bob
@@ -34,13 +34,13 @@ export async function checkout(locks, cart, payer, { think = async () => {}, ttl
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const [one, other] = [new LockManager(redis), new LockManager(redis)];
 
-/** Somebody who gets the lock, only looks, and leaves his fence: all older writes are refused from now on. */
+/** Another holder gets the lock and stores its fence. From now on, the database refuses older writes. */
 async function inspect(locks, cart) {
   await locks.mutex(`cart:${cart}`).run((lease) =>
     db.query('UPDATE carts SET fence = $2 WHERE id = $1 AND fence <= $2', [cart, lease.fence]));
 }
 
-// The first one falls asleep, and his lease of 200 ms ends before he writes.
+// Ann falls asleep, and her lease of 200 ms ends before she writes.
 const late = await checkout(one, 'cart-7', 'Ann', { ttl: 200, renew: false, think: () => inspect(other, 'cart-7') });
 const fresh = await checkout(other, 'cart-7', 'Bob');
 const { rows: [cart] } = await db.query(`SELECT status, paid_by FROM carts WHERE id = 'cart-7'`);

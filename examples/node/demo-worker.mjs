@@ -1,7 +1,7 @@
-// One process of `cargo xtask demo`, as examples/native/src/bin/demo-worker is: a writer or a reader.
+// One process of `cargo xtask demo`, a writer or a reader. examples/native/src/bin/demo-worker.rs is the same in Rust.
 //
-// `demo-worker.mjs writer|reader <prefix> <ttl ms>`, with the server in REDIS_URL. It tells what it does as JSON lines on
-// standard output, takes the order `linger` on standard input, and ends when that is closed.
+// Usage: `demo-worker.mjs writer|reader <prefix> <ttl ms>`, with the server in REDIS_URL. It reports what it does as JSON lines on
+// standard output, accepts the command `linger` on standard input, and ends when standard input is closed.
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -14,18 +14,18 @@ const redis = new Redis(process.env.REDIS_URL);
 const locks = new LockManager(redis, { prefix, ttl: Number(ttl) });
 const orders = listen();
 
-/** A resource that fences: it remembers the greatest fence, and refuses a write that comes with a smaller one. */
+/** A resource that checks fences: it remembers the greatest fence and refuses a write with a smaller one. */
 const APPEND = `
   if tonumber(ARGV[1]) < tonumber(redis.call('HGET', KEYS[1], 'fence')) then return 0 end
   redis.call('HSET', KEYS[1], 'fence', ARGV[1])
   redis.call('HINCRBY', KEYS[1], 'entries', 1)
   return 1`;
 
-/** The state that all processes share: a counter and its mirror, which nothing protects but the lock, and a ledger. */
+/** The shared state: a counter and its mirror, which only the lock protects, and a ledger, which checks fences. */
 const account = {
   counter: async () => Number(await redis.get(`${prefix}counter`)),
   mirror: async () => Number(await redis.get(`${prefix}mirror`)),
-  /** In between the two differ. */
+  /** The two differ between the writes. */
   async set(value) {
     for (const key of ['counter', 'mirror']) await redis.set(prefix + key, value, 'EX', 3600);
   },
@@ -38,7 +38,7 @@ await (role === 'writer' ? write() : read());
 await locks.close();
 redis.disconnect();
 
-/** Changes the account again and again: reads, thinks and writes, with nothing but the lock to protect it. */
+/** Changes the account in a loop: reads, thinks and writes. Only the lock protects it. */
 async function write() {
   while (!orders.stop) {
     const asked = now();
@@ -55,7 +55,7 @@ async function write() {
       await think(fence);
     }
 
-    // The ledger is a resource that checks fences: it knows a late writer even if the writer doesn't.
+    // The ledger checks fences, so it refuses a late writer even if the writer doesn't know that it is late.
     const late = !lease.isHeld;
     if (!await account.append(fence)) tell({ event: 'refused', fence });
     else if (late) tell({ event: 'slipped', fence });
@@ -67,7 +67,7 @@ async function write() {
   }
 }
 
-/** Looks at the account again and again, beside other readers: it must never see half of a change. */
+/** Reads the account in a loop, together with other readers. It must never see half of a change. */
 async function read() {
   while (!orders.stop) {
     const asked = now();
@@ -82,12 +82,12 @@ async function read() {
   }
 }
 
-/** One to four milliseconds: work that others would disturb. */
+/** Waits for one to four milliseconds: work that others must not disturb. */
 function think(fence) {
   return sleep(1 + fence % 4);
 }
 
-/** What the demo wants of this process. */
+/** Reads the demo's commands from standard input. */
 function listen() {
   const wanted = { linger: false, stop: false };
   createInterface({ input: process.stdin })
@@ -100,7 +100,7 @@ function tell(event) {
   console.log(JSON.stringify(event));
 }
 
-/** Microseconds of the system's clock, which all processes of the machine share. */
+/** The time in microseconds, by the system clock, which all processes of the machine share. */
 function now() {
   return Math.round((performance.timeOrigin + performance.now()) * 1000);
 }

@@ -1,7 +1,7 @@
-// A job that every instance starts at night and only one runs.
+// Every instance starts a job at night, and only one runs it.
 //
-// The lock alone does not do: an instance whose clock is late finds the lock free, and would run the job again. So there is
-// a mark, and the mark checks the fencing token: who lost the lease in the middle can't say "done" for somebody else.
+// The lock alone is not enough: an instance whose clock is late finds the lock free and would run the job again. So the job has a
+// mark in Redis. The mark checks the fencing token: an instance that lost its lease can't mark the job as done.
 //
 // It prints:
 //   sent page 1
@@ -14,7 +14,7 @@ import { LockManager } from 'leasehold';
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const locks = new LockManager(redis);
 
-/** Runs `work` once in the whole fleet for this id. Tells what became of it: `ran`, or `done before`. */
+/** Runs `work` once for this id in the whole fleet. Returns `ran` or `done before`. */
 export async function once(id, work) {
   return locks.mutex(`job:${id}`).run(async (lease) => {
     if (await mark(id, lease.fence, 'begun') === 'done') return 'done before';
@@ -24,7 +24,7 @@ export async function once(id, work) {
   }, { wait: '1h' });
 }
 
-// In one step: nothing after "done", and nothing from a smaller fence than was seen.
+// One atomic step. It changes nothing after "done", and refuses a fence smaller than the greatest one so far.
 const MARK = `
   local done, fence = unpack(redis.call('HMGET', KEYS[1], 'done', 'fence'))
   if done then return 'done' end
@@ -38,11 +38,11 @@ function mark(id, fence, state) {
   return redis.eval(MARK, 1, `job:${id}:mark`, fence, state);
 }
 
-// What the scheduler of each instance calls.
+// The scheduler of each instance calls this.
 const night = process.argv[2] ?? new Date().toISOString().slice(0, 10);
 const outcome = await once(`invoices:${night}`, async (signal) => {
   for (let page = 1; page <= 3; page++) {
-    signal.throwIfAborted(); // the lease is lost: somebody else is at it
+    signal.throwIfAborted(); // the lease is lost: another instance may run the job now
     await sendInvoices(page);
   }
 });

@@ -1,10 +1,10 @@
-// Is it still mine, who has it, and an operator who takes it away.
+// Checks a lease, shows who holds a lock, and takes it away as an operator.
 //
 // It prints:
-//   by my clock true, by the server's word true
-//   on the server: 1 holder, 0 waiters
+//   held by the local clock: true, on the server: true
+//   the server has 1 holder and 0 waiters
 //   taken from 1 holder
-//   by the server's word false, and from now on by my clock false
+//   held on the server: false, by the local clock: false
 //   the next holder's fence is greater: true
 //   my late release: already-expired
 import { Redis } from 'ioredis';
@@ -15,15 +15,16 @@ const [worker, operator] = [new LockManager(redis), new LockManager(redis)];
 const name = 'example:import';
 
 const lease = await worker.mutex(name).acquire();
-// The first asks nobody. The second costs a round trip, and is as true as the moment it was answered in.
-console.log(`by my clock ${lease.isHeld}, by the server's word ${await lease.verify()}`);
+// `isHeld` does no I/O. `verify` costs a round trip, and its answer can be out of date when it arrives.
+console.log(`held by the local clock: ${lease.isHeld}, on the server: ${await lease.verify()}`);
 
 const { holders, waiters } = await operator.inspect(name);
-console.log(`on the server: ${holders.length} holder, ${waiters.length} waiters`);
+console.log(`the server has ${holders.length} holder and ${waiters.length} waiters`);
 
-// The holder is told by message if it listens, at its next renewal, or when it asks; its late writes only the fence stops.
+// The holder finds out by a message if it listens, at its next renewal, or when it calls `verify`. Until then, only a fence stops
+// its writes.
 console.log(`taken from ${await operator.forceRelease(name)} holder`);
-console.log(`by the server's word ${await lease.verify()}, and from now on by my clock ${lease.isHeld}`);
+console.log(`held on the server: ${await lease.verify()}, by the local clock: ${lease.isHeld}`);
 
 const next = await operator.mutex(name).acquire();
 console.log("the next holder's fence is greater:", next.fence > lease.fence);

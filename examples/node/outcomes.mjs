@@ -1,12 +1,12 @@
-// What becomes of calls that come too often, too late, or from the wrong one. None of them can harm another holder.
+// What happens to a call that is repeated, late, or made after another client took the lock. None of them can harm another holder.
 //
 // It prints:
-//   I hold it already: a try gets null
-//   I hold it already: `wait` ends with busy
-//   I want to hold it twice: still-held, then released
-//   I release it once more: released
-//   my time was over: already-expired
-//   somebody else has it by now: not-owner
+//   tryAcquire while I hold the lock: null
+//   acquire while I hold the lock: busy
+//   two holds, released one by one: still-held, then released
+//   released again: released
+//   released after the lease expired: already-expired
+//   released after another client took the lock: not-owner
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 
@@ -14,23 +14,23 @@ const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const locks = new LockManager(redis);
 const door = locks.mutex('example:front-door');
 
-// A mutex is not reentrant: it does not know that the second caller is the first one. (`reentrant` does.)
+// A mutex is not reentrant: the second caller waits, even if it is the holder. (A `reentrant` lock is.)
 const lease = await door.acquire();
-console.log('I hold it already: a try gets', await door.tryAcquire());
-await door.acquire({ wait: 100 }).catch((error) => console.log('I hold it already: `wait` ends with', error.code));
+console.log('tryAcquire while I hold the lock:', await door.tryAcquire());
+await door.acquire({ wait: 100 }).catch((error) => console.log('acquire while I hold the lock:', error.code));
 
 const nested = lease.nested();
-console.log(`I want to hold it twice: ${await nested.release()}, then ${await lease.release()}`);
-console.log('I release it once more:', await lease.release()); // the answer of the first time; nothing is sent
+console.log(`two holds, released one by one: ${await nested.release()}, then ${await lease.release()}`);
+console.log('released again:', await lease.release()); // the same answer as the first time; nothing is sent
 
 const late = await door.acquire({ ttl: 50, renew: false });
 await late.lost;
-console.log('my time was over:', await late.release());
+console.log('released after the lease expired:', await late.release());
 
-// Another client overwrites the key, which no client of ours does. It is left to it.
+// Something else overwrites the key, which leasehold never does. The release leaves that key alone.
 const robbed = await door.acquire();
 await redis.set('example:front-door', "another's", 'PX', 500);
-console.log('somebody else has it by now:', await robbed.release());
+console.log('released after another client took the lock:', await robbed.release());
 
 await locks.close();
 redis.disconnect();

@@ -1,6 +1,6 @@
-// One lock over three servers that know nothing of each other (Redlock): held while two of them say so.
+// One lock over three independent servers (Redlock). It is held while two of them agree.
 //
-// With three servers in REDIS_URLS, divided by commas. It prints:
+// It needs three servers in REDIS_URLS, separated by commas. It prints:
 //   held by a majority; another client gets it: false
 //   one server is silent, and the lock is still held: true
 //   released: released
@@ -17,7 +17,7 @@ const lease = await locks.mutex('example:ledger').acquire();
 const another = await others.mutex('example:ledger').tryAcquire();
 console.log('held by a majority; another client gets it:', another !== null);
 
-// A server that does not answer for half a second: it is done without.
+// One server does not answer for half a second. The other two are enough.
 const operator = new Redis(urls[0]);
 await operator.client('PAUSE', 500);
 console.log('one server is silent, and the lock is still held:', await lease.verify());

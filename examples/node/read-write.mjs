@@ -1,10 +1,10 @@
-// Readers share, a writer is alone, and a writer can become a reader without letting another writer in.
+// Readers share the lock, a writer holds it alone, and a writer can become a reader without letting another writer in.
 //
 // It prints:
-//   writing alone; a reader now: null
-//   reading beside each other: shared and shared
-//   no upgrade beside another reader: conflict
-//   the sole reader writes again: exclusive
+//   a reader while the writer holds the lock: null
+//   two readers: shared and shared
+//   an upgrade while another reader holds the lock: conflict
+//   an upgrade of the only reader: exclusive
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 
@@ -13,17 +13,17 @@ const locks = new LockManager(redis);
 const page = locks.readWrite('example:page');
 
 const writer = await page.write().acquire();
-console.log('writing alone; a reader now:', await page.read().tryAcquire());
+console.log('a reader while the writer holds the lock:', await page.read().tryAcquire());
 
 await writer.downgrade();
 const reader = await page.read().acquire();
-console.log(`reading beside each other: ${writer.mode} and ${reader.mode}`);
+console.log(`two readers: ${writer.mode} and ${reader.mode}`);
 
-// An upgrade never waits: two readers that waited to upgrade would wait for each other.
-await writer.upgrade().catch((error) => console.log('no upgrade beside another reader:', error.code));
+// An upgrade never waits, because two upgrades would wait for each other.
+await writer.upgrade().catch((error) => console.log('an upgrade while another reader holds the lock:', error.code));
 await reader.release();
 await writer.upgrade();
-console.log('the sole reader writes again:', writer.mode);
+console.log('an upgrade of the only reader:', writer.mode);
 
 await writer.release();
 await locks.close();

@@ -1,6 +1,6 @@
-// An owner takes its own lock again, at once; everybody else waits until it has given it back as often.
+// An owner takes its own lock again, at once. All others wait until it has released the lock as many times.
 //
-// On the server it is Redisson's `RLock`: a Java service that says `getLock("example:account:7")` stands before the same lock.
+// On the server it is Redisson's `RLock`: a Java service that calls `getLock("example:account:7")` uses the same lock.
 //
 // It prints:
 //   paying, 1 hold
@@ -15,7 +15,7 @@ const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const locks = new LockManager(redis);
 const ACCOUNT = 'example:account:7';
 
-// One for each piece of work, such as a request: it goes along where Java would look at the thread.
+// Make one owner for each piece of work, such as a request, and pass it along. In Java, the thread is the owner.
 await pay(new Owner());
 await locks.close();
 redis.disconnect();
@@ -27,7 +27,7 @@ async function pay(owner) {
   console.log('paid:', await lease.release());
 }
 
-/** Takes the lock itself, since others call it too. */
+/** Takes the lock itself, because it is also called without the lock. */
 async function book(owner) {
   const lease = await locks.reentrant(ACCOUNT, owner).acquire();
   console.log(`booking, ${lease.holdCount} holds`);

@@ -1,12 +1,12 @@
-// The watchdog: a lease that is renewed while the work lasts, but not for ever.
+// A watchdog: the lease is renewed while the work lasts, but not forever.
 //
-// An article's "renew it four times, each time by its TTL" is a `maxHold` of four TTLs here: the renewals stop then, and the
-// holder is told. What is lost sooner, because the server is gone, is told before the TTL is over.
+// Some articles renew a lock a fixed number of times. Here, a `maxHold` of four TTLs does that: then the renewals stop, and the
+// holder is notified. If the lease is lost earlier, because the server is down, the holder is notified before the lease expires.
 //
 // It prints:
-//   after three TTLs: held here true, on the server true
-//   after four: max-hold, aborted true
-//   somebody else gets it: true
+//   after three TTLs: held by the local clock true, on the server true
+//   after four TTLs: max-hold, signal aborted true
+//   another client gets the lock: true
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
@@ -17,12 +17,12 @@ const ttl = 500; // the default is 30 s; it is renewed at a third of it
 
 const lease = await locks.mutex('example:slow-report', { ttl, maxHold: 4 * ttl }).acquire();
 await sleep(3 * ttl);
-console.log(`after three TTLs: held here ${lease.isHeld}, on the server ${await lease.verify()}`);
+console.log(`after three TTLs: held by the local clock ${lease.isHeld}, on the server ${await lease.verify()}`);
 
 const reason = await lease.lost;
-console.log(`after four: ${reason}, aborted ${lease.signal.aborted}`);
+console.log(`after four TTLs: ${reason}, signal aborted ${lease.signal.aborted}`);
 const other = new LockManager(redis);
-console.log('somebody else gets it:', (await other.mutex('example:slow-report').acquire()).isHeld);
+console.log('another client gets the lock:', (await other.mutex('example:slow-report').acquire()).isHeld);
 
 await other.close();
 await locks.close();

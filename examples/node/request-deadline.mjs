@@ -1,4 +1,4 @@
-// An HTTP handler that answers in time, whether it gets the lock or not, and stops waiting when the client has gone.
+// An HTTP handler answers in time, whether it gets the lock or not, and stops waiting when its client disconnects.
 //
 // It prints:
 //   200 shipped order-1 with fence ..
@@ -19,7 +19,7 @@ const server = createServer(async (request, response) => {
   const gone = new AbortController();
   response.on('close', () => gone.abort());
   try {
-    // The wait ends with whatever comes first: the lock, the deadline, or the client's patience.
+    // The wait ends when the lock is free, at the deadline, or when the client disconnects, whichever comes first.
     const result = await locks.mutex(`order:${order}`).run((lease) => ship(order, lease), { wait: DEADLINE, signal: gone.signal });
     response.end(`${result}\n`);
   } catch (error) {
@@ -38,7 +38,7 @@ async function ship(order, lease) {
   return `shipped ${order} with fence ${lease.fence}`;
 }
 
-// Three requests: one gets the lock, one finds it held by a colleague for too long, one gives up before.
+// Three requests: one gets the lock, one finds it busy until the deadline, one disconnects before that.
 server.listen(Number(process.argv[2] ?? 0), '127.0.0.1');
 await once(server, 'listening');
 const url = `http://127.0.0.1:${server.address().port}`;
@@ -57,6 +57,6 @@ await colleague.release();
 
 const closed = once(server.close(), 'close');
 server.closeAllConnections();
-await closed; // every handler knows that its client is gone
+await closed; // now all handlers know that their clients have disconnected
 await locks.close();
 redis.disconnect();

@@ -6,12 +6,12 @@ import { IoredisAdapter, createLock } from 'redlock-universal';
 
 const Redlock = RedlockModule.default ?? RedlockModule;
 const TTL = 30_000;
-/** Nobody gives up: a contender that does would look faster than it is. */
+/** No contender may give up waiting: it would look faster than it is. */
 const FOREVER = 2 ** 31 - 1;
 
 /**
- * Who is measured: a name, and `lock(redis, name)`, which gives the way to one lock: `acquire()` to a function that releases.
- * Everybody shares one connection of ioredis, and keeps its own ways of waiting.
+ * A contender has a name and `lock(redis, name)`. That returns a function that acquires the lock and resolves to a function that
+ * releases it. All contenders use one ioredis connection, and wait in their own way.
  */
 export const LEASEHOLD = {
   name: 'leasehold',
@@ -24,7 +24,7 @@ export const LEASEHOLD = {
   },
 };
 
-/** The very commands that leasehold sends, sent by hand: what the network and the server cost alone. */
+/** Sends the same commands as leasehold by hand, to measure the cost of the network and the server alone. */
 export const RAW = {
   name: 'raw ioredis',
   lock(redis, name) {
@@ -79,7 +79,7 @@ const recordedName = 'recorded-name';
 let recorded = [];
 let recordedToken = '';
 
-/** A connection; `RAW` is ready on it. */
+/** Opens a connection and records the commands for `RAW` on it. */
 export async function connect() {
   const redis = new Redis(process.env.REDIS_URL);
   const sent = [];
@@ -89,7 +89,7 @@ export async function connect() {
       return redis.call(...args);
     },
   });
-  // Twice: the first time the scripts are sent whole.
+  // Twice, because the first time the scripts are sent in full.
   for (let i = 0; i < 2; i++) await (await locks.mutex(recordedName).acquire({ ttl: TTL })).release();
   await locks.close();
   recorded = sent.filter(([command]) => command === 'EVALSHA').slice(-2);
@@ -97,7 +97,7 @@ export async function connect() {
   return redis;
 }
 
-/** Ends a connection and what stands on it. */
+/** Closes a connection and its lock manager. */
 export async function disconnect(redis) {
   await managers.get(redis)?.close();
   redis.disconnect();

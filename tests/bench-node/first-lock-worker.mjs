@@ -1,12 +1,12 @@
-// `first-lock-worker.mjs <leasehold|SET>`: connects, and then takes the first lock of its life. Prints the milliseconds of each part, by
-// the clock and of processor time.
+// `first-lock-worker.mjs <leasehold|SET>` connects, and then takes its first lock. It prints the wall-clock time and the CPU time of
+// each part in milliseconds.
 import { Redis } from 'ioredis';
 
 const redis = new Redis(process.env.REDIS_URL);
 await redis.ping();
-// The server has the scripts from nobody.
+// The server must not have the scripts yet.
 await redis.call('SCRIPT', 'FLUSH');
-// The garbage of loading the client is not ours to clear away.
+// Collect the garbage from loading the client library now, so that it doesn't count.
 globalThis.gc();
 
 const parts = {};

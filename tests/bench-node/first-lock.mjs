@@ -5,9 +5,9 @@ import { Spread } from './report.mjs';
 const ROUNDS = 30;
 const PARTS = ['import', 'manager', 'acquire'];
 
-/** A process that is connected imports the package, and takes a lock by a server that has not seen the scripts yet. */
+/** A connected process imports the package and takes a lock, on a server that does not have the scripts yet. */
 export function measureFirstLock(report) {
-  report.title('First lock: from before the import, on a connected ioredis; a process each');
+  report.title('First lock: from the import on, on a connected ioredis, each in a new process');
   report.line(['', -18], ['ms', 22], ['CPU ms', 22]);
   const samples = { leasehold: [], SET: [] };
   for (let round = 0; round < ROUNDS; round++) {

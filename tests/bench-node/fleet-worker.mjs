@@ -1,9 +1,9 @@
-// One process of the fleet: connects, says so, waits for the word, works, and tells every turn at the end.
+// One process of the fleet. It connects, reports that it is ready, waits for the start, works, and reports all its turns at the end.
 import { once } from 'node:events';
 import { LEASEHOLD, PEERS, connect, disconnect } from './contenders.mjs';
 import { work } from './work.mjs';
 
-// Everybody connects, subscribes and queues up before the counting begins.
+// All tasks connect, subscribe and queue up during the warm-up, before the measurement begins.
 const TIMES = { warmUp: 1500, duration: 6000, hold: () => Math.random() * 5 };
 
 const [name, tasks] = process.argv.slice(2);

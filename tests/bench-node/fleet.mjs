@@ -8,7 +8,7 @@ const ROUNDS = 2;
 const PROCESSES = 4;
 const TASKS = 25;
 
-/** Several processes, of 25 tasks each, want one lock all the time and hold it for 0 to 5 ms. */
+/** Several processes of 25 tasks each take one lock all the time, and hold it for 0 to 5 ms. */
 export async function measureFleet(report) {
   report.title(`Hot key, ${PROCESSES} processes of ${TASKS} tasks, holds of 0 to 5 ms`);
   report.line(['', -18], ['hand-overs/s', 20], ['busy', 6], ['wait p50', 10], ['p99', 10], ['longest', 10], ['min/max', 7]);
@@ -25,7 +25,7 @@ export async function measureFleet(report) {
   }
 }
 
-/** `busy` is the share of the time in which somebody held the lock. */
+/** `busy` is the share of the time in which the lock was held. */
 async function sample(contender) {
   const program = join(import.meta.dirname, 'fleet-worker.mjs');
   const workers = Array.from({ length: PROCESSES }, () => fork(program, [contender.name, `${TASKS}`]));

@@ -5,9 +5,9 @@ import { work } from './work.mjs';
 const ROUNDS = 3;
 const TIMES = { warmUp: 500, duration: 2000 };
 
-/** Many tasks of one process want one lock all the time. */
+/** Many tasks of one process take one lock all the time. */
 export async function measureHotKey(report) {
-  report.title('Hot key, one process: all tasks want one lock, and do nothing with it');
+  report.title('Hot key, one process: all tasks take one lock and release it at once');
   report.line(['tasks', 5], ['', -18], ['hand-overs/s', 28], ['wait p50', 10], ['p99', 10], ['longest', 10], ['min/max', 7],
     ['CPU µs', 7]);
   const ours = [];

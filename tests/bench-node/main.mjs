@@ -1,7 +1,7 @@
-// `main.mjs [--json FILE] [first-lock] [uncontended] [hot-key] [fleet]`: what a lock costs in Node, beside bare calls and other
-// libraries, in one run; all of it if nothing is named.
+// `main.mjs [--json FILE] [first-lock] [uncontended] [hot-key] [fleet]` measures what a lock costs in Node, compared with bare
+// commands and other libraries in the same run. Without a name it runs all sections.
 //
-// The server is at REDIS_URL, and is this benchmark's own. What counts are the ratios: machines differ.
+// The server at REDIS_URL must not be used by anything else. Compare the ratios, because machines differ.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { measureFirstLock } from './first-lock.mjs';
@@ -14,7 +14,7 @@ const SECTIONS = { 'first-lock': measureFirstLock, uncontended: measureUncontend
 
 const { values, positionals } = parseArgs({ options: { json: { type: 'string' } }, allowPositionals: true });
 const unknown = positionals.filter((name) => !(name in SECTIONS));
-if (unknown.length > 0) throw new Error(`there is no section ${unknown}: choose of ${Object.keys(SECTIONS)}`);
+if (unknown.length > 0) throw new Error(`unknown section ${unknown}: choose from ${Object.keys(SECTIONS)}`);
 const report = new Report();
 for (const [name, measure] of Object.entries(SECTIONS)) {
   if (positionals.length === 0 || positionals.includes(name)) await measure(report);

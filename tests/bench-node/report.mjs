@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 
-/** What was measured: printed as it comes, and kept for a file. */
+/** The measurements: printed at once, and kept for a file. */
 export class Report {
   content = { node: process.version, cores: availableParallelism(), aims: [] };
 
@@ -13,17 +13,17 @@ export class Report {
     console.log(`\n${title}`);
   }
 
-  /** Prints a row, each cell as wide as it says. */
+  /** Prints a row of cells, each with its width. A negative width aligns to the left. */
   line(...cells) {
     console.log(`  ${cells.map(([text, width]) => (width < 0 ? `${text}`.padEnd(-width) : `${text}`.padStart(width))).join('  ')}`);
   }
 
-  /** Keeps a row of a section. */
+  /** Stores a row of a section. */
   add(section, row) {
     (this.content[section] ??= []).push(row);
   }
 
-  /** Keeps whether a number is where it should be. */
+  /** Stores whether an aim was met. */
   aim(what, met, measured) {
     this.content.aims.push({ aim: what, met, measured });
   }
@@ -48,12 +48,12 @@ export class Spread {
   }
 }
 
-/** The value below which this share of the sorted ones lies. */
+/** The percentile of a sorted list. */
 export function percentile(sorted, percent) {
   return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? 0;
 }
 
-/** Milliseconds as people read them. */
+/** Formats milliseconds in µs, ms or s. */
 export function time(ms) {
   if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
   return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`;

@@ -6,7 +6,7 @@ const ROUNDS = 5;
 const TIMES = { warmUp: 200, duration: 700 };
 const CONTENDERS = [LEASEHOLD, RAW, ...PEERS];
 
-/** Take a lock that nobody else wants and give it back: cycles a second. */
+/** Takes an uncontended lock and releases it, and counts cycles per second. */
 export async function measureUncontended(report) {
   report.title('Uncontended: every task acquires and releases a lock of its own, on one connection');
   report.line(['tasks', 5], ['', -18], ['cycles/s', 28], ['x raw', 20], ['CPU µs', 7]);

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Lets tasks take locks and give them back until the time is over. Tells, a task, the turns within the measured time, when
- * asked, granted and released, in milliseconds; and the processor time that this process spent on them all.
+ * Lets tasks take and release locks until the time is over. Returns the turns of each task within the measured time, as the
+ * milliseconds at which the lock was requested, granted and released, and the CPU time of this process in the measured time.
  */
 export async function work(locks, { warmUp, duration, hold }) {
   const from = performance.now() + warmUp;
@@ -12,7 +12,7 @@ export async function work(locks, { warmUp, duration, hold }) {
     const turns = [];
     for (;;) {
       const asked = performance.now();
-      // Not by a timer: a task that never waits for the network leaves timers no time.
+      // Not with a timer: a task that never waits for the network would keep timers from firing.
       if (asked >= from) began ??= process.cpuUsage();
       if (asked >= until) {
         cpu ??= process.cpuUsage(began);

@@ -1,7 +1,8 @@
-// A connection provider of the lock component (`wit/connection.wit`) in JavaScript, over ioredis.
+// A connection provider for the lock component (`wit/connection.wit`) in JavaScript, with ioredis.
 import { Redis } from 'ioredis';
 
-// A command is sent at most once: nothing goes out again after a break. What waits for a connection was not sent.
+// A command is sent at most once: ioredis resends nothing after the connection breaks. Without a connection, a
+// command fails at once.
 const ONCE = { lazyConnect: true, autoResendUnfulfilledCommands: false, autoResubscribe: false, maxRetriesPerRequest: 0 };
 
 export class Endpoint {
@@ -11,7 +12,7 @@ export class Endpoint {
   #subscriptions = new Set();
 
   static async open(servers, responseTimeoutMs) {
-    if (servers.tag !== 'single') throw { tag: 'unsupported', val: 'only single servers are provided here' };
+    if (servers.tag !== 'single') throw { tag: 'unsupported', val: 'this provider supports only single servers' };
     const endpoint = new Endpoint();
     endpoint.#url = servers.val;
     endpoint.#timeout = Number(responseTimeoutMs);
@@ -65,7 +66,7 @@ export class Endpoint {
   }
 }
 
-/** What a subscribed connection brings from now on, until it ends or nobody reads any more. */
+/** The messages of a subscribed connection from now on, until it ends or the reader stops. */
 function payloads(redis) {
   const waiting = [];
   let wake = () => {};
@@ -97,7 +98,7 @@ function scalar(value) {
   return { tag: 'text', val: new Uint8Array(Buffer.from(value)) };
 }
 
-/** Why a call brought no reply. When in doubt the command may have run. */
+/** Why a call got no reply. When in doubt, the command counts as maybe applied. */
 function failure(error) {
   if (error.name === 'ReplyError') return { tag: 'refused', val: error.message };
   if (error.message === 'Command timed out') return { tag: 'timed-out' };

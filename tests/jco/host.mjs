@@ -1,4 +1,4 @@
-// An instance of `lock.wasm`, as jco has made JavaScript of it: what its world imports is given here.
+// Instantiates `lock.wasm`, which jco has translated to JavaScript, and provides the imports of its world.
 import { randomFillSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Endpoint } from './connection.mjs';

@@ -1,4 +1,4 @@
-// The lock component in Node, on the server in REDIS_URL, with a connection in JavaScript.
+// Tests the lock component in Node, on the server at REDIS_URL, with a connection in JavaScript.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,7 @@ test('a lock is taken, kept and given back', async () => {
   assert.equal(lease.isHeld(), false);
 });
 
-test('a waiter is told by message that it is its turn, with a greater fence', async () => {
+test('a waiter is granted the lock by message, with a greater fence', async () => {
   const [one, other] = [await open(), await open()];
   const lease = await one.acquire(mutex('handed'), undefined);
   assert.equal(await other.tryAcquire(mutex('handed'), undefined), undefined);
@@ -56,7 +56,7 @@ test('several names are one lease with a fence for each', async () => {
   const [one, other] = [await open(), await open()];
   const both = (names) => ({ tag: 'multi', val: { names, oneScript: false } });
   const lease = await one.acquire(both(['to', 'from']), undefined);
-  // What is put into memory comes as a promise, though the call does not wait.
+  // jco returns lists as promises, even though the call is synchronous.
   assert.deepEqual((await lease.fences()).map(([name]) => name), ['to', 'from']);
   assert.equal(await other.tryAcquire(both(['from', 'to']), undefined), undefined);
   assert.equal(await lease.release(), 'released');

@@ -1,7 +1,7 @@
-// `run.mjs <tarball> [--full]`: installs the packed package into a throw-away project, and runs these tests there.
-// In full they run under newer versions of Node, too, and then the other runtimes have their turn.
+// `run.mjs <tarball> [--full]` installs the packed package in a temporary project and runs these tests there.
+// With `--full` it also runs them in newer versions of Node and in the other runtimes.
 //
-// LEASEHOLD_SERVER names the server's program, LEASEHOLD_WORKERS the directory of the Rust workers.
+// LEASEHOLD_SERVER is the path of the server, LEASEHOLD_WORKERS the directory of the Rust workers.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ const here = import.meta.dirname;
 const repository = resolve(here, '../..');
 const NEWER = full ? ['22', '24', '26'] : [];
 
-// Outside the repository, whose own node_modules must not be found.
+// Outside the repository, so that Node doesn't find the repository's node_modules.
 const project = mkdtempSync(join(tmpdir(), 'leasehold-project-'));
 process.on('exit', () => rmSync(project, { recursive: true, force: true }));
 
@@ -26,10 +26,10 @@ install(project, ['package.json', 'examples/package.json', ...(full ? ['full/pac
 
 test('suite', process.execPath);
 for (const version of NEWER) test('suite', join(project, 'node_modules', `node-${version}`, 'bin/node'));
-// Miniflare wants a newer Node than 20.
+// Miniflare needs a newer Node than 20.
 if (full) test('full', join(project, 'node_modules/node-24/bin/node'));
 
-/** Runs the tests of a directory under this Node. */
+/** Runs the tests of a directory with this Node. */
 function test(directory, node) {
   console.log(`\n${directory} under ${execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()}`);
   const files = readdirSync(join(project, directory)).filter((file) => file.endsWith('.test.mjs'));
@@ -38,7 +38,7 @@ function test(directory, node) {
   process.exitCode ||= status ?? 1;
 }
 
-/** Installs what these manifests ask for, with the tarball in the place of the published package. */
+/** Installs the dependencies of these manifests, with the tarball instead of the published package. */
 function install(project, manifests) {
   const wanted = manifests.map((file) => JSON.parse(readFileSync(join(project, file), 'utf8')));
   const dependencies = Object.assign({}, ...wanted.map((manifest) => manifest.dependencies));

@@ -1,7 +1,7 @@
-//! `leasehold-js-bindgen <module.wasm> <directory>`: writes the JavaScript, its types and the WebAssembly that go together.
-//! `leasehold-js-bindgen <scripts.ts>`: writes the texts of the scripts, which the WebAssembly names by their digests.
+//! `leasehold-js-bindgen <module.wasm> <directory>` writes the WebAssembly with its JavaScript and its types.
+//! `leasehold-js-bindgen <scripts.ts>` writes the texts of the scripts. The WebAssembly has only their digests.
 //!
-//! The first is what the program `wasm-bindgen` does, as a library whose version cargo keeps equal to the crate's.
+//! The first does the same as the program `wasm-bindgen`, with a version that cargo keeps equal to the crate's.
 
 mod scripts;
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn bind(module: &str, directory: &str) -> Result<(), Box<dyn Error>> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(module);
-    // Where the module comes from is ours to say: without this the code would look beside itself, by `import.meta`.
+    // Our code loads the module. Without this, the generated code would look for it beside itself, with `import.meta`.
     bindgen.web(true)?.omit_default_module_path(true);
     bindgen.typescript(true).remove_name_section(true).remove_producers_section(true);
     bindgen.generate(directory)?;

@@ -1,16 +1,16 @@
-//! The scripts as a TypeScript module.
+//! Writes the scripts as a TypeScript module.
 
 use std::error::Error;
 use std::fmt::Write;
 
 use leasehold_lua::ALL;
 
-/// Each script's text by its digest, in parts, of which those that are shared stand there once.
+/// Maps the digest of each script to its text. Texts are split into parts; a part that scripts share is written once.
 pub(crate) fn module() -> Result<String, Box<dyn Error>> {
     let mut parts: Vec<&str> = Vec::new();
     let mut scripts = String::new();
     for script in ALL {
-        // The wire wants its length in bytes, and JavaScript counts characters.
+        // RESP needs the length in bytes, but JavaScript counts UTF-16 units. In ASCII they are equal.
         if !script.source.is_ascii() {
             return Err(format!("the script {} is not ASCII", script.name).into());
         }
@@ -25,7 +25,7 @@ pub(crate) fn module() -> Result<String, Box<dyn Error>> {
     }
     let mut texts = String::new();
     for part in parts {
-        // Of ASCII, Rust's notation is JavaScript's.
+        // For ASCII, Rust's escapes are valid in JavaScript.
         writeln!(texts, "  {part:?},")?;
     }
     Ok(format!(

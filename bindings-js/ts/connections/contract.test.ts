@@ -1,4 +1,4 @@
-/** What every library's adapter promises, run against each version with a real server. */
+/** Tests what every adapter promises, with each version of each library and a real server. */
 
 import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
@@ -68,7 +68,7 @@ for (const library of libraries) {
     test('a_command_sent_while_the_server_is_down_is_not_applied_when_it_is_back', () =>
       connected(async ({ link, server }) => {
         await server.kill();
-        // The client learns of it by itself, or by its next command.
+        // The client notices this by itself, or with its next command.
         await until(async () => !('reply' in (await link.call(['PING']))));
         const kinds = new Set<string>();
         for (let i = 0; i < 2; i++) kinds.add(kindOf(await link.call(['RPUSH', 'late', 'x'])));
@@ -293,7 +293,7 @@ for (const library of libraries) {
     interface Context extends Opened {
       readonly server: Server;
       readonly link: Link;
-      /** Commands over a connection of its own, which survives its own `CLIENT KILL`. */
+      /** Sends commands over a separate connection, which survives its own `CLIENT KILL`. */
       admin(...args: string[]): Promise<unknown>;
     }
 

@@ -1,41 +1,44 @@
-/** A connection of the user's own making. */
+/** Connections that the user implements. */
 
 import { textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /**
- * Any way to run commands, e.g. over HTTP or a library that is not known here. The commands are `EVALSHA` and `EVAL`, and
- * `INFO server` beside the first of them; a server that refuses to tell its version is taken as it is.
+ * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
+ * and `INFO server` beside the first of them. A server that does not tell its version is used as it is.
  *
+ * @example
  * ```ts
  * const locks = new LockManager({ call: (args) => myClient.send(args) });
  * ```
  */
 export interface CustomConnection {
   /**
-   * Runs one command once, as it is: no retry, no key prefix. Resolves to what the server answered: an integer, null, a
-   * string or bytes, or a flat list of those.
+   * Runs one command exactly once and unchanged: no retry, no key prefix. Resolve to the server's answer: an integer, `null`, a
+   * string, a `Uint8Array`, or a flat list of these.
    *
-   * Rejects with an error whose message is the server's own text, code word first (`NOSCRIPT No matching script`), if the
-   * server refused it. Any other error means that nobody knows whether it ran, unless the error has `sent: false`, which
-   * promises that it never left.
+   * If the server refuses the command, reject with an error whose message is the server's text, beginning with its code
+   * (`NOSCRIPT No matching script`). Any other error means that the command may have run. If you know that it was never sent,
+   * set `sent: false` on the error.
    */
   call(args: string[]): Promise<unknown>;
 
   /**
-   * Subscribes to a channel; resolves, once the server has acknowledged it, to what ends it. `onEnd` tells that it ended
-   * by itself: then it is asked for again. Without `subscribe` waiters ask instead.
+   * Subscribes to a channel. Once the server has acknowledged the subscription, resolve to a function that ends it. Call
+   * `onEnd` if the subscription ends by itself: the manager then subscribes again. Without `subscribe`, waiters poll, which is
+   * slower.
    */
   subscribe?(channel: string, onMessage: (payload: string) => void, onEnd: (error?: unknown) => void): Promise<Unsubscribe> | Unsubscribe;
 }
 
+/** Ends a subscription. */
 export type Unsubscribe = () => unknown;
 
 export class CustomLink implements Link {
   readonly library = 'custom';
   readonly #connection: CustomConnection;
-  /** One for each channel: what they share is the user's affair. */
+  /** One subscriber for each channel. The user's connection decides what they share. */
   readonly #subscribers = new Map<string, Subscriber>();
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
 
@@ -80,7 +83,7 @@ function openChannel(connection: CustomConnection, listener: ChannelsListener): 
     subscribe: (channel) => {
       const onMessage = (payload: string): void => listener.message(channel, payload);
       const onEnd = (error?: unknown): void => queueMicrotask(() => listener.ended(failed(error)));
-      // Told later in any case, whatever the user's function does at once.
+      // Always asynchronous, even if the user's function calls back at once.
       subscribed = Promise.resolve().then(() => (closed ? undefined : connection.subscribe?.(channel, onMessage, onEnd)));
       return subscribed.then(() => undefined, failed);
     },

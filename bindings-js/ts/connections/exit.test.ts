@@ -1,4 +1,4 @@
-/** A process with nothing else to do may end, however its connections stand. */
+/** An idle process ends, whatever the state of its connections. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,8 +1,8 @@
 /**
- * What is out and not answered yet.
+ * The commands that were sent and are not answered yet.
  *
- * A list and no `Set`: the tables that a set outgrows hold on to what was deleted until a full garbage collection, and with
- * thousands of short-lived entries a second that costs as much as the commands themselves.
+ * This is an array instead of a `Set`. When a set grows, its old table keeps deleted entries alive until a full garbage
+ * collection. With thousands of short-lived entries a second, that costs as much as the commands themselves.
  */
 export class Flights<Flight extends { place: number }> {
   readonly #list: Flight[] = [];
@@ -15,7 +15,7 @@ export class Flights<Flight extends { place: number }> {
     return this.#list[flight.place] === flight;
   }
 
-  /** False if it is not there any more. */
+  /** Removes a flight. Returns false if it was removed before. */
   delete(flight: Flight): boolean {
     if (!this.has(flight)) return false;
     const last = this.#list.pop();

@@ -1,4 +1,4 @@
-/** What users of GLIDE rely on beyond what every connection promises. */
+/** Tests what users of GLIDE rely on, beyond the contract of all connections. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -51,7 +51,7 @@ test('a_glide_client_of_any_decoder_protocol_and_subscriptions_will_do', async (
     const heard = new Heard();
     link.subscribe?.('leasehold:channel', heard);
     await heard.next('acknowledged');
-    // The server may not know yet that the one before is gone.
+    // The server may not know yet that the previous connection is gone.
     assert.ok(Number(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello']))) >= 1);
     assert.equal(await heard.next('message'), 'hello');
     await link.close();

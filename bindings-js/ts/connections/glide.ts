@@ -1,8 +1,9 @@
 /**
  * Valkey GLIDE 2.x, a single server or a cluster.
  *
- * GLIDE reconnects by itself and fails at once what was out, and it holds back no command for longer than its
- * `requestTimeout`. It does not tell when a subscription breaks and comes back: then grants are found by heartbeat.
+ * GLIDE reconnects by itself. When its connection breaks, it fails all open commands at once, and it queues no command for
+ * longer than its `requestTimeout`. It does not report when a subscription breaks and comes back. In that time, waiters find
+ * their grants by heartbeat.
  */
 
 import { closed, refused, textOf, toFailed, toReply } from './answer.js';
@@ -11,18 +12,18 @@ import { onceOver } from './own.js';
 import { addressOf } from './reconnecting.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
-/** What is used of a client, whichever version of the library made it. */
+/** The part of a client that is used here, in any version of the library. */
 export interface Glide {
   readonly isClosed?: boolean;
-  /** What it was made with. */
+  /** The configuration that it was made with. */
   readonly config?: { readonly addresses?: readonly { readonly host: string; readonly port?: number }[] };
   customCommand(args: string[], options: object): Promise<unknown>;
   subscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   unsubscribe?(channels: Set<string>, timeoutMs: number): Promise<unknown>;
   close(): void;
-  /** A cluster's client has it. */
+  /** Only cluster clients have it. */
   fcallWithRoute?: unknown;
-  /** To its own core, which holds the real connection. */
+  /** The socket to GLIDE's own core, which holds the real connection. */
   readonly socket?: { ref(): void; unref(): void };
 }
 
@@ -31,12 +32,12 @@ interface GlideClass {
   createClient?(config: object): Promise<Glide>;
 }
 
-/** Why this client can't be used, if it can't. */
+/** Why this client can't be used; undefined if it can. */
 export function glideProblem(client: Glide): string | undefined {
-  return client.isClosed === true ? 'is a GLIDE client that was closed: bring an open one' : undefined;
+  return client.isClosed === true ? 'is a GLIDE client that was closed: pass an open one' : undefined;
 }
 
-/** Strings as bytes. */
+/** Returns strings as bytes. */
 const COMMAND_OPTIONS = { decoder: 0 };
 
 export class GlideLink implements Link {
@@ -54,7 +55,7 @@ export class GlideLink implements Link {
     const config = client.config;
     if (createClient === undefined || config === undefined) return;
     this.open = (key, patience, over) => openOwn(createClient, config, patience, over, this.isCluster ? key : undefined);
-    // Before 2.3 a client could not subscribe once it was made.
+    // Before 2.3, a client could not subscribe after it was made.
     if (typeof client.subscribe !== 'function') return;
     const subscriber = new Subscriber((listener) => openChannels(createClient, config, listener));
     this.#subscriber = subscriber;
@@ -88,7 +89,7 @@ export class GlideLink implements Link {
   }
 }
 
-/** GLIDE reads a server's error and tells it in its own words: `NoScriptError: text`, or `CODE: text` for what it doesn't know. */
+/** GLIDE rewrites a server's error: `NoScriptError: text`, or `CODE: text` for a code that it doesn't know. */
 const SERVER_ERROR = /^(?:An error was signalled by the server: - )?([A-Za-z]+): ([^]*)$/;
 const CODES: Readonly<Record<string, string>> = {
   ResponseError: 'ERR',
@@ -115,7 +116,7 @@ function failedBy(error: unknown): Failed {
   return refused(`${code} ${detail}`, error);
 }
 
-/** A cluster's client has a connection to each server; by the key all commands go over the same one. */
+/** A cluster client has a connection to each server. Routing by the key sends all commands over the same one. */
 async function openOwn(
   createClient: (config: object) => Promise<Glide>,
   config: object,
@@ -132,7 +133,7 @@ async function openOwn(
 const RESP3 = 0;
 const EXACT = 0;
 
-/** Messages of a client all go one way, so that the user's own client can't be used for ours. */
+/** All messages of a client go to one callback, so the user's client can't be used for our messages. */
 function openChannels(createClient: (config: object) => Promise<Glide>, config: object, listener: ChannelsListener): Channels {
   let closed = false;
   let alive = false;

@@ -1,18 +1,18 @@
 import { setAlive } from '../timer.js';
 
-/** How long a command waits for a client that is connecting. Shorter than a command's own time, so that the engine can ask again. */
+/** How long a command waits for a client that is connecting. Shorter than the default response timeout, so that the engine can retry. */
 const PATIENCE_MS = 1000;
 
 /**
  * Commands that wait until their client is connected.
  *
- * They wait here and not in the library's own queue: from there a command may leave minutes later, after the engine has
- * given up its token and the server has forgotten that.
+ * They don't wait in the library's own queue. From there, a command may be sent minutes later, after the engine has given up the
+ * command's token and the server has forgotten that.
  */
 export class Hold {
   readonly #waiting = new Set<(connected: boolean) => void>();
 
-  /** True once the client is connected, false if that takes too long or will never be. */
+  /** Resolves to true once the client is connected, and to false if that takes too long or can't happen any more. */
   wait(): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (connected: boolean): void => {

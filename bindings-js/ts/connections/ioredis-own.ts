@@ -1,11 +1,11 @@
-/** Clients of ioredis that are ours: made after the user's, and closed by us. */
+/** Our own ioredis clients. They are duplicates of the user's client, and we close them. */
 
 import type { IoRedis } from './ioredis.js';
 
-/** How such a client differs from the user's. Everything else, such as credentials, is the same. */
+/** The options in which our clients differ from the user's. All others, such as the login, are the same. */
 const COPY = {
   lazyConnect: true,
-  // The caller decides when to try again, with a new connection.
+  // The caller decides when to retry, with a new connection.
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
   reconnectOnError: null,
@@ -23,14 +23,14 @@ const COPY = {
   himportFieldsets: undefined,
 };
 
-/** One client of ours. Its socket does not keep the process alive until it is told to. */
+/** One of our clients. Its socket doesn't keep the process alive until `ref(true)` is called. */
 export class OwnClient {
   readonly client: IoRedis;
-  /** Why it is not connected. */
+  /** Why the client is not connected. */
   lastError: unknown;
   #alive = false;
 
-  /** It connects with `client.connect()`, or with the first command. */
+  /** The client connects on `client.connect()`, or on the first command. */
   constructor(template: IoRedis, options: object) {
     this.client = template.duplicate({ ...COPY, ...options });
     this.client.on('error', (error: unknown) => (this.lastError = error));
@@ -43,13 +43,13 @@ export class OwnClient {
     this.#tell();
   }
 
-  /** Ends it, after the answers that are on their way. */
+  /** Closes the client after the outstanding answers. */
   close(): void {
-    // Of one that has ended ioredis would wait for the end, and keep the process alive for that.
+    // If the client has already ended, ioredis would wait for its end and keep the process alive.
     if (this.client.status !== 'end') this.client.disconnect();
   }
 
-  /** Ends it now: what is on its way is not waited for. */
+  /** Closes the client at once, without waiting for outstanding answers. */
   destroy(): void {
     this.close();
     this.client.stream?.destroy();

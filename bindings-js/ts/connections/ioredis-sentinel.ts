@@ -1,10 +1,11 @@
 /**
  * ioredis 5 and 6 behind Sentinel.
  *
- * After a failover the old primary is told that it is a replica up to ten seconds late, and all that it takes until then is lost. The library leaves
- * it only when that breaks the connection; even with its `failoverDetector` it takes the answers that still come, and may miss the message. So the user's
- * client is only the model for connections of our own: to its sentinels, and to the server that they name. When they name another, what is
- * out counts as interrupted at once, whatever the old one may answer later.
+ * After a failover, up to ten seconds pass until the old primary becomes a replica, and all writes that it accepts until then are
+ * lost. ioredis leaves it only when it breaks the connection. Even with its `failoverDetector`, ioredis accepts late answers and
+ * may miss the message. So the user's client is only a model for our own connections: to its sentinels, and to the server that
+ * they name. When they name another server, all open commands count as interrupted at once, whatever the old primary answers
+ * later.
  */
 
 import { closed, unavailable } from './answer.js';
@@ -15,7 +16,7 @@ import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionList
 import { DIRECTLY, Sentinels } from './sentinels.js';
 import { type Emitter, watch } from './watch.js';
 
-/** The server that is the primary now. */
+/** The current primary. */
 interface Primary {
   readonly own: OwnClient;
   readonly link: IoRedisLink;
@@ -24,7 +25,7 @@ interface Primary {
 const UNKNOWN = 'no sentinel has named a primary';
 const REPLACED = 'another server is the primary now';
 
-/** How long to wait before the next attempt to reach a primary that is away. */
+/** How long to wait before the next attempt to reach the primary, in milliseconds. */
 const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500);
 
 export class IoRedisSentinelLink implements Link {
@@ -103,7 +104,7 @@ export class IoRedisSentinelLink implements Link {
     return { failure: { kind: 'interrupted', text: REPLACED } };
   }
 
-  /** The primary as soon as a sentinel has named it; none if that takes too long. */
+  /** The primary, as soon as a sentinel names it; undefined if that takes too long. */
   async #found(): Promise<Primary | undefined> {
     if (this.#isClosed()) return undefined;
     if (this.#sentinels === undefined) {
@@ -118,7 +119,7 @@ export class IoRedisSentinelLink implements Link {
     return this.#client.status === 'end';
   }
 
-  /** Leaves the old primary for this server. */
+  /** Switches from the old primary to this server. */
   #follow(address: Address): void {
     const { enableTLSForSentinelMode, tls } = this.#client.options ?? {};
     const own = new OwnClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
@@ -139,7 +140,7 @@ export class IoRedisSentinelLink implements Link {
     this.#hold.end(false);
   }
 
-  /** Nothing that it says counts any more. */
+  /** Closes the connection to the old primary. Its late answers are ignored. */
   #leave(old: Primary | undefined): void {
     if (old === undefined) return;
     void old.link.close();
@@ -147,7 +148,7 @@ export class IoRedisSentinelLink implements Link {
     for (const channel of this.#listeners.keys()) this.#break(channel, unavailable(REPLACED));
   }
 
-  /** Told later, as the interface wants it. */
+  /** Ends a subscription. The listener is called asynchronously, as `SubscriptionListener` requires. */
   #break(channel: string, { failure, cause }: Failed): void {
     const listener = this.#listeners.get(channel);
     queueMicrotask(() => {

@@ -1,4 +1,4 @@
-/** What users of ioredis rely on beyond what every connection promises. */
+/** Tests what users of ioredis rely on, beyond the contract of all connections. */
 
 import assert from 'node:assert/strict';
 import { connect, createServer, type AddressInfo } from 'node:net';
@@ -122,7 +122,7 @@ for (const { name, open, Cluster } of versions) {
     test('a_client_in_subscriber_or_monitor_mode_is_refused', async (t) => {
       const server = await Server.start();
       t.after(() => server.kill());
-      // Over RESP3, the default of version 6, a client that subscribes goes on taking commands.
+      // On RESP3, the default of version 6, a client that subscribes still takes commands.
       const subscriber = open(server.port, { protocol: 2 } as object);
       t.after(() => subscriber.disconnect());
       const link = recognise(subscriber);
@@ -171,7 +171,7 @@ for (const { name, open, Cluster } of versions) {
       const out = link.call(['BLPOP', list, '0']);
       const admins = [first, second].map(({ port }) => open(port, {}));
       t.after(() => admins.forEach((admin) => admin.disconnect()));
-      // Only the one connection, so that the cluster stays ready.
+      // Only this connection, so that the cluster stays ready.
       await until(async () => (await Promise.all(admins.map(killBlocked))).includes(true));
       assert.equal(kindOf(await out), 'interrupted');
       await until(async () => kindOf(await link.call(['RPUSH', list, 'x'])) === 'reply');
@@ -191,13 +191,13 @@ for (const { name, open, Cluster } of versions) {
   });
 }
 
-/** Whether there was a client that waits for an element of a list. */
+/** Whether a client was waiting for an element of a list. */
 async function killBlocked(admin: IoRedis5): Promise<boolean> {
   const id = /id=(\d+) .*cmd=blpop/.exec(String(await admin.client('LIST')))?.[1];
   return id !== undefined && (await admin.client('KILL', 'ID', id)) === 1;
 }
 
-/** Counts the pieces in which a client's bytes come. */
+/** Counts the chunks in which a client's bytes arrive. */
 async function countingProxy(t: TestContext, to: number): Promise<{ port: number; chunks: number }> {
   const counted = { port: 0, chunks: 0 };
   const server = createServer((incoming) => {

@@ -1,9 +1,9 @@
 /**
  * ioredis 5 and 6, a single server or a Cluster; for Sentinel see `ioredis-sentinel.ts`.
  *
- * Keys are sent as the engine names them: the client's `keyPrefix` is passed over, since clients in other languages would
- * not see it (leasehold's own `prefix` option is for that). So are `commandTimeout` and `enableAutoPipelining`: the engine
- * has its own time for an answer, and commands of one tick leave in one write anyway.
+ * Three options of the client are ignored. `keyPrefix`, because clients in other languages would not see it: use leasehold's
+ * option `prefix`. `commandTimeout`, because the engine has its own timeout. `enableAutoPipelining`, because commands of one tick
+ * go out in one write anyway.
  */
 
 import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
@@ -14,13 +14,13 @@ import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 import { type Emitter, watch } from './watch.js';
 
-/** What is used of a client, whichever version of the library made it. */
+/** The part of a client that is used here, in any version of the library. */
 export interface IoRedis {
   readonly status: string;
   readonly isCluster?: boolean;
   readonly mode?: string;
   readonly stream?: Stream | null;
-  /** What was sent and is not answered, oldest first. It is not documented, so it is only looked at. */
+  /** The commands that were sent and are not answered, oldest first. ioredis doesn't document it, so it is only read. */
   readonly commandQueue?: { peekFront?(): { readonly command?: Partial<Command> } | undefined };
   readonly options?: IoRedisOptions;
   connect(): Promise<unknown>;
@@ -36,14 +36,14 @@ export interface IoRedis {
   off(event: string | symbol, listener: (...args: never[]) => void): unknown;
 }
 
-/** What is read of a client's options. */
+/** The options of a client that are read here. */
 export interface IoRedisOptions {
   readonly host?: string;
   readonly port?: number;
   readonly path?: string;
   readonly tls?: unknown;
   readonly sentinels?: readonly { readonly host?: string; readonly port?: number; readonly family?: number }[] | null;
-  /** Of the primary, as its sentinels know it. */
+  /** The primary's name in its sentinels. */
   readonly name?: string;
   readonly sentinelUsername?: string | null;
   readonly sentinelPassword?: string | null;
@@ -52,7 +52,7 @@ export interface IoRedisOptions {
   readonly natMap?: Readonly<Record<string, Address>> | ((key: string) => Address | null) | null;
 }
 
-/** The library's own object for a command on its way. */
+/** ioredis's object for a command. */
 interface Command {
   name: string;
   args: unknown[];
@@ -62,7 +62,7 @@ interface Command {
 }
 
 interface Stream {
-  /** Why it broke. */
+  /** Why the connection broke. */
   readonly errored?: Error | null;
   destroy(error?: Error): void;
   write(data: string | Uint8Array): unknown;
@@ -70,19 +70,19 @@ interface Stream {
   unref(): void;
 }
 
-/** So many commands leave together at most. */
+/** The most commands in one write. */
 const AT_ONCE = 16;
 
-/** Why this client can't be used, if it can't. */
+/** Why this client can't be used; undefined if it can. */
 export function ioRedisProblem(client: IoRedis): string | undefined {
-  if (client.status === 'end') return 'is an ioredis client that was closed: bring an open one';
+  if (client.status === 'end') return 'is an ioredis client that was closed: pass an open one';
   const problem = wrongMode(client);
   return problem === undefined ? undefined : `is an ioredis client ${problem}`;
 }
 
 function wrongMode(client: IoRedis): string | undefined {
-  if (client.mode === 'subscriber') return 'in subscriber mode, which takes no commands: bring one that does not subscribe';
-  if (client.mode === 'monitor') return 'in monitor mode, which takes no commands: bring another one';
+  if (client.mode === 'subscriber') return 'in subscriber mode, which takes no commands: pass one that does not subscribe';
+  if (client.mode === 'monitor') return 'in monitor mode, which takes no commands: pass another one';
   return undefined;
 }
 
@@ -93,7 +93,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly #client: IoRedis;
   readonly #gather: Gather | undefined;
   #outgoing: Flight<Command>[] = [];
-  /** What is listened to for the length of replies, and what its oldest unanswered command has brought. */
+  /** The stream that is watched for long replies. `#brought` counts the bytes received for its oldest unanswered command. */
   #stream: Stream | undefined;
   #unwatchStream: () => void = ignore;
   #oldest: unknown;
@@ -104,7 +104,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     this.#client = client;
     this.isCluster = client.isCluster === true;
     if (this.isCluster) return;
-    // A cluster has to see the key.
+    // A cluster client needs to see the key.
     this.send = (wire) => this.run(() => written(client, wire));
     this.#gather = new Gather(client);
   }
@@ -155,16 +155,16 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return wrongMode(this.#client);
   }
 
-  /** ioredis emits no error that nobody listens to. */
+  /** ioredis does not emit an `error` that has no listener, so read it from the stream. */
   protected override breakError(): unknown {
     return this.#client.stream?.errored ?? undefined;
   }
 
-  /** ioredis writes each command by itself: here those of one tick, and of the promises it resolves, leave together. */
+  /** ioredis writes each command separately. Here, all commands of one tick and of its microtasks go out in one write. */
   protected override dispatch(flight: Flight<Command>): void {
     const waiting = this.#outgoing.push(flight);
     if (waiting === 1) process.nextTick(() => this.#flush());
-    // The server is to begin while we go on, else each would wait for the other.
+    // Flush early, so that the server starts working while we prepare the next commands.
     else if (waiting === AT_ONCE) this.#flush();
   }
 
@@ -184,7 +184,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     this.#gather?.flush();
   }
 
-  /** A cluster's nodes have a connection each, which it keeps to itself. */
+  /** Watches the length of replies. Not on a cluster, which doesn't expose the connections to its nodes. */
   #watch(stream: Stream | undefined): void {
     if (stream === this.#stream) return;
     this.#unwatchStream();
@@ -193,7 +193,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     this.#unwatchStream = stream === undefined ? ignore : watch(stream as unknown as Emitter, { data: (bytes) => this.#received(bytes as Uint8Array) });
   }
 
-  /** The library has read these bytes. Whatever they do not finish belongs to the oldest command. */
+  /** Counts bytes that ioredis has received. If they did not complete the oldest command, they are part of its reply. */
   #received(bytes: Uint8Array): void {
     const oldest = this.#client.commandQueue?.peekFront?.()?.command;
     if (oldest !== this.#oldest) {
@@ -202,14 +202,14 @@ export class IoRedisLink extends ReconnectingLink<Command> {
       return;
     }
     this.#brought += bytes.length;
-    // Replies to the user's own commands may be of any length.
+    // Replies to the user's commands may have any length.
     if (this.#brought > LONGEST_REPLY && isOurs(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
   }
 
   #write(flight: Flight<Command>): void {
     const { command, settle } = flight;
     try {
-      // What is answered may be a promise of its own, if somebody traces the commands.
+      // Tracing tools may wrap the promise that this returns.
       Promise.resolve(this.#client.sendCommand(command, this.#gather?.begin())).then(
         (value) => settle({ reply: toReply(numbers(value)) }),
         (error) => settle(failedBy(error)),
@@ -223,7 +223,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
 
 const TOO_LONG = `a reply of more than ${LONGEST_REPLY / 1024 / 1024} MiB was not read to its end`;
 
-/** What commands are written to instead of the socket, so that they leave in one piece. */
+/** Collects commands instead of the socket, so that they go out in one write. */
 class Gather {
   readonly #client: IoRedis;
   #text: string | undefined;
@@ -232,7 +232,7 @@ class Gather {
     this.#client = client;
   }
 
-  /** From here to `flush` nothing else may run: what others write would come before, and take our answers. */
+  /** No other code may run from here to `flush`: commands of others would be written first and get our answers. */
   begin(): this {
     this.#text ??= '';
     return this;
@@ -244,26 +244,26 @@ class Gather {
     if (text !== undefined && text !== '') this.#client.stream?.write(text);
   }
 
-  /** The library's to call; after a reconnect, too, when it sends again what it has left. */
+  /** Called by ioredis, also when it resends commands after a reconnect. */
   write(data: string | Uint8Array): void {
     if (this.#text !== undefined && typeof data === 'string') this.#text += data;
     else this.#client.stream?.write(data);
   }
 }
 
-/** Has the library make its object for a command, without its options and without sending it. */
+/** Lets ioredis make its object for a command, without the client's options and without sending it. */
 function mint(client: IoRedis, args: readonly string[]): Command {
   const [name = '', ...rest] = args;
   const bare = { options: {}, sendCommand: (command: Command) => command };
-  // The class's own: behind a proxy the client's may be bound to it, and would send.
+  // Use the method of the class. A proxy may have bound the client's method to the client, which would send the command.
   const { callBuffer = client.callBuffer } = Object.getPrototypeOf(client) as Partial<IoRedis>;
-  // A lower-case name, since older versions find the keys, and so the slot, by that only.
+  // In lower case, because older versions find the keys and the slot only by the lower-case name.
   const command = callBuffer.call(bare as unknown as IoRedis, name.toLowerCase(), ...rest) as Command;
   command.setTimeout = ignore;
   return command;
 }
 
-/** A command of few words that is written as the engine put it together: the library would take longer than all else. */
+/** Makes a command that ioredis writes exactly as the engine encoded it. Encoding it in ioredis would be the slowest step. */
 function written(client: IoRedis, wire: string): Command {
   let type = types.get(client);
   if (type === undefined) {
@@ -276,25 +276,25 @@ function written(client: IoRedis, wire: string): Command {
   return command;
 }
 
-/** Which of the commands that a client has sent are those of this module. */
+/** Whether a command was made by this module. */
 function isOurs(command: Partial<Command> | undefined): boolean {
   return command?.setTimeout === ignore;
 }
 
 type CommandType = new (name: string, args: string[], options: object) => Command;
 
-/** The library's class of commands, by client: several versions may be loaded. */
+/** ioredis's command class, by client, because several versions may be loaded. */
 const types = new WeakMap<IoRedis, CommandType>();
 
-/** Whoever still sends this command sends a harmless one. */
+/** Turns a command into a `PING`, in case ioredis still sends it. */
 function defuse(command: Command): void {
   command.name = 'ping';
   command.args = [];
-  // Its class has one that goes by the words.
+  // The method of the class encodes the name and the arguments.
   delete command.toWritable;
 }
 
-/** A cluster client follows redirections, which is right, and sends again what a broken connection left open, which is not. */
+/** A cluster client follows redirections, which is fine, but also resends commands after a broken connection. This prevents that. */
 function noResend(flight: Flight<Command>): void {
   const { command } = flight;
   const decide = command.reject;
@@ -312,7 +312,7 @@ function failedBy(error: unknown): Failed {
   return toFailed(error);
 }
 
-/** Strings come as bytes, so whatever is a string here is a number that the client's `stringNumbers` made one. */
+/** Strings arrive as bytes, so a string here is a number that the client's option `stringNumbers` converted. */
 function numbers(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(numbers);
   return typeof value === 'string' ? Number(value) : value;
@@ -338,7 +338,7 @@ function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
   };
 }
 
-/** In a cluster a message reaches every node, so that any one will do to listen at; and a primary tells where a key is. */
+/** The client to duplicate. In a cluster, any node receives all messages, and any primary knows where a key is. */
 function template(client: IoRedis, role: 'all' | 'master' = 'all'): IoRedis {
   if (client.isCluster !== true) return client;
   const nodes = client.nodes?.(role) ?? [];

@@ -1,99 +1,100 @@
-/** The interface between the driver and the adapters: one connection that runs flat commands and, maybe, subscribes. */
+/** The interface between the driver and the adapters: one connection that runs commands and perhaps subscribes. */
 
 /** One part of a reply. */
 export type Scalar = null | number | string | Uint8Array;
 
-/** A reply as the engine reads it: nothing here nests. */
+/** A reply as the engine reads it: a scalar or a flat list. */
 export type Reply = Scalar | readonly Scalar[];
 
 /** Why a command has no answer. */
 export type Failure =
-  /** The server's own error text, its code word first: `NOSCRIPT ...`, `WRONGTYPE ...`, `NOAUTH ...`. */
+  /** The server answered with an error. The text begins with its code: `NOSCRIPT ...`, `WRONGTYPE ...`, `NOAUTH ...`. */
   | { readonly kind: 'refused'; readonly text: string }
-  /** Certainly not applied: the command was never written. */
+  /** Not applied: the command was never written. */
   | { readonly kind: 'unavailable'; readonly text: string }
   /** Maybe applied: the connection broke before the answer. */
   | { readonly kind: 'interrupted'; readonly text: string }
-  /** Maybe applied: no answer in time. */
+  /** Maybe applied: there was no answer in time. */
   | { readonly kind: 'timed-out' }
   /** This connection can't do it at all. */
   | { readonly kind: 'unsupported'; readonly text: string }
-  /** The connection was closed by its owner and does not come back. Not applied. */
+  /** Not applied: the connection was closed by its owner and does not come back. */
   | { readonly kind: 'closed'; readonly text: string };
 
-/** What went wrong; `cause` is the library's own error, kept for `error.cause`. */
+/** A failed command. `cause` is the library's own error, which becomes `error.cause`. */
 export interface Failed {
   readonly failure: Failure;
   readonly cause?: unknown;
 }
 
-/** How a command ended. */
+/** The result of a command. */
 export type CallResult = { readonly reply: Reply } | Failed;
 
-/** What a subscription tells. Never called from within `subscribe`, `unsubscribe` or `close`. */
+/** Receives the events of a subscription. It is never called from within `subscribe`, `unsubscribe` or `close`. */
 export interface SubscriptionListener {
   /** The server has acknowledged the subscription. */
   acknowledged(): void;
   message(payload: string): void;
-  /** The subscription has ended, or can't be made now. Whoever wants it again calls `subscribe` again. */
+  /** The subscription has ended or failed. To renew it, call `subscribe` again. */
   broken(failure: Failure, cause?: unknown): void;
 }
 
-/** A connection that nothing else goes over. */
+/** A connection of its own, which carries no other commands. */
 export interface OwnConnection {
   call(args: readonly string[]): Promise<CallResult>;
 }
 
-/** Where a server is. */
+/** The address of a server. */
 export interface Address {
   readonly host: string;
   readonly port: number;
 }
 
-/** A connection of the user's, of whatever library. */
+/** A connection of the user, of any library. */
 export interface Link {
-  /** For messages. */
+  /** The library's name, for logs and error messages. */
   readonly library: 'ioredis' | 'node-redis' | 'glide' | 'custom';
 
-  /** Whether commands go to more than one server, by their keys. */
+  /** Whether commands go to several servers, chosen by key. */
   readonly isCluster?: boolean;
 
   /**
    * Sends one command. Never throws and never rejects: a failure is a value.
    *
-   * If the connection breaks while the command is out it ends as `interrupted` at once, even where the library would send
-   * it again by itself. Commands of one tick leave in one write where the library can.
+   * If the connection breaks before the answer, the command ends as `interrupted` at once, even if the library would resend it.
+   * Commands of one tick go out in one write if the library can do that.
    */
   call(args: readonly string[]): Promise<CallResult>;
 
-  /** The same for a command that is put together already, as it goes over the wire; only where the library lets that through. */
+  /** The same for a command that is already encoded in RESP. Absent if the library can't send such commands. */
   send?(wire: string): Promise<CallResult>;
 
   /**
-   * Subscribes to a channel, beside others, over one connection of the adapter's own. A subscription that is there is told
-   * again; where an attempt is still under way that connection is given up for a new one.
-   * Absent where there is no pub/sub: then the engine polls.
+   * Subscribes to a channel. One connection of the adapter carries all channels. If the channel is already subscribed, the
+   * listener is replaced and gets `acknowledged` again. If an earlier attempt is still pending, its connection is replaced by a
+   * new one. Absent if there is no pub/sub: then the engine polls.
    */
   subscribe?(channel: string, listener: SubscriptionListener): void;
 
-  /** Ends the subscription to a channel: the listener hears nothing more. */
+  /** Ends the subscription to a channel. The listener is not called again. */
   unsubscribe?(channel: string): void;
 
   /**
-   * Opens a connection like the user's, to the server that has `key`: to `moved`, where a cluster's server said so. A command on it may take so
-   * many milliseconds. It is closed when it is `over`, also where it comes later. Rejects with the library's error. Absent where the library gives none.
+   * Opens a connection like the user's to the server that has `key`, or to `moved` if a cluster redirected there. A command on it
+   * may take `patience` ms. The connection is closed when `over` aborts, also if it opens after that. Rejects with the library's
+   * error. Absent if the library can't open such a connection.
    */
   open?(key: string, patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection>;
 
-  /** Closes what the adapter opened, never what the user brought, and removes every listener it added. */
+  /** Closes the adapter's own connections, never the user's, and removes all its listeners. */
   close(): Promise<void>;
 
-  /** Where the server is, for messages: `127.0.0.1:6379`, if the library tells. */
+  /** The server's address for messages, such as `127.0.0.1:6379`, if the library exposes it. */
   address?(): string | undefined;
 
-  /** The library's own error since it has no connection; none while it has one. */
+  /** The library's error while it has no connection; undefined while it has one. */
   lastError?(): unknown;
 
-  /** Whether the adapter's own sockets keep the process alive; they don't until told. The user's are left alone. */
+  /** Sets whether the adapter's own sockets keep the process alive; at first they don't. It doesn't change the user's sockets. */
   ref?(alive: boolean): void;
 }

@@ -1,4 +1,4 @@
-/** A node-redis 4, 5 or 6 cluster: what `createCluster` makes. It follows redirections, and sends nothing again by itself. */
+/** A cluster client of node-redis 4, 5 or 6 (`createCluster`). It follows redirections and never resends commands by itself. */
 
 import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
 import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
@@ -6,17 +6,17 @@ import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from
 import { oneOf } from './own.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
-/** What is used of a cluster, whichever version of the library made it. */
+/** The part of a cluster client that is used here, in any version of the library. */
 export interface NodeRedisCluster {
-  /** Version 4 does not tell. */
+  /** Version 4 doesn't have it. */
   readonly isOpen?: boolean;
-  /** None before it is connected. */
+  /** Empty before it is connected. */
   readonly masters: readonly { readonly client?: NodeRedis | Promise<NodeRedis> }[];
   nodeClient(node: object): NodeRedis | Promise<NodeRedis>;
   sendCommand(key: string | undefined, isReadonly: boolean, args: string[], options: object): Promise<unknown>;
 }
 
-/** Why this cluster can't be used, if it can't. */
+/** Why this cluster can't be used; undefined if it can. */
 export function nodeRedisClusterProblem(cluster: NodeRedisCluster): string | undefined {
   return isConnected(cluster) ? undefined : 'is a node-redis cluster that is not connected: await its `connect()` first';
 }
@@ -40,10 +40,10 @@ export class NodeRedisClusterLink implements Link {
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
-    // Version 4 doesn't say. Every version has no nodes for a moment while it reloads them.
+    // Version 4 has no `isOpen`. All versions have no nodes for a moment while they reload them.
     if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
     if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
-    // Takes a command out of a node's queue, and does nothing once it is written. Version 4 and later ones name it differently.
+    // Removes the command from a node's queue, but does nothing once it is written. Version 4 and later ones name this option differently.
     const signal = AbortSignal.timeout(PATIENCE_MS);
     try {
       const options = { ...COMMAND_OPTIONS, signal, abortSignal: signal };
@@ -74,7 +74,7 @@ export class NodeRedisClusterLink implements Link {
   }
 }
 
-/** The key that leads to the node: of a script the first one it names. */
+/** The key that selects the node. For a script it is the first key. */
 function keyOf([command, first, keys, key]: readonly string[]): string | undefined {
   if (command !== 'EVALSHA' && command !== 'EVAL') return first;
   return keys === '0' ? undefined : key;
@@ -86,11 +86,11 @@ function neverWritten(error: unknown): Failed | undefined {
 
 async function someNode(cluster: NodeRedisCluster): Promise<NodeRedis> {
   const node = oneOf(cluster.masters, ({ client }) => client !== undefined && 'isReady' in client && client.isReady);
-  if (node === undefined) throw new Error('the cluster has no node now');
+  if (node === undefined) throw new Error('the cluster has no connected node');
   return cluster.nodeClient(node);
 }
 
-/** A message reaches every node, so that any one will do to listen at. */
+/** Subscribes at any node, because every node receives all messages. */
 function openChannelsAtNode(cluster: NodeRedisCluster, listener: ChannelsListener): Channels {
   let closed = false;
   let alive = false;

@@ -1,4 +1,4 @@
-/** What users of node-redis rely on beyond what every connection promises. */
+/** Tests what users of node-redis rely on, beyond the contract of all connections. */
 
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
@@ -147,7 +147,7 @@ for (const { name, create, createCluster } of versions) {
       for (const { run } of nodes) await until(async () => (await run('CLIENT', 'LIST', 'TYPE', 'pubsub')) === '');
     });
 
-    // It holds in version 4, too, but there some client of the cluster's own goes on connecting when all is closed.
+    // This also holds in version 4, but there a client inside the cluster client keeps connecting after everything is closed.
     test('a_cluster_leaves_nothing_behind_for_a_node_that_is_down', { skip: name === 'node-redis 4' }, async (t) => {
       const nodes = await startCluster(t, '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '60000');
       const cluster = await connectedCluster(t, nodes);

@@ -1,8 +1,8 @@
 /**
- * node-redis 4, 5 and 6: what `createClient` makes.
+ * A client of node-redis 4, 5 or 6 (`createClient`).
  *
- * Commands go by `sendCommand`, which knows no key prefix, and with options of their own, so that the client's type
- * mapping, abort signal and timeout don't touch them.
+ * Commands use `sendCommand`, which adds no key prefix, with their own options, so that the client's type mapping, abort signal
+ * and timeout don't affect them.
  */
 
 import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
@@ -11,7 +11,7 @@ import { onceOver } from './own.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 
-/** What is used of a client, whichever version of the library made it. */
+/** The part of a client that is used here, in any version of the library. */
 export interface NodeRedis {
   readonly isOpen: boolean;
   readonly isReady: boolean;
@@ -25,7 +25,7 @@ export interface NodeRedis {
   duplicate(options: object): NodeRedis;
   subscribe(channel: string, listener: (payload: string, channel: string) => void): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
-  /** From 4.3 on. */
+  /** Since 4.3. */
   ref?(): void;
   unref?(): void;
   on(event: string | symbol, listener: (...args: never[]) => void): unknown;
@@ -37,21 +37,21 @@ type Sender = Pick<NodeRedis, 'sendCommand'>;
 interface Options {
   readonly legacyMode?: boolean;
   readonly RESP?: number;
-  /** Set by the library itself, to something else than `disabled` on RESP3 only. */
+  /** Set by the library itself. It differs from `disabled` only on RESP3. */
   readonly maintNotifications?: string;
   readonly socket?: { readonly host?: string; readonly port?: number | string; readonly path?: string };
 }
 
-/** Why this client can't be used, if it can't. */
+/** Why this client can't be used; undefined if it can. */
 export function nodeRedisProblem(client: NodeRedis): string | undefined {
   if (!client.isOpen) return 'is a node-redis client that is not connected: call its `connect()` first';
   if (isSubscriber(client)) return `is a node-redis client ${SUBSCRIBER_MODE}`;
   return undefined;
 }
 
-const SUBSCRIBER_MODE = 'in subscriber mode, which takes no commands: bring one that does not subscribe';
+const SUBSCRIBER_MODE = 'in subscriber mode, which takes no commands: pass one that does not subscribe';
 
-/** On RESP3 a client that subscribes still takes commands. */
+/** Whether the client is in subscriber mode. On RESP3, a client that subscribes still takes commands. */
 function isSubscriber({ isPubSubActive, options }: NodeRedis): boolean {
   if (isPubSubActive !== true || options?.RESP === 3) return false;
   return (options?.maintNotifications ?? 'disabled') === 'disabled';
@@ -104,16 +104,16 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     }
   }
 
-  /** The library ends what was written, but what it had only queued would leave after the reconnect. */
+  /** The library fails commands that were written, but would send queued ones after the reconnect. Turns the command into a `PING`. */
   protected override defuse(args: string[]): void {
     args.splice(0, args.length, 'PING');
   }
 }
 
-// Looked for, since this module is loaded where there is no `Buffer`, too.
+// Read from `globalThis`, because this module is also loaded on hosts without `Buffer`.
 const { Buffer } = globalThis;
 
-/** Strings as bytes: version 4 by the first, later ones by the mapping of bulk and of simple strings. */
+/** Returns strings as bytes: in version 4 with `returnBuffers`, in later ones with the mapping of bulk and simple strings. */
 export const COMMAND_OPTIONS = {
   returnBuffers: true,
   typeMapping: { 36: Buffer, 43: Buffer },
@@ -122,7 +122,7 @@ export const COMMAND_OPTIONS = {
   asap: false,
 };
 
-/** What the library answers before it takes a command at all. */
+/** The library's errors for commands that it does not accept. */
 const NEVER_SENT = ['The client is offline', 'The queue is full'];
 
 export function failedBy(error: unknown): Failed {
@@ -131,10 +131,10 @@ export function failedBy(error: unknown): Failed {
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
 
-/** Another client, made after this one. */
+/** Makes another client with the options of this one. */
 function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
   return client.duplicate({
-    // The caller decides when to try again, with a new connection. (Older versions know no `false` here.)
+    // The caller decides when to retry, with a new connection. (Older versions don't accept `false` here.)
     socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
     disableOfflineQueue: false,
     commandsQueueMaxLength: undefined,
@@ -146,7 +146,7 @@ function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
   });
 }
 
-/** One that nothing else goes over. */
+/** Opens a connection that carries no other commands. */
 export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
   const own = copyOf(client, moved);
   own.on('error', ignore);
@@ -159,14 +159,14 @@ export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Addr
   return { call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
 
-/** One that subscribes. */
+/** Opens a connection for subscriptions. */
 export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
   const subscriber = copyOf(client);
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
   subscriber.on('error', (error: unknown) => listener.ended(toFailed(error)));
   const heard = (payload: string, channel: string): void => listener.message(channel, payload);
-  // Before it connects: version 4 forgets it of a socket that is just being made.
+  // Call this before it connects, because version 4 ignores it while a socket is being made.
   ref();
   const connected = subscriber.connect();
   connected.catch((error) => listener.ended(toFailed(error)));
@@ -185,7 +185,7 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
   };
 }
 
-/** Not before it is connected: version 4 would leave that connection open. Refused by one that is closed already. */
+/** Disconnects once connected, because version 4 would otherwise leave the connection open. A closed client rejects, which is fine. */
 function disconnect(client: NodeRedis, connected: Promise<unknown>): void {
   connected.then(() => client.disconnect()).catch(ignore);
 }

@@ -25,10 +25,10 @@ test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
   }
   refused('redis://127.0.0.1', /not an address: connect a client first$/);
   refused(new URL('redis://127.0.0.1'), /not an address: connect a client first$/);
-  refused(Redis, /not a class or a function: make a client first$/);
+  refused(Redis, /not a class or a function: create a client first$/);
   refused(() => {}, /not a class or a function/);
-  refused([new EventEmitter()], /not a list: one manager locks on one server; `LockManager.quorum` takes a list$/);
-  refused(Promise.resolve({}), /not a promise of one: await it first$/);
+  refused([new EventEmitter()], /not a list: a manager uses one server; `LockManager.quorum` takes a list$/);
+  refused(Promise.resolve({}), /not a promise: await it first$/);
 });
 
 test('a_library_of_which_another_copy_is_loaded_is_recognised_by_what_it_does', (t) => {

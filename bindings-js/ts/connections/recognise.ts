@@ -1,4 +1,4 @@
-/** Which library a connection is of, by what it can do: several versions and copies of a library may be loaded. */
+/** Finds the library of a connection by its methods, because several versions and copies of a library may be loaded. */
 
 import { InvalidOptionError, isLeaseholdError } from '../errors.js';
 import { type CustomConnection, CustomLink } from './custom.js';
@@ -10,17 +10,17 @@ import { type NodeRedisCluster, NodeRedisClusterLink, nodeRedisClusterProblem } 
 import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
 
 /**
- * The adapter for a connection.
+ * Makes the adapter for a connection.
  *
- * Throws `invalid-option`, field `connection`, for anything unknown, and for a client that is closed or takes no commands.
+ * Throws `invalid-option` with the field `connection` for an unknown object, and for a client that is closed or takes no commands.
  */
 export function recognise(connection: unknown): Link {
   try {
     return linkOf(connection);
   } catch (cause) {
     if (isLeaseholdError(cause)) throw cause;
-    // A getter or a proxy that throws.
-    throw new InvalidOptionError('connection', `can not be looked at; it ${EXPECTED}`, { cause });
+    // A getter or a proxy threw.
+    throw new InvalidOptionError('connection', `can't be read; it ${EXPECTED}`, { cause });
   }
 }
 
@@ -50,7 +50,7 @@ function isIoRedis(connection: unknown): connection is IoRedis {
   );
 }
 
-/** From 4.2 on. A sentinel of node-redis looks alike, but takes other arguments. */
+/** Version 4.2 or newer. A sentinel client of node-redis looks similar, but its methods take other arguments. */
 function isNodeRedis(connection: unknown): connection is NodeRedis {
   return (
     has(connection, 'sendCommand', 'duplicate', 'subscribe', 'on', 'off') &&
@@ -68,7 +68,7 @@ function isGlide(connection: unknown): connection is Glide {
   return has(connection, 'customCommand', 'close');
 }
 
-/** What looks like one of a library's other things, such as a pipeline or a class, is none. */
+/** An object with `call`. Other objects of a library, such as a pipeline or a class, are not custom connections. */
 function isCustom(connection: unknown): connection is CustomConnection {
   return typeof connection === 'object' && has(connection, 'call') && !has(connection, 'sendCommand');
 }
@@ -77,12 +77,12 @@ const EXPECTED = 'must be an ioredis, node-redis or GLIDE client, or an object w
 
 function unknown(connection: unknown): string {
   if (typeof connection === 'string' || connection instanceof URL) return `${EXPECTED}, not an address: connect a client first`;
-  if (Array.isArray(connection)) return `${EXPECTED}, not a list: one manager locks on one server; \`LockManager.quorum\` takes a list`;
-  if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: make a client first`;
+  if (Array.isArray(connection)) return `${EXPECTED}, not a list: a manager uses one server; \`LockManager.quorum\` takes a list`;
+  if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: create a client first`;
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
-  if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used, since one client does for any load`;
-  if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for that`;
-  if (has(connection, 'then')) return `${EXPECTED}, not a promise of one: await it first`;
+  if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used: one client is enough for any load`;
+  if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for Sentinel`;
+  if (has(connection, 'then')) return `${EXPECTED}, not a promise: await it first`;
   return EXPECTED;
 }
 

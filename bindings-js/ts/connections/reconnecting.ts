@@ -1,7 +1,7 @@
 /**
- * What the libraries have in common whose clients reconnect by themselves, and tell of it.
+ * The common part of the adapters for ioredis and node-redis, whose clients reconnect by themselves and emit events about it.
  *
- * A command waits here until its client is connected, ends as soon as the connection breaks, and is not sent again by the library.
+ * A command waits here until its client is connected. It fails as soon as the connection breaks, and the library doesn't resend it.
  */
 
 import { closed, textOf, unavailable } from './answer.js';
@@ -11,14 +11,17 @@ import type { CallResult, Link, SubscriptionListener } from './link.js';
 import { type OpenChannels, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
-/** A command that is out. */
+/** A command that was given to the library and is not answered yet. */
 export interface Flight<Command> {
   place: number;
   readonly command: Command;
   settle(result: CallResult): void;
 }
 
-/** So many commands are sent without an answer to any of them: a server that hangs for hours, while others of its quorum go on, costs no more memory. */
+/**
+ * The most commands that are sent without any answer. It limits the memory that a hanging server costs while the other servers
+ * of its quorum go on.
+ */
 const MOST_UNANSWERED = 20_000;
 
 export abstract class ReconnectingLink<Command> implements Link {
@@ -28,10 +31,10 @@ export abstract class ReconnectingLink<Command> implements Link {
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
   #lastError: unknown;
-  /** Sent since the last answer. */
+  /** How many commands were sent since the last answer. */
   #unanswered = 0;
 
-  /** `breaks` is the event that tells of a connection that broke. */
+  /** `breaks` is the client's event for a broken connection. */
   protected constructor(client: Emitter, breaks: string, openChannels: OpenChannels) {
     this.#subscriber = new Subscriber(openChannels);
     this.#unwatch = watch(client, {
@@ -42,24 +45,24 @@ export abstract class ReconnectingLink<Command> implements Link {
       [breaks]: () => this.#interrupt(),
       end: () => this.#hold.end(false),
       [ERRORS]: (error: unknown) => (this.#lastError = error),
-      // A cluster's, of one of its nodes.
+      // A cluster emits this for its nodes.
       'node error': (error) => (this.#lastError = error),
     });
   }
 
   protected abstract isReady(): boolean;
   protected abstract isClosed(): boolean;
-  /** Has a client connect that waits for its first command. */
+  /** Connects a client that would wait for its first command. */
   protected connect(): void {}
-  /** Why the client takes no commands, whatever its connection. */
+  /** Why the client takes no commands even when it is connected; undefined if it does. */
   protected abstract problem(): string | undefined;
-  /** Why its connection broke, where no event tells. */
+  /** Why the connection broke, if no event says so. */
   protected breakError(): unknown {
     return undefined;
   }
-  /** Hands a command to the library. */
+  /** Gives a command to the library. */
   protected abstract dispatch(flight: Flight<Command>): void;
-  /** Whoever still sends this command sends a harmless one. */
+  /** Makes a command harmless, in case the library still sends it. */
   protected abstract defuse(command: Command): void;
   abstract call(args: readonly string[]): Promise<CallResult>;
   abstract address(): string | undefined;
@@ -124,7 +127,7 @@ export abstract class ReconnectingLink<Command> implements Link {
     });
   }
 
-  /** The connection broke. The library would send again, or for the first time, what was out, however late. */
+  /** Fails all open commands after the connection broke. Otherwise the library might send them much later. */
   #interrupt(): void {
     this.#lastError = this.breakError() ?? this.#lastError;
     const cause = this.#lastError;
@@ -136,7 +139,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   }
 }
 
-/** A server as it is written in messages. */
+/** A server's address for messages. */
 export function addressOf(host: unknown, port: unknown): string | undefined {
   if (typeof host !== 'string' || (typeof port !== 'number' && typeof port !== 'string')) return undefined;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

@@ -8,9 +8,9 @@ function said(epoch: number, at: number): Statement {
 }
 
 test('the_sentinel_of_the_latest_failover_is_believed', () => {
-  assert.equal(isNewer(undefined, said(0, 0)), true, 'whoever comes first');
+  assert.equal(isNewer(undefined, said(0, 0)), true, 'the first answer always counts');
   assert.equal(isNewer(said(4, 0), said(5, 1)), true);
-  assert.equal(isNewer(said(5, 0), said(5, 1)), true, 'within one failover the later word counts');
+  assert.equal(isNewer(said(5, 0), said(5, 1)), true, 'in one epoch the later answer counts');
   assert.equal(isNewer(said(5, 0), said(4, 1)), false, 'one that was cut off still names the old primary');
 });
 

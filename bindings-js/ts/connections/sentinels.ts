@@ -1,8 +1,9 @@
 /**
- * The sentinels that watch a primary, and which server they say that is.
+ * Asks the sentinels which server is the primary.
  *
- * Each is listened to for `+switch-master` and asked at once when it says so; it is asked every few seconds as well, since a message may be lost.
- * Their answers may differ for a while, and one that is cut off from the others stays behind: the one with the greatest epoch is believed.
+ * The client subscribes to `+switch-master` at each sentinel and asks it at once when that message comes. It also asks every few
+ * seconds, because a message may be lost. Sentinels may disagree for a while, and a sentinel that is cut off from the others gives
+ * old answers, so the answer with the greatest epoch counts.
  *
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/
  */
@@ -12,32 +13,34 @@ import type { IoRedis, IoRedisOptions } from './ioredis.js';
 import { OwnClient } from './ioredis-own.js';
 import type { Address } from './link.js';
 
-/** What a sentinel says: each failover has a greater epoch. */
+/** A sentinel's answer: the address of the primary. */
 export interface Statement extends Address {
+  /** Each failover has a greater epoch. */
   readonly epoch: number;
-  /** When it was made, in milliseconds. */
+  /** When the sentinel answered, in milliseconds. */
   readonly at: number;
 }
 
-/** A sentinel is asked again after so long without a message, and more often where it does not let us subscribe. */
+/** How long to wait for a message before a sentinel is asked again. */
 const QUIET_MS = 5_000;
+/** The same, if the sentinel doesn't let us subscribe. */
 const POLL_MS = 500;
-/** One that is gone is tried again after so long. */
+/** How long to wait before a lost connection to a sentinel is made again. */
 const RETRY_MS = 250;
-/** One that does not answer for so long is gone. */
+/** How long a sentinel may take to answer. After that, the connection counts as lost. */
 const ANSWER_MS = 2_000;
-/** A statement that no sentinel has repeated for so long is no longer worth more than an older epoch's: all may have been set up anew. */
+/** After this time without a repetition, an answer loses to one with a smaller epoch: all sentinels may have been set up anew. */
 const FORGOTTEN_MS = 30_000;
 
 const SWITCHED = '+switch-master';
 
-/** Whether the second statement takes the place of the first. */
+/** Whether the second answer replaces the first. */
 export function isNewer(believed: Statement | undefined, told: Statement): boolean {
   return believed === undefined || told.epoch >= believed.epoch || told.at - believed.at > FORGOTTEN_MS;
 }
 
 export class Sentinels {
-  /** Why the last one that was asked did not tell. */
+  /** Why the last question to a sentinel failed. */
   lastError: unknown;
   readonly #template: IoRedis;
   readonly #named: (primary: Address) => void;
@@ -47,7 +50,7 @@ export class Sentinels {
   #closed = false;
   #wakeAll: (() => void)[] = [];
 
-  /** `named` is told each server that takes the primary's place, the first one, too. `template` is a client of theirs. */
+  /** Calls `named` with the first primary and with each one that replaces it. `template` is the user's Sentinel client. */
   constructor(template: IoRedis, named: (primary: Address) => void) {
     this.#template = template;
     this.#named = named;
@@ -81,14 +84,14 @@ export class Sentinels {
     }
   }
 
-  /** Listens to one sentinel until it is gone. One connection asks, the other subscribes: over RESP2 a subscriber can't ask. */
+  /** Listens to one sentinel until a connection is lost. One asks, the other subscribes, because a RESP2 subscriber can't ask. */
   async #listen(sentinel: Sentinel, session: Set<OwnClient>): Promise<void> {
     const [asking, messages] = [this.#connect(sentinel, session), this.#connect(sentinel, session)];
     let news = (): void => {};
     let quiet = POLL_MS;
     messages.client.on('message', () => news());
     const gone = Promise.race([ended(asking), ended(messages)]);
-    // One that does not let us subscribe is asked more often. What happens before the subscription is found by the question after it.
+    // Ask once after subscribing, to find a failover that came before. A sentinel that doesn't let us subscribe is asked more often.
     const subscribed = messages.client.subscribe(SWITCHED).then(() => (quiet = QUIET_MS), () => {});
     void subscribed.then(() => news());
     for (;;) {
@@ -102,7 +105,7 @@ export class Sentinels {
     const name = this.#template.options?.name ?? '';
     // The order matters: during a failover a sentinel reports the new epoch before the new address.
     const [fields, address] = await Promise.all([client.call('SENTINEL', 'MASTER', name), client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)]);
-    if (!Array.isArray(address)) throw new Error(`the sentinel watches no primary \`${name}\``);
+    if (!Array.isArray(address)) throw new Error(`the sentinel doesn't know a primary named \`${name}\``);
     const told = { ...this.#mapped(String(address[0]), Number(address[1])), epoch: epochOf(fields), at: performance.now() };
     this.lastError = undefined;
     const { host, port } = this.#believed ?? {};
@@ -111,7 +114,7 @@ export class Sentinels {
     if (host !== told.host || port !== told.port) this.#named({ host: told.host, port: told.port });
   }
 
-  /** As ioredis does it. */
+  /** Translates an address with `natMap`, as ioredis does. */
   #mapped(host: string, port: number): Address {
     const { natMap } = this.#template.options ?? {};
     const key = `${host}:${port}`;
@@ -130,7 +133,7 @@ export class Sentinels {
     return client;
   }
 
-  /** The library's own timeouts keep the process alive. */
+  /** Our own timeout, because the library's timeouts keep the process alive. */
   async #late(): Promise<never> {
     await this.#pause(ANSWER_MS);
     throw new Error(`the sentinel did not answer within ${ANSWER_MS} ms`);
@@ -153,17 +156,17 @@ export class Sentinels {
 
 type Sentinel = NonNullable<IoRedisOptions['sentinels']>[number];
 
-/** Of a client that goes to one server, by its address. */
+/** Options of a client that connects to one server by its address. */
 export const DIRECTLY = { sentinels: null, path: undefined };
 
-/** Rejects once the connection is gone. */
+/** Rejects once the connection is lost. */
 function ended(own: OwnClient): Promise<never> {
   const gone = new Promise<never>((_, reject) => own.client.on('end', () => reject(own.lastError ?? new Error('the connection to the sentinel ended'))));
   gone.catch(() => {});
   return gone;
 }
 
-/** From a list of names and values. */
+/** Reads the epoch from a flat list of names and values. */
 function epochOf(fields: unknown): number {
   if (!Array.isArray(fields)) return 0;
   return Number(fields[fields.findIndex((field) => String(field) === 'config-epoch') + 1]) || 0;

@@ -1,31 +1,31 @@
 import { unavailable } from './answer.js';
 import type { Failed, SubscriptionListener } from './link.js';
 
-/** A connection that was opened to subscribe with. A failure is a value here, too. */
+/** A connection for subscriptions. Failures are values here, too. */
 export interface Channels {
-  /** Ends once the server has acknowledged it. */
+  /** Resolves once the server has acknowledged the subscription. */
   subscribe(channel: string): Promise<Failed | undefined>;
   unsubscribe(channel: string): Promise<unknown>;
   close(): void;
   ref(alive: boolean): void;
 }
 
-/** What such a connection tells, later, never before it has been returned. */
+/** Receives the events of such a connection. It is never called before the connection was returned. */
 export interface ChannelsListener {
   message(channel: string, payload: string): void;
-  /** The connection has ended, or was never there. */
+  /** The connection has ended, or could not be made. */
   ended(failed: Failed): void;
 }
 
-/** Opens a connection to subscribe with. It makes no second attempt by itself. */
+/** Opens a connection for subscriptions. It does not retry by itself. */
 export type OpenChannels = (listener: ChannelsListener) => Channels;
 
 /**
- * The subscriptions of a manager: its own channel, and those of the reentrant locks that are waited for. One connection carries them all: it is
- * opened for the first, and stays until it breaks or the manager is closed.
+ * The subscriptions of a manager: its own channel, and the channels of the reentrant locks that it waits for. One connection
+ * carries them all. It is opened for the first one and stays until it breaks or the manager is closed.
  *
- *     none --subscribe--> asked --acknowledged--> on --the connection broke--> none
- *                           \-------refused-----> none
+ *     none --subscribe--> pending --acknowledged--> on --connection broken--> none
+ *                            \-------refused------> none
  */
 export class Subscriber {
   readonly #open: OpenChannels;
@@ -45,7 +45,7 @@ export class Subscriber {
         queueMicrotask(() => this.#attempts.get(channel) === current && listener.acknowledged());
         return;
       }
-      // It was never answered: the others have nothing to hope for from that connection, either.
+      // The earlier attempt got no answer, so the connection is of no use to the other channels either.
       this.#attempts.delete(channel);
       this.#break(current.line, unavailable('the subscription was not acknowledged'));
     }
@@ -65,7 +65,7 @@ export class Subscriber {
     if (ended?.line === this.#line) void ended?.line.inTurn(channel, () => ended.line.channels.unsubscribe(channel).catch(ignore));
   }
 
-  /** Ends all of them. */
+  /** Ends all subscriptions. */
   close(): void {
     this.#attempts.clear();
     this.#line?.channels.close();
@@ -109,7 +109,7 @@ export class Subscriber {
     }
   }
 
-  /** Tells all whose connection it was. */
+  /** Gives up a connection and notifies the listeners of all its channels. */
   #break(line: Line, { failure, cause }: Failed): void {
     if (line !== this.#line) return;
     this.#line = undefined;
@@ -130,7 +130,7 @@ interface Attempt {
   acknowledged: boolean;
 }
 
-/** A connection, and what is under way on it. */
+/** A connection and its pending requests. */
 class Line {
   readonly channels: Channels;
   readonly #turns = new Map<string, Promise<unknown>>();
@@ -139,7 +139,7 @@ class Line {
     this.channels = channels;
   }
 
-  /** One after the other for each channel: the libraries mix up what crosses. */
+  /** Runs the requests of one channel one after the other, because the libraries mix up concurrent ones. */
   async inTurn<T>(channel: string, act: () => Promise<T>): Promise<T> {
     const turn = (this.#turns.get(channel) ?? Promise.resolve()).then(act);
     this.#turns.set(channel, turn);

@@ -1,4 +1,4 @@
-/** Events of a user's client. */
+/** Listens to the events of a user's client. */
 
 export interface Emitter {
   on(event: string | symbol, listener: (detail: unknown) => void): unknown;
@@ -15,12 +15,12 @@ interface Watched {
 
 const events = (globalThis as { process?: Partial<NodeJS.Process> }).process?.getBuiltinModule?.('node:events');
 
-/** To hear of errors without being a listener for them: a client that nobody listens to behaves as if we were not there. */
+/** Receives errors without counting as an `error` listener, so that a client without listeners behaves as if we were not there. */
 export const ERRORS: Event = events?.errorMonitor ?? 'leasehold:errors';
 
 const clients = new WeakMap<Emitter, Watched>();
 
-/** Listens to a client, with one listener an event however many managers share the client. Answers how to stop. */
+/** Listens to a client, with one listener per event for all managers that share the client. Returns a function that stops. */
 export function watch(client: Emitter, handlers: Handlers): () => void {
   const watched = clients.get(client) ?? { watchers: new Set(), listeners: new Map() };
   clients.set(client, watched);

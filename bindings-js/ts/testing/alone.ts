@@ -1,4 +1,4 @@
-/** A process of its own: `alone.ts <port> <what> <name>`, or `sentinel:<port>`. Its connection keeps nothing alive; what does is leasehold's doing. */
+/** A separate process: `alone.ts <port> <what> <name>`, or `sentinel:<port>`. Its connection doesn't keep it alive, so only leasehold can. */
 
 import { Redis } from 'ioredis-6';
 
@@ -21,7 +21,7 @@ switch (what) {
     await lock.acquire({ ttl: '2s' });
     break;
   case 'given-up': {
-    // Nobody is there, and the client was told to stop trying, of which it does not tell.
+    // No server is there, and the client was told to stop trying. It emits no event for that.
     const dead = new Redis(1, '127.0.0.1', { retryStrategy: () => 60_000 });
     dead.on('error', () => {});
     await new LockManager(dead).mutex(name).acquire({ wait: 200 }).catch(() => {});

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 
-/** What a promise rejects with. */
+/** The error that a promise rejects with. */
 export async function caught(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise;

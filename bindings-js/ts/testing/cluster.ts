@@ -8,11 +8,11 @@ import { Server } from './server.js';
 export interface Node {
   readonly server: Server;
   readonly port: number;
-  /** One command, straight to this node. */
+  /** Sends one command directly to this node. */
   run(...args: string[]): Promise<unknown>;
 }
 
-/** A cluster of two: the first serves the lower half of the slots. */
+/** A cluster of two nodes. The first one serves the lower half of the slots. */
 export async function startCluster(t: TestContext, ...options: string[]): Promise<[Node, Node]> {
   const [first, second] = [await start(t, options), await start(t, options)];
   await first.run('CLUSTER', 'ADDSLOTSRANGE', '0', '8191');
@@ -25,7 +25,7 @@ export async function startCluster(t: TestContext, ...options: string[]): Promis
   return [first, second];
 }
 
-/** Some key that the first node serves. */
+/** Finds a key that the first node serves. */
 export async function keyOfFirst([first]: readonly [Node, Node]): Promise<string> {
   for (let i = 0; ; i++) {
     const key = `key-${i}`;

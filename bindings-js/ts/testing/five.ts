@@ -1,4 +1,4 @@
-/** Five real servers that know nothing of each other, and managers over a quorum of them. */
+/** Five independent real servers, and managers over a quorum of them. */
 
 import { after } from 'node:test';
 
@@ -16,14 +16,14 @@ export class Five {
     this.servers = servers;
   }
 
-  /** Ends with the test that calls. */
+  /** Starts the servers. They end with the test that calls this. */
   static async start(end: (close: () => Promise<void>) => void = after): Promise<Five> {
     const five = new Five(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
     end(() => five.close());
     return five;
   }
 
-  /** One client for each server. */
+  /** Makes one client for each server. */
   clients(): Redis[] {
     const clients = this.servers.map(({ port }) => {
       const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 20 });
@@ -34,14 +34,14 @@ export class Five {
     return clients;
   }
 
-  /** With a time for each server that a busy machine keeps. */
+  /** Makes a manager with a node timeout that is long enough for a busy machine. */
   async manager(options: QuorumOptions = {}): Promise<LockManager> {
     const locks = await LockManager.quorum(this.clients(), { nodeTimeout: 500, ttl: '2s', ...options });
     this.#managers.push(locks);
     return locks;
   }
 
-  /** One command, straight to one of the servers. */
+  /** Sends one command directly to one of the servers. */
   async run(at: number, name: string, ...args: string[]): Promise<unknown> {
     const client = new Redis(this.servers[at]?.port ?? 0, '127.0.0.1');
     try {

@@ -10,7 +10,7 @@ import { Server } from './server.js';
 
 export class Fleet {
   readonly server: Server;
-  /** A plain client, to look and to meddle. */
+  /** A plain client, to read and change keys. */
   readonly redis: Redis;
   readonly #clients: Redis[] = [];
   readonly #managers: LockManager[] = [];
@@ -20,7 +20,7 @@ export class Fleet {
     this.redis = this.client();
   }
 
-  /** Ends with the tests of the file, or with the test that calls. */
+  /** Starts the server. It ends with the tests of the file, or with the test that calls this. */
   static async start(end: (close: () => Promise<void>) => void = after): Promise<Fleet> {
     const fleet = new Fleet(await Server.start());
     end(() => fleet.close());
@@ -34,14 +34,14 @@ export class Fleet {
     return client;
   }
 
-  /** A client of the fleet, with times that suit tests. */
+  /** Makes a manager with durations that suit tests. */
   manager(options: LockManagerOptions = {}): LockManager {
     const locks = new LockManager(this.client(), { claimWindow: 600, responseTimeout: 500, wait: '10s', ...options });
     this.#managers.push(locks);
     return locks;
   }
 
-  /** Until so many wait for a lock. */
+  /** Waits until this many clients wait for a lock. */
   async waiting(name: string, count: number): Promise<void> {
     const locks = this.#managers[0] ?? this.manager();
     await until(async () => (await locks.inspect(name)).waiters.length === count);
@@ -60,7 +60,7 @@ export class Fleet {
 
 let named = 0;
 
-/** A name that no other test has. */
+/** Makes a name that no other test uses. */
 export function unique(what = 'lock'): string {
   return `${what}:${++named}`;
 }

@@ -2,7 +2,7 @@ import type { Failure, SubscriptionListener } from '../connections/link.js';
 
 type Word = 'acknowledged' | 'message' | 'broken';
 
-/** What a subscription has told, to be awaited. */
+/** Records the events of a subscription, so that a test can await them. */
 export class Heard implements SubscriptionListener {
   readonly all: Word[] = [];
   readonly #told: { word: Word; value: string | Failure | undefined }[] = [];
@@ -12,7 +12,7 @@ export class Heard implements SubscriptionListener {
   message = (payload: string): void => this.#tell('message', payload);
   broken = (failure: Failure): void => this.#tell('broken', failure);
 
-  /** The next thing told has to be this. */
+  /** Awaits the next event, which must be this one. */
   async next(word: Word): Promise<string | Failure | undefined> {
     while (this.#told.length === 0) {
       const told = new Promise<void>((resolve) => (this.#wake = resolve));
@@ -30,11 +30,11 @@ export class Heard implements SubscriptionListener {
   }
 }
 
-/** Asks until it is so. */
+/** Waits until a condition holds. */
 export async function until(isSo: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`it is still not so: ${isSo}`);
+    if (performance.now() > deadline) throw new Error(`timed out waiting until ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

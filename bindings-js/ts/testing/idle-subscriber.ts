@@ -1,4 +1,4 @@
-/** Subscribes, closes its own client and has nothing more to do: `name port quiet|cut`. */
+/** Subscribes, closes its own client and is then idle: `name port quiet|cut`. */
 
 import { recognise } from '../connections/recognise.js';
 import { Heard } from './heard.js';

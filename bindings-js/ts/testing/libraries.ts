@@ -1,4 +1,4 @@
-/** The client libraries that leasehold works with, each in every version, for one table of tests. */
+/** All versions of the supported client libraries, for one table of tests. */
 
 import type { EventEmitter } from 'node:events';
 
@@ -7,22 +7,22 @@ import type { Redis as IoRedis6 } from 'ioredis-6';
 
 import type { Connection, NodeRedisConnection } from '../index.js';
 
-/** A connected client, as a user of the library would make it. */
+/** Makes a connected client, as a user of the library would. */
 export interface Opened {
   readonly client: Connection;
-  /** One command by the library's own means. */
+  /** Sends one command with the library's own method. */
   run(...args: string[]): Promise<unknown>;
   close(): Promise<unknown>;
 }
 
 export interface Library {
   readonly name: string;
-  /** Whether its clients emit events, so that listeners can be counted. */
+  /** Whether the library's clients emit events. Then the tests can count listeners. */
   readonly emits: boolean;
   open(port: number): Promise<Opened>;
 }
 
-// Imported on use, so that a process which needs one does not load them all.
+// Imported on use, so that a process that needs one library does not load all of them.
 export const libraries: readonly Library[] = [
   ioRedis('ioredis 5', async (port) => new (await import('ioredis-5')).Redis(port, '127.0.0.1', { retryStrategy: () => 20 })),
   ioRedis('ioredis 6', async (port) => new (await import('ioredis-6')).Redis(port, '127.0.0.1', { retryStrategy: () => 20 })),

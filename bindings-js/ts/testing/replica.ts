@@ -1,16 +1,16 @@
-/** A server that follows another. */
+/** Starts replicas of a server. */
 
 import { Redis } from 'ioredis-6';
 
 import { until } from './heard.js';
 import { Server } from './server.js';
 
-/** Its options let a replica in at once. */
+/** Starts a server that accepts replicas without a delay. */
 export function startPrimary(): Promise<Server> {
   return Server.start('--repl-diskless-sync-delay', '0');
 }
 
-/** Until the primary counts it among those that are there. */
+/** Starts a replica, and waits until the primary counts it as connected. */
 export async function startReplica(primary: Server): Promise<Server> {
   const replica = await Server.start('--replicaof', `127.0.0.1 ${primary.port}`);
   const client = new Redis(primary.port, '127.0.0.1');

@@ -7,7 +7,7 @@ export function replyOf(result: CallResult): Reply {
   assert.fail(JSON.stringify(result.failure));
 }
 
-/** A reply with its bytes read as text. */
+/** Decodes the bytes of a reply as text. */
 export function text(result: CallResult): unknown {
   const read = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value).toString() : value);
   const reply = replyOf(result);
@@ -18,7 +18,7 @@ export function kindOf(result: CallResult): string {
   return 'reply' in result ? 'reply' : result.failure.kind;
 }
 
-/** The server's own words. */
+/** The server's error message. */
 export function refusal(result: CallResult): string {
   if ('reply' in result || result.failure.kind !== 'refused') assert.fail(`not refused: ${JSON.stringify(result)}`);
   return result.failure.text;

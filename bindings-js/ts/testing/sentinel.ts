@@ -32,7 +32,7 @@ export async function startSentinel(t: TestContext): Promise<Watched> {
   return { primary, replica, sentinel };
 }
 
-/** Until a server says so. */
+/** Waits until a server's answer contains a text. */
 async function told({ port }: Server, [name = '', ...args]: string[], what: RegExp): Promise<void> {
   const client = new Redis(port, '127.0.0.1');
   try {

@@ -8,9 +8,9 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** None outlives the tests, however they end. */
+/** The servers that run. They end with the tests, however those end. */
 const running = new Set<ChildProcess>();
-/** What the servers write, and what tests write for them. */
+/** A directory for the files of the servers and of the tests. */
 export const directory = mkdtempSync(join(tmpdir(), 'leasehold-'));
 process.once('exit', () => {
   running.forEach((child) => child.kill('SIGKILL'));
@@ -27,7 +27,7 @@ export class Server {
     this.#options = options;
   }
 
-  /** With further options of the server's, e.g. `'--cluster-enabled', 'yes'`, or with a file of them first. */
+  /** Starts a server. `options` are options of the server, such as `'--cluster-enabled', 'yes'`, optionally after a configuration file. */
   static async start(...options: string[]): Promise<Server> {
     const server = new Server(await freePort(), options);
     await server.restart();
@@ -38,10 +38,10 @@ export class Server {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** On the same port, without its data. */
+  /** Starts the server again on the same port, without its data. */
   async restart(): Promise<void> {
     await this.kill();
-    // Replication leaves a file with the data behind.
+    // Replication leaves a file with the data.
     const data = `${this.port}.rdb`;
     rmSync(join(directory, data), { force: true });
     const options = ['--port', `${this.port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory, '--dbfilename', data, '--cluster-config-file', `${this.port}.conf`];
@@ -57,7 +57,7 @@ export class Server {
     }
   }
 
-  /** Ends it at once, as a crash would. */
+  /** Kills the server, as in a crash. */
   async kill(): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
@@ -69,7 +69,7 @@ export class Server {
     running.delete(child);
   }
 
-  /** Stops answering, and keeps its connections open. */
+  /** Pauses the server: it stops answering and keeps its connections open. */
   pause(): void {
     this.#process?.kill('SIGSTOP');
   }
@@ -83,7 +83,7 @@ export class Server {
   }
 }
 
-/** `LEASEHOLD_SERVER`, else one on the path, else one that `cargo xtask test` has fetched. */
+/** The server program: `LEASEHOLD_SERVER`, else one on the path, else one that `cargo xtask test` has downloaded. */
 function program(): string {
   const named = process.env['LEASEHOLD_SERVER'];
   if (named !== undefined && named !== '') return named;

@@ -1,7 +1,7 @@
-/** The WebAssembly in a file beside the code, where that is `dist/<code>` at this path and files can be read. */
+/** Reads the WebAssembly file beside the code, if `path` is `dist/<code>` and the host can read files. */
 export function fileBeside(path: string, code: string, wasm: string): Uint8Array | undefined {
   const { process, Deno } = globalThis as { process?: Partial<NodeJS.Process>; Deno?: unknown };
-  // A bundle bears another name, and what lies beside it may be anybody's. Deno would ask the user whether we may read.
+  // A bundle has another name, and the files beside it may belong to anything. Deno would ask the user for permission to read.
   const [, directory, name] = /^((?:\/|[A-Za-z]:|\\\\).*[\\/]dist[\\/])([^\\/]+)$/s.exec(path) ?? [];
   if (directory === undefined || name !== code || Deno !== undefined) return undefined;
   try {

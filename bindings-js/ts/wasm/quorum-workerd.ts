@@ -1,5 +1,5 @@
 import { initSync } from '../../generated/quorum/leasehold_js.js';
-// @ts-expect-error As in workerd.ts.
+// @ts-expect-error See workerd.ts.
 import module from './quorum.wasm';
 
 export { Engine } from '../../generated/quorum/leasehold_js.js';

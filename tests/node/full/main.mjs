@@ -1,4 +1,4 @@
-// What is bundled: no top-level await, so that it may become CommonJS.
+// The program that is bundled. It has no top-level await, so that it can become CommonJS.
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 import quorum from '../programs/quorum.js';

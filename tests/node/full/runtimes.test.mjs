@@ -1,4 +1,4 @@
-// The same tour under every runtime, on a real server.
+// Runs the same tour in every runtime, on a real server.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -23,7 +23,7 @@ async function run(program, ...words) {
   return stdout;
 }
 
-/** The program of a package that keeps it in one of its own for each platform. */
+/** The binary of a package that has one for each platform. */
 function binary(...candidates) {
   const found = candidates.map((path) => join(project, 'node_modules', path)).find(existsSync);
   assert.ok(found, `none of ${candidates.join(', ')} is installed`);
@@ -31,7 +31,7 @@ function binary(...candidates) {
 }
 
 const platform = `${process.platform}-${process.arch}`;
-// Bun's own install script moves it, where npm lets it run.
+// Bun's install script moves the binary, if npm runs that script.
 const bun = () => binary(...['x64', 'aarch64'].map((arch) => `@oven/bun-${process.platform}-${arch}/bin/bun`), 'bun/bin/bun.exe');
 const deno = () => binary(`@deno/${platform}-glibc/deno`, `@deno/${platform}/deno`);
 

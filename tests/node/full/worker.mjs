@@ -1,10 +1,10 @@
-// A worker: within a request it opens sockets, makes managers over them, and goes on the tour.
+// A Worker. In a request it opens sockets, makes managers over them, and runs the tour.
 import { connect } from 'cloudflare:sockets';
 import { LockManager } from 'leasehold';
 import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 
-/** What a program may try that does not know better: a manager in module scope, made there, or in the first request that comes. */
+/** Two mistakes that programs make: a manager that is made in module scope, and one that is made in a request and kept there. */
 const early = thrown(() => new LockManager({ call: async () => null }));
 let kept;
 
@@ -30,7 +30,7 @@ export default {
   },
 };
 
-/** One lock, or why there is none. */
+/** Takes and releases a lock, and returns the outcome or the error. */
 async function use(locks) {
   try {
     const lease = await locks.mutex('kept').acquire({ wait: '5s' });
@@ -52,7 +52,7 @@ function told({ code, message }) {
   return { code, message };
 }
 
-/** A connection of the simplest kind: commands, and a second socket for messages. */
+/** The simplest connection: one socket for commands, and another one for messages. */
 class Connection {
   #port;
   #commands;
@@ -80,7 +80,7 @@ class Connection {
   }
 }
 
-/** The server's protocol over one socket, as far as locks need it. */
+/** The part of the RESP protocol that locks need, over one socket. */
 class Wire {
   #socket;
   #writer;
@@ -128,7 +128,7 @@ class Wire {
   }
 }
 
-/** One answer from this place on, or undefined while it is not whole. ASCII only. */
+/** Parses one answer from this position on. Returns undefined while it is incomplete. ASCII only. */
 function parse(text, from) {
   const eol = text.indexOf('\r\n', from);
   if (eol < 0) return undefined;

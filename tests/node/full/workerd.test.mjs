@@ -1,4 +1,4 @@
-// In workerd, the runtime of Cloudflare Workers: the WebAssembly is a module, and the socket is the worker's own.
+// Runs in workerd, the runtime of Cloudflare Workers. There, the WebAssembly is a module, and the Worker opens its own sockets.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ test('a manager in module scope is refused with an explanation, and hangs no req
   const ask = async (path) => (await miniflare.dispatchFetch(`http://localhost${path}`)).json();
   const early = await ask('/early');
   assert.equal(early.code, 'unsupported', early.message);
-  assert.match(early.message, /module scope of a Worker.*inside of the request handler/);
+  assert.match(early.message, /module scope of a Worker.*inside the request handler/);
   assert.deepEqual(await ask('/kept'), { outcome: 'released' });
   for (let request = 0; request < 3; request++) {
     const began = performance.now();

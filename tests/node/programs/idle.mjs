@@ -1,4 +1,4 @@
-// Holds a renewed lease, and ends all the same: only the connection would keep it, and that one is the user's.
+// Holds a renewed lease and still ends. Only the user's connection could keep the process alive.
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 

@@ -8,5 +8,5 @@ const { LockManager } = require('leasehold');
   const clients = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
   await quorum(clients, LockManager);
   for (const client of clients) client.disconnect();
-  console.log(`loaded before it was asked for: ${before}, after: ${loaded()}`);
+  console.log(`loaded before the first quorum: ${before}, after: ${loaded()}`);
 })();

@@ -1,4 +1,4 @@
-/** Around a quorum of three, for every runtime: its engine is a module of its own, which is loaded when it is asked for. */
+/** Uses a quorum of three servers, for every runtime. Its engine is a separate module, which is loaded on demand. */
 export default async function quorum(connections, LockManager) {
   const check = (right, what) => {
     if (!right) throw new Error(`not as promised: ${what}`);

@@ -1,6 +1,6 @@
 /**
- * Once around the package, for every runtime: a lock, a wait inside the client and between clients, a loss, the end.
- * `run(words)` sends a command; it is only needed where `connection` has no `call` of its own.
+ * A tour of the package, for every runtime: a lock, a wait inside the client and between clients, a loss, the end.
+ * `run(words)` sends a command. It is needed only if `connection` has no `call`.
  */
 export default async function tour(connection, LockManager, flush = () => connection.call('FLUSHALL')) {
   const check = (right, what) => {

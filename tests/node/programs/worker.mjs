@@ -1,5 +1,5 @@
-// A holder in a process of its own, to be killed and paused: `worker.mjs PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`.
-// It is called and speaks as the Rust program tests/live/src/bin/live-worker.rs, but for several names.
+// A holder in a process of its own, which tests kill and pause: `worker.mjs PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`.
+// Its arguments and its output are those of the Rust program tests/live/src/bin/live-worker.rs, but it doesn't take several names.
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
@@ -24,7 +24,7 @@ if (mode === 'turns') {
     await new Promise((resolve) => setTimeout(resolve, 2));
     const { isHeld } = lease;
     await counter.decr('inside');
-    // Only of leases that were held to the end of the turn, by the local clock.
+    // Report only turns whose lease was held to the end, by the local clock.
     if (isHeld) console.log(`turn ${lease.fence} ${granted} ${inside}`);
     await lease.release().catch(() => {});
   }
@@ -45,12 +45,12 @@ for await (const order of createInterface({ input: process.stdin })) {
     console.log(OUTCOMES[await lease.release()]);
     break;
   }
-  // With the fence it has, and without a look whether the lease still is valid.
+  // Write with the fence of the lease, without checking whether the lease is still valid.
   console.log(await writeGuarded(redis, key, lease.fence, value) ? 'written' : 'refused');
 }
 process.exit();
 
-/** Microseconds of the system's clock, which all processes of the machine share. */
+/** The time in microseconds, by the system clock, which all processes of the machine share. */
 function now() {
   return Math.round((performance.timeOrigin + performance.now()) * 1000);
 }

@@ -1,4 +1,4 @@
-// Connections are cut, the server stands still, forgets its scripts, loses its data or is away.
+// Connections break, or the server hangs, forgets its scripts, loses its data or is down.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { Redis } from 'ioredis';
@@ -35,7 +35,7 @@ const cut = (kind) => server.cli('CLIENT', 'KILL', 'TYPE', kind, 'SKIPME', 'yes'
 test('holders survive the cutting of their command connection', async () => {
   const locks = manager();
   const held = await locks.mutex('held').acquire({ ttl: 900 });
-  // Two TTLs long, so that renewals had to pass.
+  // Two TTLs, so that renewals had to succeed.
   for (const start = performance.now(); performance.now() - start < 1800;) {
     await cut('normal');
     const lease = await soon('the lock', locks.mutex('door').acquire());
@@ -48,7 +48,7 @@ test('holders survive the cutting of their command connection', async () => {
 });
 
 test('a waiter survives the cutting of its command connection and of its subscription', async () => {
-  // A claim window this long lets only a message or a new subscription bring the lock soon.
+  // With such a long claim window, only a message or a new subscription grants the lock soon.
   const [holder, waiter] = [manager(), manager({ claimWindow: 30_000 })];
   const lease = await holder.mutex('door').acquire();
   const waiting = waiter.mutex('door').acquire();
@@ -68,7 +68,7 @@ test('forgotten scripts are sent again', async () => {
   assert.equal(await soon('the release', lease.release()), 'released');
 });
 
-test('a holder is told after FLUSHALL, and fences still rise', async () => {
+test('a holder is notified after FLUSHALL, and fences still rise', async () => {
   const locks = manager();
   const lease = await locks.mutex('door').acquire({ ttl: 900 });
   await server.cli('FLUSHALL');
@@ -80,9 +80,9 @@ test('a holder is told after FLUSHALL, and fences still rise', async () => {
   assert.equal(await next.verify(), true);
 });
 
-test('a lease that somebody else has taken is lost, and its release takes nothing back', async () => {
+test('a lease is lost when another client takes the lock, and its release leaves the other client alone', async () => {
   const locks = manager();
-  // The first call of a manager goes out a second time once it has subscribed: that is over then.
+  // A manager repeats its first call once it has subscribed. After this, that is over.
   await (await locks.mutex('door').acquire()).release();
   const lease = await locks.mutex('door').acquire({ ttl: 900 });
   await server.cli('SET', 'door', 'somebody', 'PX', '60000');
@@ -91,7 +91,7 @@ test('a lease that somebody else has taken is lost, and its release takes nothin
   assert.equal(await server.cli('GET', 'door'), 'somebody');
 });
 
-test('a pause of the server past the TTL is told as a loss while it lasts', async () => {
+test('a loss is reported while the server is paused past the TTL', async () => {
   const locks = manager({ responseTimeout: 300 });
   const lease = await locks.mutex('door').acquire({ ttl: 400 });
   await server.cli('CLIENT', 'PAUSE', '1500');
@@ -99,7 +99,7 @@ test('a pause of the server past the TTL is told as a loss while it lasts', asyn
   assert.equal(await soon('the loss', lease.lost), 'expired');
   assert.ok(performance.now() - paused < 1000);
   await assert.rejects(locks.mutex('door').acquire({ wait: 300 }), { code: 'unreachable' });
-  // Renewals that the server has kept back bring nothing to life.
+  // Renewals that the server executes after the pause don't revive the lease.
   const next = await soon('the lock after the pause', locks.mutex('door').acquire());
   assert.ok(next.fence > lease.fence && await next.verify());
 });

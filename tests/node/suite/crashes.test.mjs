@@ -1,4 +1,4 @@
-// Other processes die or stand still, whatever language they are written in.
+// Other processes die or hang, in Node and in Rust.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Redis } from 'ioredis';
@@ -42,7 +42,7 @@ for (const [language, program] of Object.entries(LANGUAGES)) {
       await lease.release();
     });
 
-    test('a killed waiter delays the next by its claim window at most', async () => {
+    test('a killed waiter delays the next one by its claim window at most', async () => {
       const lease = await locks.mutex('waiter').acquire();
       const dead = start('waiter', 60_000);
       await until('it waits', async () => await waiters('waiter') === 1);
@@ -58,7 +58,7 @@ for (const [language, program] of Object.entries(LANGUAGES)) {
       await later.close();
     });
 
-    test('a holder paused past its TTL is told of the loss, and its stale write is refused', async () => {
+    test('a holder paused past its TTL is notified of the loss, and its stale write is refused', async () => {
       const paused = start('paused');
       assert.match(await paused.report(), /^held /);
       paused.order('write account early');
@@ -67,7 +67,7 @@ for (const [language, program] of Object.entries(LANGUAGES)) {
       paused.process.pause();
       const lease = await soon('the lock of the paused', locks.mutex('paused').acquire());
       assert.ok(await writeGuarded(redis, 'account', lease.fence, 'fresh'));
-      // It finds the order when it goes on, and obeys without a look at its lease.
+      // It reads the order when it resumes, and obeys without checking its lease.
       paused.order('write account stale');
       paused.process.resume();
       assert.deepEqual([await paused.report(), await paused.report()].sort(), ['lost expired', 'refused']);
@@ -79,12 +79,12 @@ for (const [language, program] of Object.entries(LANGUAGES)) {
       await lease.release();
     });
 
-    test('a waiter that was paused for long still gets the lock', async () => {
+    test('a waiter that was paused for a long time still gets the lock', async () => {
       const lease = await locks.mutex('slow').acquire();
       const paused = start('slow', 60_000);
       await until('it waits', async () => await waiters('slow') === 1);
       paused.process.pause();
-      // It is dropped from the queue, and others come and go.
+      // It is removed from the queue, and other clients take and release the lock.
       await lease.release();
       await (await soon('the lock', locks.mutex('slow').acquire())).release();
       await until('its claim is over', async () => await server.cli('EXISTS', 'slow') === 0);

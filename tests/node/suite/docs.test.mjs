@@ -1,6 +1,6 @@
-// The JavaScript of the READMEs and of the manual runs as printed, with a client, a database and a store around it.
+// Runs the JavaScript of the READMEs and of the manual as printed, with a client, a database and an object store around it.
 //
-// A block marked `js no_run` needs servers that are not here, and is only parsed.
+// A block marked `js no_run` needs servers that the tests don't have, so it is only parsed.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** What a block may use without saying where it comes from, in the order in which it is written before the block. */
+/** Declarations that a block may use without making them. They are written before the block, in this order. */
 const AROUND = {
   Redis: `import { Redis } from 'ioredis';`,
   LockManager: `import { LockManager } from 'leasehold';`,
@@ -31,7 +31,7 @@ const AROUND = {
   db: `const db = { async save(_, { fence, signal }) { console.log('saved with fence', fence, signal.aborted); } };`,
   objectUrl: `const objectUrl = 'https://bucket.example/report';`,
   send: `
-    // An object store, as far as the block goes; somebody else writes once between a read and a write.
+    // The part of an object store that the block needs. Another client writes once between a read and a write.
     const stored = { text: 'one line\\n', fence: '0', etag: 1, disturbed: false };
     const send = async (url, { method = 'GET', headers = {}, body } = {}) => {
       if (method === 'GET') {
@@ -45,7 +45,7 @@ const AROUND = {
 };
 const NEEDS = { locks: ['redis', 'LockManager'], redis: ['Redis'] };
 
-/** What some blocks are asked when they have run, and what those print that have something to say. */
+/** Code that runs after some blocks, and the output that some blocks must print. */
 const ASKED = {
   'function update': `
     console.log(JSON.stringify(stored.text));
@@ -74,20 +74,20 @@ test('the manual has blocks that run', () => {
   assert.ok(pages.flatMap(blocks).filter(({ mark }) => mark === 'js').length >= 15);
 });
 
-test('an error that the block handles is told as the README says', async () => {
+test('the block handles an error as the README says', async () => {
   const { code } = blocks('README.md').find((block) => block.code.includes(`'busy'`));
   const held = `const holder = await new LockManager(redis).mutex('invoice:42').acquire();\n`;
   const busy = code.replace('try {', `${held}try {`).replace(`'5s'`, `'50ms'`);
   assert.match(await runs(join(directory, 'busy.mjs'), busy, 'await holder.release();'), /^in use: waited \d+ ms\n$/);
 });
 
-/** The blocks of JavaScript and TypeScript on a page. */
+/** The JavaScript and TypeScript blocks of a page. */
 function blocks(page) {
   const text = readFileSync(join(project, page), 'utf8');
   return [...text.matchAll(/^```(js no_run|js|ts)\n([^]*?)^```$/gm)].map(([, mark, code]) => ({ mark, code }));
 }
 
-/** The block with everything around it that it uses and does not declare, and what comes after it. */
+/** The block, with the declarations that it uses and does not make, and the code that runs after it. */
 function program(code, more) {
   const bare = code.replace(/'[^'\n]*'|`[^`]*`/g, '').replace(/\/\/.*$/gm, '');
   const used = new Set();
@@ -104,7 +104,7 @@ function declares(code, name) {
   return new RegExp(`^(import \\{[^}]*\\b${name}\\b|const ${name}\\b|(async )?function ${name}\\b)`, 'm').test(code);
 }
 
-/** Runs a block, and what is asked after it; gives what it printed. */
+/** Runs a block and the code after it, and returns what they printed. */
 async function runs(file, code, more = '') {
   writeFileSync(file, program(code, more));
   await server.cli('FLUSHALL');

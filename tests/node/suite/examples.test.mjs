@@ -1,4 +1,4 @@
-// The programs in examples/node do what they say.
+// The programs in examples/node do what their comments say.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ async function run(program, ...words) {
   return stdout;
 }
 
-test('a nightly job runs on one of three instances, and not again on one that is late', async () => {
+test('a nightly job runs on one of three instances, and not again on a late one', async () => {
   const outputs = await Promise.all([1, 2, 3].map(() => run('nightly-job.mjs', '2030-01-01')));
   assert.equal(outputs.filter((output) => output.includes(': ran')).length, 1);
   assert.equal(outputs.filter((output) => output.includes(': done before')).length, 2);
@@ -32,7 +32,7 @@ test('a nightly job runs on one of three instances, and not again on one that is
 
 test('a nightly job whose instance was killed is run by the next one', async () => {
   const name = 'job:invoices:2030-01-02';
-  // A dead instance: it has begun, and its lease ends in a second.
+  // A dead instance: it has started the job, and its lease ends in a second.
   await server.cli('SET', name, 'dead', 'PX', '1000');
   await server.cli('HSET', `${name}:mark`, 'fence', '1');
   assert.match(await run('nightly-job.mjs', '2030-01-02'), /: ran/);
@@ -43,7 +43,7 @@ test('a cached value is built once for a hundred requests', async () => {
   assert.match(await run('cache.mjs'), /^100 requests, 0 builds, 1234 orders$/m);
 });
 
-test('a database with fences refuses the late write', async () => {
+test('a database that checks fences refuses the late write', async () => {
   assert.match(await run('checkout.mjs'), /^Ann's late write: refused; Bob's: done; paid by Bob$/m);
 });
 

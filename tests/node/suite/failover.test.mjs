@@ -5,18 +5,18 @@ import { startSentinel, startServer } from '../support/server.mjs';
 import { until } from '../support/wait.mjs';
 import { LANGUAGES, startWorker } from '../support/worker.mjs';
 
-/** In microseconds. From the promotion until the sentinel tells of it, the old primary and the new one may grant beside each other. */
+/** In microseconds. From the promotion until the sentinel reports it, the old and the new primary may both grant the lock. */
 const SECOND = 1_000_000;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
 
-/** How a failover comes about; each ends when the sentinel names the other server. */
+/** The ways to cause a failover. Each ends when the sentinel names the other server. */
 const KINDS = {
   'in an orderly failover': async ({ sentinel }, switched) => {
     await until('the sentinel begins', () => sentinel.cli('SENTINEL', 'FAILOVER', 'main').then(() => true, () => false));
     await switched();
   },
-  'in a failover from a primary that stood still and wakes up': async ({ primary }, switched) => {
+  'in a failover from a primary that hangs and resumes': async ({ primary }, switched) => {
     primary.pause();
     await switched();
     primary.resume();
@@ -27,7 +27,7 @@ for (const [kind, failOver] of Object.entries(KINDS)) {
   test(`two processes of each language hold one lock one after the other ${kind}`, async (t) => {
     const watched = await startSentinel();
     t.after(() => watched.stop());
-    // Counts who is inside: the processes' clocks may differ by more than there is between two turns.
+    // Counts the holders at a time. The processes' clocks may differ by more than the time between two turns.
     const counter = await startServer();
     t.after(() => counter.stop());
     const { sentinel, replica } = watched;
@@ -52,7 +52,7 @@ for (const [kind, failOver] of Object.entries(KINDS)) {
     for (const at of workers.keys()) assert.ok(after.some((turn) => turn.at === at), `worker ${at} has gone on`);
     const overlaps = turns.filter(({ inside }) => inside > 1);
     const late = overlaps.filter(({ granted }) => granted < switched - SECOND || granted > switched + SECOND);
-    t.diagnostic(`${turns.length} turns, ${overlaps.length} beside another, ${late.length} of them later than a second after the switch`);
+    t.diagnostic(`${turns.length} turns, ${overlaps.length} overlapped another, ${late.length} of these more than a second before or after the switch`);
     assert.deepEqual(late, []);
   });
 }

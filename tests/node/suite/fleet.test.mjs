@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Starts a worker of the demo; they all speak alike. */
+/** Starts a worker of the demo. All of them have the same output. */
 async function start(program, ...words) {
   const [command, ...rest] = [program].flat();
   const worker = new Worker(spawn(command, [...rest, ...words], {
@@ -37,10 +37,10 @@ test('two processes in Node and one in Rust lose no update of one counter', asyn
     assert.deepEqual(await writer.end(), { code: 0, signal: null });
     const own = [];
     for (let line = await writer.report(); line !== 'it has ended'; line = await writer.report()) own.push(JSON.parse(line));
-    assert.ok(own.length > 0, 'each had its turn');
+    assert.ok(own.length > 0, 'each worker had a turn');
     turns.push(...own);
   }
-  assert.deepEqual([...new Set(turns.map((turn) => turn.event))], ['done'], 'nobody was late');
+  assert.deepEqual([...new Set(turns.map((turn) => turn.event))], ['done'], 'no worker was late');
   await judge.end();
   assert.deepEqual(JSON.parse(await judge.report()), { event: 'final', counter: turns.length, mirror: turns.length });
 

@@ -1,4 +1,4 @@
-// What is installed is what was promised: its parts, its size in time, and that it lets a process end.
+// The installed package keeps its promises: its contents, its loading time, and that it lets a process end.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => Promise.all([server, ...others].map((one) => one.stop())));
 
-/** Runs a program in this project, and gives what it printed. */
+/** Runs a program in this project and returns its output. */
 async function run(...words) {
   const { stdout } = await execute(process.execPath, words, {
     cwd: project, timeout: 20_000, env: { ...process.env, REDIS_URL: server.url, REDIS_URLS: [server, ...others].map(({ url }) => url).join(',') },
@@ -27,7 +27,7 @@ async function run(...words) {
   return stdout;
 }
 
-test('modules and require get one and the same package', () => {
+test('import and require get the same package', () => {
   const required = require('leasehold');
   assert.ok(Object.keys(leasehold).includes('LockManager'));
   for (const [name, value] of Object.entries(leasehold)) {
@@ -35,14 +35,14 @@ test('modules and require get one and the same package', () => {
   }
 });
 
-test('it has no dependency, and the WebAssembly is there as a file', () => {
+test('it has no dependencies, and contains the WebAssembly as a file', () => {
   const { dependencies, scripts } = require('leasehold/package.json');
   assert.equal(dependencies, undefined);
   assert.equal(scripts, undefined);
   for (const name of ['core', 'quorum']) assert.ok(WebAssembly.validate(readFileSync(require.resolve(`leasehold/${name}.wasm`))));
 });
 
-test('the WebAssembly is there without its file, too, as in a bundle', async () => {
+test('it works without the WebAssembly file, as in a bundle', async () => {
   const bare = mkdtempSync(join(project, 'bare-'));
   cpSync(dirname(require.resolve('leasehold')), join(bare, 'dist'), { recursive: true });
   for (const name of ['core.wasm', 'quorum.wasm']) rmSync(join(bare, 'dist', name));
@@ -62,20 +62,20 @@ test('a quorum of three agrees, from a .mjs file', async () => {
   assert.match(await run('programs/quorum.mjs'), /^agreed$/m);
 });
 
-test('a quorum of three agrees, from a .cjs file, and its engine is loaded no sooner', async () => {
-  assert.equal(await run('programs/quorum.cjs'), 'agreed\nloaded before it was asked for: false, after: true\n');
+test('a quorum of three agrees, from a .cjs file, and its engine is not loaded before', async () => {
+  assert.equal(await run('programs/quorum.cjs'), 'agreed\nloaded before the first quorum: false, after: true\n');
 });
 
-test('from the import to the first lock it takes less than half of what loading the client takes', async () => {
+test('the import and the first lock take less than half the time of loading the client library', async () => {
   const runs = [];
   for (let i = 0; i < 7; i++) runs.push(JSON.parse(await run('--expose-gc', 'programs/first-lock.mjs')));
   const ratios = runs.map(({ client, lock }) => lock / client).sort((a, b) => a - b);
   const times = runs.map(({ lock }) => lock).sort((a, b) => a - b);
-  // The milliseconds are the machine's: a ratio in one run tells more.
+  // Milliseconds depend on the machine, so compare the ratio within one run.
   console.log(`import to first lock: ${times[3].toFixed(1)} ms (${times[0].toFixed(1)} to ${times[6].toFixed(1)}), ${ratios[3].toFixed(2)} of loading ioredis`);
   assert.ok(ratios[3] < 0.5, `${ratios[3]}`);
 });
 
-test('a process that holds a lease and has nothing else to do ends', async () => {
+test('a process that holds a lease ends when it has nothing else to do', async () => {
   assert.match(await run('programs/idle.mjs'), /^held\n$/);
 });

@@ -1,4 +1,4 @@
-// The types are right for whoever imports them, and code that is written with them runs on Node 20.
+// The types work under every module resolution, and the compiled code runs on Node 20.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ for (const moduleResolution of ['nodenext', 'bundler']) {
   test(`strict TypeScript compiles under ${moduleResolution}, and runs`, async () => {
     const directory = join(project, `typed-${moduleResolution}`);
     mkdirSync(directory, { recursive: true });
-    // Under `nodenext` each is a module of its kind, and sees the types for that kind.
+    // Under `nodenext`, each file is a module of its own kind and gets the types for that kind.
     const files = moduleResolution === 'nodenext' ? ['consumer.mts', 'consumer.cts'] : ['consumer.mts'];
     for (const file of files) copyFileSync(join(project, 'types/consumer.ts'), join(directory, file));
     writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({
@@ -42,7 +42,7 @@ for (const moduleResolution of ['nodenext', 'bundler']) {
   });
 }
 
-test('the clients of every library are taken by their types, and nothing else is', async () => {
+test('the types accept the clients of every library, and nothing else', async () => {
   const words = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2022',
     '--lib', 'es2022,esnext.disposable', '--types', 'node', '--skipLibCheck', 'types/connections.ts'];
   const compiler = join(project, 'node_modules/typescript/bin/tsc');

@@ -3,7 +3,7 @@ const SCRIPT = `
   redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
   return 1`;
 
-/** Writes `value` to `key` as a resource does that is guarded by fences: a smaller fence than it has seen is refused. */
+/** Writes `value` to `key`, as a resource that checks fences: it refuses a fence smaller than the greatest one so far. */
 export async function writeGuarded(redis, key, fence, value) {
   return await redis.eval(SCRIPT, 1, key, fence, value) === 1;
 }

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 
 /**
- * Looks after a child process: it never outlives this one, even if this one is killed.
- * Of a server the directory goes with it.
+ * Makes sure that a child process never outlives this one, even if this one is killed. The directory, if there is one, is removed
+ * with the child.
  */
 export function watch(child, directory = '') {
-  // The shell's standard input is a pipe whose other end only this process holds.
+  // Only this process holds the other end of the shell's standard input, so the shell notices when this process ends.
   const script = 'read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf -- "$2"';
   const watchdog = spawn('sh', ['-c', script, 'watchdog', `${child.pid}`, directory], {
     stdio: ['pipe', 'ignore', 'ignore'], detached: true,
@@ -17,7 +17,7 @@ export function watch(child, directory = '') {
     child.once('exit', (code, signal) => resolve({ code, signal }));
     child.once('error', resolve);
   });
-  // With the child gone, its number may soon be another's.
+  // The watchdog must end with the child, because another process may soon get the child's id.
   ended.then(() => watchdog.kill('SIGKILL'));
   return {
     ended,

@@ -9,17 +9,17 @@ import { until } from './wait.mjs';
 
 const PROGRAM = process.env.LEASEHOLD_SERVER ?? 'redis-server';
 
-/** A server on a free loopback port, without persistence; it ends with the test's process, however that ends. Options of its own may be added. */
+/** Starts a server on a free loopback port, without persistence. It ends with the test's process, however that ends. */
 export async function startServer(...options) {
   const server = new Server(options);
   for (let attempt = 0; attempt < 20; attempt++) {
     server.port = await freePort();
     if (await server.launch()) return server;
   }
-  throw new Error(`${PROGRAM} does not start`);
+  throw new Error(`${PROGRAM} did not start`);
 }
 
-/** A primary with a replica, and a sentinel that knows it as `main`. */
+/** Starts a primary with a replica, and a sentinel that knows the primary as `main`. */
 export async function startSentinel() {
   const primary = await startServer('--repl-diskless-sync-delay', '0');
   const replica = await startServer('--replicaof', `127.0.0.1 ${primary.port}`);
@@ -65,10 +65,10 @@ class Server {
     return this.#client.call(...words);
   }
 
-  /** Kills it and starts it again on the same port, empty. */
+  /** Kills the server and starts it again, empty, on the same port. */
   async restart() {
     await this.stop();
-    if (!await this.launch()) throw new Error('the server does not start again');
+    if (!await this.launch()) throw new Error('the server did not start again');
   }
 
   async stop() {
@@ -76,7 +76,7 @@ class Server {
     await this.#process.kill();
   }
 
-  /** Whether it runs now, and is ours: somebody may have taken the port before us. */
+  /** Starts the server. Returns whether it runs and is ours: another process may have taken the port first. */
   async launch() {
     const directory = mkdtempSync(join(tmpdir(), 'leasehold-server-'));
     const [file, ...others] = this.#options[0]?.startsWith('/') ? this.#options : [undefined, ...this.#options];
@@ -94,7 +94,7 @@ class Server {
   }
 }
 
-/** A port that nobody listens on, below the range that systems give to outgoing connections. */
+/** Finds a free port, below the range that systems use for outgoing connections. */
 async function freePort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

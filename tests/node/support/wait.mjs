@@ -1,4 +1,4 @@
-/** What should happen soon must happen within this. */
+/** The most time that something may take, in milliseconds. */
 const SOON = 10_000;
 
 /** Waits until a condition holds. */
@@ -7,14 +7,14 @@ export async function until(what, condition) {
     if (await condition()) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  throw new Error(`waited in vain until ${what}`);
+  throw new Error(`timed out waiting until ${what}`);
 }
 
-/** Awaits what should come soon. */
+/** Awaits a promise that should settle soon. */
 export async function soon(what, promise) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`waited in vain for ${what}`)), SOON);
+    timer = setTimeout(() => reject(new Error(`timed out waiting for ${what}`)), SOON);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

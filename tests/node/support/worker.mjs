@@ -7,16 +7,16 @@ import { soon } from './wait.mjs';
 const NODE = [process.execPath, join(import.meta.dirname, '../programs/worker.mjs')];
 const RUST = process.env.LEASEHOLD_WORKERS && [join(process.env.LEASEHOLD_WORKERS, 'live-worker')];
 
-/** The languages of the workers that are here. */
+/** The commands of the available workers, by language. */
 export const LANGUAGES = { Node: NODE, ...(RUST && { Rust: RUST }) };
 
-/** Starts a process that acquires at once, does as it is told, and tells what happens to it: `programs/worker.mjs`. */
+/** Starts a worker process, which acquires at once, obeys orders and reports what happens: see `programs/worker.mjs`. */
 export function startWorker([program, ...prefix], server, name, { mode = 'write', ttl, claimWindow, counter }) {
   const words = [...prefix, `${server.port}`, mode, name, `${ttl}`, `${claimWindow}`, ...(counter ? [`${counter.port}`] : [])];
   return new Worker(spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'], detached: true }));
 }
 
-/** A child process that is ordered and tells by lines. */
+/** A child process that takes orders and reports, one line each. */
 export class Worker {
   #child;
   #lines = [];
@@ -29,22 +29,22 @@ export class Worker {
     createInterface({ input: child.stdout }).on('line', told).on('close', () => told('it has ended'));
   }
 
-  /** The next thing that it tells, soon. */
+  /** The next report, which should come soon. */
   async report() {
     return soon('a report of the worker', this.next());
   }
 
-  /** The next thing that it tells, whenever that is. */
+  /** The next report, however long it takes. */
   async next() {
     return this.#lines.shift() ?? new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Tells it to do something. */
+  /** Sends an order. */
   order(order) {
     this.#child.stdin.write(`${order}\n`);
   }
 
-  /** Lets it come to its end. */
+  /** Lets the worker end, and waits for that. */
   async end() {
     this.#child.stdin.end();
     return soon('the end of a worker', this.process.ended);

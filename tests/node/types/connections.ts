@@ -1,4 +1,4 @@
-// What a manager can be made over: the clients of every version as their own types have them, and nothing else. Compiled, not run.
+// The constructor accepts the clients of every version by their own types, and nothing else. This is compiled, not run.
 import { GlideClient, GlideClusterClient } from '@valkey/valkey-glide';
 import * as ioredis5 from 'ioredis';
 import * as ioredis6 from 'ioredis-6';
@@ -18,7 +18,7 @@ export async function clients(): Promise<Connection[]> {
   ] satisfies Connection[];
   new LockManager(new ioredis5.Redis());
   new LockManager(redis5.createClient());
-  // What the parameters of one's own functions are need not be said.
+  // The parameters of your own functions need no types.
   new LockManager({
     call: async (args) => args.map((word) => word.length),
     subscribe: async (channel, onMessage, onEnd) => {

@@ -1,4 +1,4 @@
-// What a user writes, compiled under every module resolution and run by Node 20, which does not parse `await using` itself.
+// A user's program. It is compiled under every module resolution and runs on Node 20, which can't parse `await using`.
 import { Redis } from 'ioredis';
 import { LeaseholdError, LockManager, type Lease } from 'leasehold';
 
@@ -12,7 +12,7 @@ async function count(locks: LockManager): Promise<number> {
   return fence;
 }
 
-/** A caught error is told by its code, and then has what that code has. */
+/** The code of a caught error narrows it to the fields of that error. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof LeaseholdError)) return 'another';
   switch (error.code) {
@@ -31,7 +31,7 @@ async function main(): Promise<void> {
   await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
   const first = await count(locks);
   const second = await count(locks);
-  if (!(second > first)) throw new Error('the fences do not rise');
+  if (!(second > first)) throw new Error('the fences did not rise');
 
   const refused = await locks.mutex('counter').acquire({ ttl: 1 }).catch((error: unknown) => reasonOf(error));
   if (refused !== 'TTL') throw new Error(`it was ${String(refused)}`);
