@@ -1,4 +1,4 @@
-//! Timers, each with the reason it was set for.
+//! Timers, each with its purpose.
 
 use alloc::collections::BTreeSet;
 
@@ -8,30 +8,30 @@ use crate::subscription::Channel;
 use crate::time::Instant;
 use crate::token::Token;
 
-/// What a timer is for. At most one of each is set.
+/// The purpose of a timer. At most one timer of each is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// A tenure's validity ends.
     Deadline(ResourceId),
-    /// One lease ends before its tenure: a fixed end or `max_hold`.
+    /// A lease ends before its tenure: the end of a fixed lease, or `max_hold`.
     LeaseEnds(LeaseId),
-    /// A tenure is due for renewal, or a renewal for another try.
+    /// A tenure is due for renewal, or for another attempt.
     Renewal(ResourceId),
-    /// A fence block was asked for and did not come.
+    /// A refill got no answer.
     Refill(ResourceId),
-    /// A request is due to be sent again.
+    /// A request's command is due to be sent again.
     Heartbeat(ResourceId),
-    /// The local hand-overs of a tenure are over.
+    /// The time for a tenure's local hand-overs is over.
     BudgetEnds(ResourceId),
     /// A user's call ends.
     OpEnds(OpId),
     /// A user's call is due to be sent again.
     OpAgain(OpId),
-    /// An unanswered convert is due to be sent again.
+    /// An unanswered convert is due to be resent.
     Convert(ResourceId),
-    /// An unanswered release is due to be sent again.
+    /// An unanswered release is due to be resent.
     Release(Token),
-    /// The subscription is due to be made again, or is overdue.
+    /// A subscription is due to be retried, or is overdue.
     Subscription(Channel),
 }
 
@@ -49,10 +49,10 @@ impl Timer {
     }
 }
 
-/// When a timer was set to, kept by whoever set it.
+/// The time of a timer. It is stored with the object that the timer belongs to.
 pub(crate) type Slot = Option<Instant>;
 
-/// All timers. Ends of leases are kept apart: a late wake-up must tell them before anything else runs.
+/// All timers. The ends of leases are separate, because a late wake-up must handle them before anything else.
 #[derive(Default)]
 pub(crate) struct Timers {
     ends: BTreeSet<(Instant, Timer)>,
@@ -60,7 +60,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets `timer` to `to` instead of what `slot` holds.
+    /// Changes `timer` from the time in `slot` to `to`.
     pub(crate) fn set(&mut self, timer: Timer, slot: &mut Slot, to: Slot) {
         if *slot == to {
             return;
@@ -78,7 +78,7 @@ impl Timers {
         *slot = to;
     }
 
-    /// Takes the next timer that is due: ends of leases first.
+    /// Removes and returns the next timer that is due. Ends of leases come first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         for set in [&mut self.ends, &mut self.others] {
             if set.first().is_some_and(|(at, _)| *at <= now) {
