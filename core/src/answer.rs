@@ -1,4 +1,4 @@
-//! A script's answer, read from the reply. The list's order stands in `lua/README.md`.
+//! Parses a script's answer. `lua/README.md` describes the list.
 
 use alloc::format;
 use alloc::string::String;
@@ -26,20 +26,20 @@ pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The fence, or the position in the queue.
     pub(crate) value: u64,
-    /// How many fences are reserved, the first included.
+    /// How many fences are reserved, including the first.
     pub(crate) block: u64,
     /// The server's time in µs.
     pub(crate) server: u64,
-    /// What the server keeps of the lease, or of the holder's if it is somebody else's.
+    /// How long the server keeps the lease, or the holder's lease if another client holds the lock.
     pub(crate) left: Option<Duration>,
-    /// The queue's length, where the script sees it.
+    /// The length of the queue, if the script read it.
     pub(crate) waiting: Option<u64>,
     /// Whether a client of another library holds the lock.
     pub(crate) foreign: bool,
 }
 
 impl Answer {
-    /// Reads a reply, or says what is wrong with it.
+    /// Parses a reply. The error says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
         Self::of(reply).ok_or_else(|| format!("expected a status and six numbers, got {reply}"))
     }
@@ -50,7 +50,7 @@ impl Answer {
         let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
         let (value, block) = (count(value)??, count(block)??);
         let (status, left) = (Self::status(status)?, count(ms)?);
-        // A holder that is no client of ours may have any time left.
+        // A holder that is not our client may have any TTL.
         let ours = !matches!(status, Status::Waiting | Status::Busy);
         Some(Self {
             status,
@@ -82,22 +82,22 @@ impl Answer {
     }
 }
 
-/// The first of `count` fences, if all of them are numbers that Lua and JavaScript can tell apart.
+/// The first of `count` fences, if Lua and JavaScript can represent all of them exactly.
 pub(crate) fn fence(first: u64, count: u64) -> Option<u64> {
     (first.saturating_add(count) <= MOST_FENCE).then_some(first)
 }
 
-/// What a lease has left, in milliseconds, if a lease can have that much.
+/// The time that a lease has left, in milliseconds, if it is plausible.
 pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
     let left = millis.map(Duration::from_millis);
     left.is_none_or(|left| left <= MOST_LEFT).then_some(left)
 }
 
 const MOST_FENCE: u64 = 1 << 53;
-/// The longest TTL with what is added for clocks and timers.
+/// The longest TTL, with room for drift and timers.
 const MOST_LEFT: Duration = Duration::from_secs(25 * 3600);
 
-/// An integer, however the server or the client library spelled it.
+/// An integer, as a number or as text.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {
     match scalar {
         Scalar::Int(number) => Some(*number),

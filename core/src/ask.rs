@@ -1,4 +1,4 @@
-//! Asking the server for a name: first try, heartbeat, help and resend are one command.
+//! Asking the server for a lock. The first try, the heartbeat, a poll and a resend are all the same command.
 
 use alloc::format;
 use core::time::Duration;
@@ -19,13 +19,13 @@ use crate::time::Instant;
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
 
-/// How long who gave a reentrant lock to those outside keeps from asking for it again.
+/// The pause before a client that gave a reentrant lock back asks for it again, so that others get a chance.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The longest wait of a poll beside clients of other libraries.
+/// The longest time between two polls in a mixed fleet.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
 impl Resource {
-    /// Makes sure that a request is on its way for the first local caller.
+    /// Makes sure that a request is in progress for the first local caller.
     pub(crate) fn ask(&mut self, cx: &mut Context) {
         let Some((_, head)) = self.head(cx) else { return };
         let waits = self.queue.len() > self.queue.tries();
@@ -41,24 +41,24 @@ impl Resource {
         self.send_acquire(cx, Form::Digest);
     }
 
-    /// Joins the server's queue behind the token that is held here: it can't serve the next caller.
+    /// Joins the server's queue although a token is held, because that token can't serve the next caller.
     pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) && !cx.has(Mutant::StrandedCaller) {
             self.ask(cx);
         }
     }
 
-    /// Asks after a token was given back. In a mixed fleet the others get their chance to poll first.
+    /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
     pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.request.is_some() || cx.has(Mutant::NoPause) {
             return self.ask(cx);
         }
-        // Who waits on the lock's channel is there at once.
+        // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
         let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
         self.ask_after(cx, wait);
     }
 
-    /// Asks with a new token, but not at once.
+    /// Asks with a new token after a pause.
     pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
         let Some((_, head)) = self.head(cx) else { return };
         let mut request = Request::new(cx.new_token(), &head);
@@ -95,7 +95,7 @@ impl Resource {
         }
     }
 
-    /// The command has left, and the next one follows as a heartbeat.
+    /// The command has left. The next one is a heartbeat.
     pub(crate) fn acquire_sent(&mut self, cx: &mut Context) {
         let Some(request) = &mut self.request else { return };
         request.joined |= request.joining;
@@ -108,7 +108,7 @@ impl Resource {
         }
     }
 
-    /// Whether a queued acquire of this token is still of use.
+    /// Whether a queued acquire of this token is still needed.
     pub(crate) fn wants_to_ask(&self, token: Token) -> bool {
         self.request.as_ref().is_some_and(|request| request.token == token)
             || self.tenure.as_ref().is_some_and(|tenure| tenure.token == token && tenure.server == u64::MAX)
@@ -126,7 +126,7 @@ impl Resource {
         let id = self.id;
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else { return };
         tenure.strays.ended(false);
-        // A convert that is out may have overtaken it, and buried this token.
+        // A convert in flight may have overtaken it and buried this token.
         if tenure.converting.is_some() && !cx.has(Mutant::RenewWhileConverting) {
             return;
         }
@@ -151,7 +151,7 @@ impl Resource {
                 let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
                 tenure.extend(cx, id, validity);
             }
-            // It took or wants the lock anew: in between it was not ours.
+            // The command took the lock or joined the queue anew, so the lease was lost in between.
             _ => self.lose_tenure(cx, crate::LossReason::Gone, true),
         }
     }
@@ -166,7 +166,8 @@ impl Resource {
                 self.still_busy(cx, sent, answer);
                 self.settle(cx, None);
             }
-            // It is buried, though nobody here gave it up: an operator took the lock from it before we knew that it was granted.
+            // The token is buried although this client did not give it up: an operator took the lock before
+            // the grant was known here.
             Status::Gone if !cx.has(Mutant::EarlyRevocationIgnored) => self.ask_by_another_token(cx),
             status => {
                 let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
@@ -175,7 +176,7 @@ impl Resource {
         }
     }
 
-    /// Somebody else has it: learn what the answer tells, and set the next ask.
+    /// Another client holds the lock. Stores what the answer says and schedules the next command.
     fn still_busy(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
         let id = self.id;
         let Some(request) = &mut self.request else { return };
@@ -192,7 +193,7 @@ impl Resource {
             return request.send_by(cx, id, cx.now + wait);
         }
         if request.waits && !request.joined {
-            // It was a try, because nobody waited yet or the subscription was not there.
+            // It was only a try, because no caller waited yet or the subscription was not confirmed.
             cx.listen();
             if cx.subscription.is_settled() {
                 self.send_acquire(cx, Form::Digest);
@@ -233,7 +234,7 @@ impl Resource {
         }
     }
 
-    /// The server refuses this name: every local caller is told why.
+    /// The server refuses this name: fails every local caller.
     pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
         while let Some((op, _)) = self.head(cx) {
             self.end_caller(cx, op, error.clone());
@@ -241,10 +242,10 @@ impl Resource {
         self.settle(cx, None);
     }
 
-    /// The timer of the request.
+    /// The request's timer fired.
     pub(crate) fn heartbeat_due(&mut self, cx: &mut Context) {
         let Some(request) = &mut self.request else { return };
-        // Not due yet if the subscription has changed: it must not go off as well.
+        // If the subscription has changed, the timer was not due yet and must not fire again.
         request.clear_timer(cx, self.id);
         self.send_acquire(cx, Form::Digest);
     }

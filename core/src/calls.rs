@@ -11,24 +11,24 @@ use crate::numbering::ByNumber;
 use crate::time::Instant;
 use crate::token::Token;
 
-/// What a command was sent for: whom its reply belongs to.
+/// Why a command was sent, and so who gets its reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
-    /// First try, resend, heartbeat, help: `token` wants the lock.
+    /// First try, resend, heartbeat or poll: `token` wants the lock.
     Acquire { resource: ResourceId, token: Token },
     /// More fences for a tenure.
     Refill { resource: ResourceId, token: Token },
-    /// A renewal, perhaps for a user's extend or verify.
+    /// A renewal. `op` is set if it is for a user's extend or verify.
     Renew { resource: ResourceId, token: Token, op: Option<OpId> },
-    /// A lease gets the token `new` in the other mode.
+    /// Converts the lease to the token `new` in the other mode.
     Convert { resource: ResourceId, new: Token },
-    /// A token is given up.
+    /// Gives a token up.
     Release { token: Token },
-    /// Several names are wanted at once; what for is written down under this number.
+    /// One script for several names. The details are stored under this number.
     Several { script: LeaseId },
-    /// A user asks who holds a lock.
+    /// A user inspects a lock.
     Inspect { op: OpId },
-    /// An operator takes a lock from its holders.
+    /// An operator takes a lock by force.
     Force { op: OpId },
 }
 
@@ -36,13 +36,13 @@ pub(crate) enum Purpose {
 pub(crate) struct Call {
     pub(crate) sent: Instant,
     pub(crate) purpose: Purpose,
-    /// Whether the script's source went along.
+    /// Whether the command contained the script's source.
     pub(crate) by_source: bool,
-    /// By which flow it left.
+    /// The flow that it left by.
     pub(crate) flow: u8,
 }
 
-/// Commands that have no reply yet. All have the same time to be answered, so they are overdue in the order of their sending.
+/// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
 pub(crate) struct Calls {
     next: u64,
     open: HashMap<CallId, Call, ByNumber>,
@@ -63,7 +63,7 @@ impl Calls {
         id
     }
 
-    /// Ends a call. None if it has ended before: a late or doubled reply.
+    /// Ends a call. None if it has already ended, so the reply is late or a duplicate.
     pub(crate) fn close(&mut self, id: CallId) -> Option<Call> {
         let call = self.open.remove(&id)?;
         self.sweep();
@@ -76,7 +76,7 @@ impl Calls {
         (sent + self.timeout <= now).then_some(id)
     }
 
-    /// When the oldest call will be overdue.
+    /// When the oldest call becomes overdue.
     pub(crate) fn next_overdue(&self) -> Option<Instant> {
         self.sent.front().map(|(sent, _)| *sent + self.timeout)
     }

@@ -1,4 +1,4 @@
-//! What comes on the channels: grants and words for the client, and, for a reentrant lock, that somebody has released it.
+//! Messages: grants and notices on the client's channel, and releases on the channel of a reentrant lock.
 
 use crate::context::Context;
 use crate::message::Message;
@@ -12,7 +12,7 @@ use crate::subscription::{Channel, Subscription};
 impl Node {
     pub(crate) fn message(&mut self, channel: &str, payload: &[u8]) {
         if reentrant::keys_of(channel).is_some() {
-            // Somebody has released it.
+            // A holder has released it.
             if !self.cx.has(Mutant::WordIgnored) {
                 self.ask_on(channel);
             }
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// A subscription changed: waiters ask, so that they join, or find what was told in between.
+    /// A subscription changed. Waiters ask again, to join the queue or to find out what they missed.
     pub(crate) fn subscription(&mut self, channel: &str, change: impl Fn(&mut Subscription, &mut Context, Channel)) {
         let Some(keys) = reentrant::keys_of(channel) else {
             self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Who waits for a lock on its channel asks again.
+    /// The waiters for a reentrant lock ask again.
     fn ask_on(&mut self, channel: &str) {
         for key in reentrant::keys_of(channel).into_iter().flatten() {
             let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
@@ -78,11 +78,12 @@ impl Node {
         }
     }
 
-    /// The subscription to the client's own channel changed: waiters ask, so that they join, or find a grant whose message was lost.
+    /// The subscription to the client's channel changed. Waiters ask again, to join the queue or to find a
+    /// grant whose message was lost.
     pub(crate) fn ask_for_all(&mut self, which: impl Fn(&Request) -> bool) {
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
-                // A reentrant lock has a channel of its own.
+                // A reentrant lock has its own channel.
                 let own = resource.name.family != Family::Reentrant;
                 if own && resource.request.as_ref().is_some_and(|request| request.waits && which(request)) {
                     resource.heartbeat_due(cx);

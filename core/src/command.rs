@@ -1,9 +1,9 @@
-//! A command on its way to a server.
+//! A command for a server.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One command: its words in order, the name first. Held in one buffer, so a driver can copy it out cheaply.
+/// A command: its words in order, the name first. All words share one buffer, so a driver can copy them cheaply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
     buffer: Vec<u8>,
@@ -20,7 +20,7 @@ impl Command {
         self.end_word();
     }
 
-    /// Pushes one word that is given in parts.
+    /// Appends one word that is given in parts.
     pub(crate) fn push_parts(&mut self, parts: &[&str]) {
         for part in parts {
             self.buffer.extend_from_slice(part.as_bytes());
@@ -45,8 +45,9 @@ impl Command {
         self.ends.push(u32::try_from(self.buffer.len()).unwrap_or(u32::MAX));
     }
 
-    /// The words in order: `EVALSHA` and the digest, or `EVAL` and the script (without the feature `sources` its digest again, for which the driver
-    /// puts the text); then the number of keys, the keys, the arguments.
+    /// The words in order. The first two are `EVALSHA` and the digest, or `EVAL` and the script. Then come the number
+    /// of keys, the keys and the arguments. Without the feature `sources`, `EVAL` carries the digest too, and the
+    /// driver replaces it with the script's text.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|index| {
             let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);

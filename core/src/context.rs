@@ -1,4 +1,4 @@
-//! What every machine of the engine works with: the present time, the outputs, and what is shared between names.
+//! The state that all machines of the engine share: the current time, the outputs, timers, calls and leases.
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -26,7 +26,7 @@ use crate::time::Instant;
 use crate::timers::{Timer, Timers};
 use crate::token::{ClientId, Token};
 
-/// A name in use. Numbers are used again; tokens tell a later user from an earlier one.
+/// A name in use. Ids are reused; tokens tell a later use from an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ResourceId(pub(crate) u32);
 
@@ -34,11 +34,11 @@ pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
 
 pub(crate) struct Context {
     pub(crate) now: Instant,
-    /// The client's id as text, which every token begins with.
+    /// The client's id as text. Every token begins with it.
     pub(crate) client: String,
     pub(crate) config: Config,
     pub(crate) outputs: VecDeque<Output>,
-    /// What is told to the engine's own callers, see [`INNER`](crate::several::INNER).
+    /// Results for the engine's own calls: see [`INNER`](crate::several::INNER).
     pub(crate) inner: VecDeque<Output>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
@@ -46,18 +46,18 @@ pub(crate) struct Context {
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
     pub(crate) releases: HashMap<Token, Release, ByNumber>,
-    /// How many of these were sent in vain at least once.
+    /// How many of the releases were sent at least once without an answer.
     pub(crate) owed: usize,
-    /// How many of these held until they were given back.
+    /// How many of the releases are for tokens that were held until they were given back.
     pub(crate) unreleased: u32,
-    /// When the server last confirmed that one is given back.
+    /// When the server last confirmed the release of such a token.
     pub(crate) last_released: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
-    /// How long a call that is no wait goes on trying.
+    /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
     last_token: u64,
     last_lease: u64,
@@ -92,20 +92,20 @@ impl Context {
         }
     }
 
-    /// Whether a deliberate fault is switched on. Never, outside `cargo xtask mutants`.
+    /// Whether this deliberate fault is switched on. Always false, except in `cargo xtask mutants`.
     #[cfg(feature = "mutants")]
     pub(crate) fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
-    /// Whether a deliberate fault is switched on. Never, outside `cargo xtask mutants`.
+    /// Whether this deliberate fault is switched on. Always false, except in `cargo xtask mutants`.
     #[cfg(not(feature = "mutants"))]
     #[allow(clippy::unused_self)]
     pub(crate) const fn has(&self, _mutant: Mutant) -> bool {
         false
     }
 
-    /// Whether everybody who waits asks again and again, on equal terms with clients of other libraries.
+    /// Whether waiters poll, on equal terms with clients of other libraries.
     pub(crate) fn is_mixed(&self, family: Family) -> bool {
         self.config.mixed_fleet || family == Family::Reentrant
     }
@@ -125,8 +125,9 @@ impl Context {
         format!("leasehold:{}", self.client)
     }
 
-    /// Sends a command now, or queues it until there is room for it; `within` is how soon it is needed. True if it has left: the caller then
-    /// notes what follows from that. For one that was queued [`Node::pump`](crate::node::Node::pump) does.
+    /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true
+    /// if it has left: the caller then updates its state. For a queued command,
+    /// [`Node::pump`](crate::node::Node::pump) does that later.
     pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
         match self.flows.room(&command).or(self.has(Mutant::UnboundedInFlight).then_some(0)) {
             Some(flow) => {
@@ -145,7 +146,7 @@ impl Context {
         }
     }
 
-    /// A user's call goes out once more, with the script's source, and waits for room once more.
+    /// A user's call sends its command again with the script's source, and has to wait for room again.
     fn waits_again(&mut self, purpose: Purpose) {
         let op = match purpose {
             Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
@@ -164,7 +165,7 @@ impl Context {
         self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
     }
 
-    /// Opens a user's call that can't be answered at once. `patience` is when it ends at the latest.
+    /// Opens a user's call that can't be answered at once. `patience` is its time limit.
     pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
         let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
@@ -172,7 +173,7 @@ impl Context {
         self.ops.insert(op, open);
     }
 
-    /// Notes that a try has a deadline of its caller's.
+    /// Records that the caller of a try set a time limit.
     pub(crate) fn bound(&mut self, op: OpId, options: &AcquireOptions) {
         if options.within.is_some()
             && let Some(open) = self.ops.get_mut(&op)
@@ -194,24 +195,24 @@ impl Context {
         self.told(op.0).push_back(Output::Completed { op, result });
     }
 
-    /// Where whoever has this number is told.
+    /// The output queue for this number: the driver's, or the engine's own.
     fn told(&mut self, number: u64) -> &mut VecDeque<Output> {
         if number & INNER == 0 { &mut self.outputs } else { &mut self.inner }
     }
 
-    /// How long a call that is no wait goes on trying.
+    /// The time limit for calls that don't wait.
     pub(crate) fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Ends a user's call, if it has not ended before.
+    /// Ends a user's call, unless it has already ended.
     pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
         if self.close_op(op) {
             self.answer(op, result);
         }
     }
 
-    /// Forgets a user's call, which is to be answered now. False if it has ended before.
+    /// Removes a user's call. The caller of this function answers it. False if it has already ended.
     pub(crate) fn close_op(&mut self, op: OpId) -> bool {
         let Some(mut ended) = self.ops.remove(&op) else { return false };
         self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
@@ -219,21 +220,21 @@ impl Context {
         true
     }
 
-    /// Gives a user's call a time to end.
+    /// Sets the time limit of a user's call.
     pub(crate) fn end_op_within(&mut self, op: OpId, patience: Duration) {
         if let Some(open) = self.ops.get_mut(&op) {
             self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
         }
     }
 
-    /// Ends the calls that wait for the client's end, once every token is back. Tokens that never held are waited for only briefly: the server
-    /// forgets them by itself.
+    /// Ends the close calls once every token is given back. Tokens that were never held get only a short time, because
+    /// the server forgets them by itself.
     pub(crate) fn end_close(&mut self) {
         if !self.closed || self.unreleased > 0 {
             return;
         }
         let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
-        // The oldest first: a table's own order differs between machines.
+        // The oldest first, because the order of a hash map differs between machines.
         while let Some(op) = self.ops.iter().filter_map(is_close).min() {
             if !self.releases.is_empty() && self.flows.trouble(Instant::default()).is_none() {
                 let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
@@ -243,7 +244,7 @@ impl Context {
         }
     }
 
-    /// A close has run out of time. It goes on as long as leases come back.
+    /// The time limit of a close is over. It is extended as long as the server keeps confirming releases.
     pub(crate) fn close_ends(&mut self, op: OpId, since: Instant) {
         let ends = self.last_released.max(since) + self.patience();
         if self.unreleased > 0 && ends > self.now {
@@ -253,7 +254,7 @@ impl Context {
         self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
     }
 
-    /// Forgets a lease, and ends the calls that wait for it.
+    /// Removes a lease, and ends the calls that wait for it.
     pub(crate) fn end_lease(&mut self, id: LeaseId, error: &Error) -> Option<Lease> {
         let mut lease = self.leases.remove(&id)?;
         self.timers.set(Timer::LeaseEnds(id), &mut lease.ends, None);
@@ -263,7 +264,7 @@ impl Context {
         Some(lease)
     }
 
-    /// Tells the holder that its lease ended.
+    /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
         if self.end_lease(id, &Error::Lost(reason)).is_some() && !self.has(Mutant::LossUntold) {
             self.told(id.0).push_back(Output::Lost { lease: id, reason });

@@ -1,7 +1,8 @@
 //! Downgrade and upgrade: the lease gets a new token in the other mode.
 //!
-//! A downgraded lease is a reader from the moment of sending; an upgraded one is exclusive from the answer. Until the
-//! answer renewals pause, so an unanswered convert ends with the lease's validity at the latest.
+//! A downgraded lease counts as shared from the moment the command is sent. An upgraded lease counts as
+//! exclusive once the answer arrives. Renewals pause until then, so a convert without an answer ends when the
+//! lease expires, at the latest.
 
 use core::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::timers::Timer;
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
 
-/// Renewals pause meanwhile, so its resends are what keeps the lease: like a renewal's, after a quarter of what is left.
+/// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
 fn retry_within(cx: &Context, validity: &Validity) -> Duration {
     (validity.until.since(cx.now) / 4).clamp(Duration::from_millis(10), cx.config.claim_window / 3)
 }
@@ -50,7 +51,7 @@ impl Resource {
         }
         lease.pending.push(op);
         if to == Mode::Exclusive && tenure.mode == Mode::Exclusive {
-            // The server has us as exclusive already; only a fence above the past readers' is missing.
+            // On the server the token is exclusive already. Only a fence above those of the past readers is missing.
             tenure.upgrading = Some((op, id));
             cx.end_op_within(op, cx.config.response_timeout);
             return self.settle(cx, None);
@@ -90,7 +91,7 @@ impl Resource {
         }
     }
 
-    /// The convert has left; it is sent again if no answer comes.
+    /// The convert has left. It is resent if no answer comes.
     pub(crate) fn convert_sent(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(tenure) = &mut self.tenure else { return };
@@ -102,7 +103,7 @@ impl Resource {
         cx.timers.set(Timer::Convert(id), &mut converting.timer, again);
     }
 
-    /// The timer of an unanswered convert.
+    /// The timer of an unanswered convert fired.
     pub(crate) fn convert_due(&mut self, cx: &mut Context) {
         if let Some(converting) = self.tenure.as_mut().and_then(|tenure| tenure.converting.as_mut()) {
             converting.timer = None;
@@ -131,7 +132,7 @@ impl Resource {
                 cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, None);
                 tenure.strays = converting.strays;
                 let fence = tenure.fences.take();
-                // The script only raises: what was told before still holds.
+                // The script only ever lengthens the TTL, so the earlier deadline still holds.
                 let told = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
                 tenure.validity = Validity { until: told.until.max(tenure.validity.until), ..told };
                 tenure.watch(cx, id);
@@ -144,7 +145,7 @@ impl Resource {
                 self.settle(cx, None);
             }
             Status::Conflict => {
-                // The script has buried the new token: no copy on its way can still convert the lease.
+                // The script has buried the new token, so no delayed copy of the command can convert the lease any more.
                 let op = converting.op;
                 tenure.converting = Some(converting);
                 self.unconvert(cx);
@@ -152,7 +153,7 @@ impl Resource {
                 self.settle(cx, None);
             }
             status => {
-                // The lease was not ours any more. The new token has to stay dead as well.
+                // The lease had already been lost. The new token must be buried too.
                 tenure.converting = Some(converting);
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
                 self.lose_tenure(cx, reason, true);
@@ -178,7 +179,8 @@ impl Resource {
                 self.unconvert(cx);
                 cx.complete(op, Err(error));
             }
-            // An earlier copy may still be applied, so it has to be settled. The lease's end bounds it.
+            // A copy of the command may still be applied, so the outcome must be settled. This ends when the
+            // lease expires, at the latest.
             Trouble::Retry(_) | Trouble::Fatal(_) => {
                 let wait = cx.backoff(converting.failures, retry_within(cx, &tenure.validity));
                 converting.failures = converting.failures.saturating_add(1);
@@ -188,7 +190,7 @@ impl Resource {
         }
     }
 
-    /// The server has not converted it, and never will: the lease is as it was.
+    /// The server has not converted the lease and never will: restores its state.
     fn unconvert(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(tenure) = &mut self.tenure else { return };
@@ -201,7 +203,7 @@ impl Resource {
         tenure.schedule_renewal(cx, id);
     }
 
-    /// A local upgrade is done as soon as there is a fence for it.
+    /// Completes a local upgrade as soon as there is a fence for it.
     pub(crate) fn finish_upgrade(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         let Some((op, id)) = tenure.upgrading else { return };

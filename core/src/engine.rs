@@ -1,4 +1,4 @@
-//! The engine that drivers see: one server's locks, or those of a quorum of servers.
+//! The engine as drivers see it, for one server or for a quorum of servers.
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,7 @@ use crate::quorum::Quorum;
 use crate::time::Instant;
 use crate::token::ClientId;
 
-/// One client's locks. See the crate's documentation for the loop that drives it.
+/// The locks of one client. The crate's documentation shows the loop that drives it.
 pub struct Engine {
     kind: Kind,
 }
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Engine {
-    /// An engine for one client of one server, cluster or Sentinel.
+    /// An engine for a client of one server, cluster or Sentinel.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
@@ -34,21 +34,21 @@ impl Engine {
         Ok(Self { kind: Kind::One(Box::new(Node::new(client, config)?)) })
     }
 
-    /// An engine for one client of several independent servers: a lock is held while a majority of them says so. It has
-    /// exclusive locks only; readers and conversions are [`Error::Unsupported`].
+    /// An engine for a client of several independent servers. A lock is held while a majority of them has it. Only
+    /// exclusive locks are supported: readers and conversions fail with [`Error::Unsupported`].
     ///
-    /// Each of `servers` is named as errors are to tell it, e.g. by its address without credentials. [`NodeId`](crate::NodeId)s
-    /// follow their order.
+    /// `servers` are the names that error messages use, such as addresses without credentials.
+    /// [`NodeId`](crate::NodeId)s are their indexes.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] names the option that is out of its bounds: `servers` if there are fewer than three, their number is
-    /// even, or one is named twice.
+    /// [`Error::InvalidOption`] names the option that is out of its bounds. It is `servers` if there are fewer than
+    /// three, an even number, or a duplicate.
     #[cfg(feature = "quorum")]
     pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
         Ok(Self { kind: Kind::Quorum(Box::new(Quorum::new(client, config, servers)?)) })
     }
 
-    /// Switches a deliberate fault on, for the tests of the tests.
+    /// Switches a deliberate fault on, to test the tests.
     #[cfg(feature = "mutants")]
     pub fn set_mutant(&mut self, mutant: Mutant) {
         match &mut self.kind {
@@ -58,17 +58,18 @@ impl Engine {
         }
     }
 
-    /// Tells that the names' slots are on different servers: one that is silent then holds up the names near its own, and no others.
+    /// Tells the engine that names can be on different servers of a cluster. A silent server then delays only names
+    /// whose slots are near its own.
     pub fn set_cluster(&mut self) {
         match &mut self.kind {
             Kind::One(node) => node.cx.flows.by_slot(),
-            // Its servers are no clusters.
+            // A quorum's servers are not clusters.
             #[cfg(feature = "quorum")]
             Kind::Quorum(_) => {}
         }
     }
 
-    /// Takes in what happened at `now`. A `now` before an earlier one counts as that one.
+    /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match &mut self.kind {
             Kind::One(node) => node.handle(now, input),
@@ -77,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// The next thing to do, until there is none.
+    /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         match &mut self.kind {
             Kind::One(node) => node.poll_output(),
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// When a lease ends by the driver's clock unless it is renewed. None once it was released or lost.
+    /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
     pub fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         match &self.kind {
             Kind::One(node) => node.valid_until(lease),
@@ -104,19 +105,22 @@ impl Engine {
         }
     }
 
-    /// A write to what the lease is on its server, by digest and with the source: it adds a millisecond there and changes nothing
-    /// else. For a driver that has to know whether replicas have the lease: it sends this on a connection of its own, reads `renewed` (else
-    /// the lease is gone), and asks there with `WAIT`. None once the lease was released or lost, and for a quorum.
+    /// A command that writes to the lease on its server, as `EVALSHA` and as `EVAL`. It adds a millisecond to the TTL
+    /// and changes nothing else.
+    ///
+    /// A driver uses it to find out whether replicas have the lease. It sends the command on a connection of its own,
+    /// expects `renewed` (any other answer means that the lease is gone), and then sends `WAIT` there. None once the
+    /// lease was released or lost, and for a quorum.
     pub fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         match &self.kind {
             Kind::One(node) => node.touch(lease),
-            // Its servers are no replicas of each other.
+            // A quorum's servers are not replicas of each other.
             #[cfg(feature = "quorum")]
             Kind::Quorum(_) => None,
         }
     }
 
-    /// Whether nothing is left of all that happened. For tests: what ended must leave nothing behind.
+    /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.
     #[doc(hidden)]
     pub fn is_idle(&self) -> bool {
         match &self.kind {

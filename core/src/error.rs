@@ -1,4 +1,4 @@
-//! Everything that can go wrong, grouped by who can mend it.
+//! Errors and the reasons for a loss.
 
 use alloc::string::String;
 use core::fmt;
@@ -7,61 +7,61 @@ use core::time::Duration;
 use crate::reply::Failure;
 use crate::vote::Votes;
 
-/// Why an operation ended without what was asked for. Every variant has one stable [`code`](Error::code).
+/// Why an operation failed. Every variant has a stable [`code`](Error::code).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's: an option or a name that can't be used. Nothing was sent.
+    /// An option or a name can't be used. Nothing was sent.
     InvalidOption {
-        /// The option's name as users write it.
+        /// The name of the option.
         field: &'static str,
-        /// What is wrong with it and what would be right.
+        /// What is wrong with it, and what to do instead.
         problem: String,
     },
-    /// The caller's: the lease is not held any more (released or lost).
+    /// The lease is no longer held: it was released or lost before this call.
     NotHeld,
-    /// The caller's: not possible beside the other holders, e.g. an upgrade with a second reader.
+    /// The conversion is not possible beside the other holders, such as an upgrade while there is a second reader.
     Conflict(&'static str),
-    /// The caller's: this host or this lock can't do it.
+    /// This host or this lock can't do it.
     Unsupported(String),
-    /// The caller's: one script was asked for, and the names are in different slots of a cluster.
+    /// One script was asked for, but the names are in several slots of a cluster.
     CrossSlot,
-    /// The caller's: the client was closed.
+    /// The client was closed.
     Closed,
-    /// The world's: somebody else held the lock during the whole wait.
+    /// Another client held the lock for the whole wait.
     Busy {
         /// How long the caller waited.
         waited: Duration,
-        /// How long the holder's lease had left, if known. It may be renewed.
+        /// How long the holder's lease will last unless it is renewed, if known.
         holder_remaining: Option<Duration>,
-        /// What each server of a quorum said; empty where there is one server.
+        /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
-    /// The world's: the caller cancelled its wait.
+    /// The caller cancelled its wait.
     Cancelled,
-    /// The world's: the lease was lost while the operation was under way.
+    /// The lease was lost during the operation.
     Lost(LossReason),
-    /// The world's: no server answered within the operation's time. Whether the lock is busy is not known.
+    /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
     Unreachable {
         /// How long the caller waited.
         waited: Duration,
-        /// What the last attempt ran into.
+        /// Why the last attempt failed.
         cause: Option<Failure>,
-        /// What each server of a quorum said; empty where there is one server.
+        /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
-    /// The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`).
+    /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
     Auth(String),
-    /// The server's: it answered with an error that retrying does not mend.
+    /// The server answered with an error that a retry does not fix.
     Server(String),
-    /// The server's: an answer that leasehold does not understand.
+    /// The client did not understand the server's answer.
     Protocol(String),
-    /// The caller's: the name holds another kind of lock or foreign data; it was left as it is.
+    /// The name holds another kind of lock, or foreign data. It was left as it is.
     WrongKind(String),
 }
 
 impl Error {
-    /// The stable code, the same on every surface.
+    /// The stable code. It is the same in every language binding.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidOption { .. } => "invalid-option",
@@ -123,7 +123,7 @@ impl fmt::Display for Error {
             Self::Auth(text) => write!(f, "the server refused the credentials or rights: {text}"),
             Self::Server(text) => write!(f, "the server answered with an error: {text}"),
             Self::Protocol(text) => write!(f, "the server's answer was not understood: {text}"),
-            Self::WrongKind(text) => write!(f, "the name holds something else than this kind of lock: {text}"),
+            Self::WrongKind(text) => write!(f, "the name holds another kind of lock or other data: {text}"),
         }
     }
 }
@@ -147,20 +147,20 @@ impl fmt::Display for Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// No successful renewal before the deadline, or the end of a lease that is not renewed.
+    /// No renewal succeeded in time, or a fixed lease reached its end.
     Expired,
     /// The key vanished on the server: flushed, evicted, deleted, or the server restarted empty.
     Gone,
-    /// The key holds somebody else's token.
+    /// Another client holds the lock.
     Taken,
-    /// An operator took it by force.
+    /// An operator took the lock by force.
     Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
 }
 
 impl LossReason {
-    /// The reason's stable word, the same on every surface.
+    /// The stable code. It is the same in every language binding.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Expired => "expired",

@@ -1,4 +1,4 @@
-//! Everything that can happen, and everything there is to do.
+//! The engine's inputs, outputs and results.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,307 +10,310 @@ use crate::options::{AcquireOptions, Mode};
 use crate::reply::{Failure, Reply};
 use crate::time::Instant;
 
-/// One call by a user, named by the driver: use each number once. The highest bit is the engine's own.
+/// A user's call. The driver chooses the number and uses each one once. The highest bit is reserved for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
-/// One command in flight, named by the engine.
+/// A command in flight. The engine chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// One lease of one local holder, named by the engine; never used again.
+/// A lease of a local holder. The engine chooses the number and never uses it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
-/// Which of the driver's servers. With a single server, cluster or Sentinel it is always 0.
+/// The index of a server in the driver's list. With a single server, a cluster or Sentinel it is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
 
-/// Everything that can happen to an engine.
+/// An event for the engine.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// A user wants a lease of `name`. Ends with [`Outcome::Acquired`].
+    /// Acquire a lease of `name`. Ends with [`Outcome::Acquired`].
     Acquire {
         /// The call.
         op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
-        /// How it is wanted.
+        /// The options.
         options: AcquireOptions,
     },
-    /// A user wants one lease of several names: all of them or none, exclusively. Ends with [`Outcome::AcquiredAll`]. Names of
-    /// one cluster slot are taken by one script if all are free; else they are taken one by one in their sorted order, each
-    /// through its queue, so that nobody waits in a circle.
+    /// Acquire one exclusive lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
+    ///
+    /// If all names are in one cluster slot and free, one script takes them. Otherwise the engine takes them one by one
+    /// in sorted order, each through its queue, which prevents deadlocks.
     AcquireAll {
         /// The call.
         op: OpId,
-        /// The locks' names, without the prefix: 1 to 256, no two alike, in any order.
+        /// The locks' names, without the prefix: 1 to 256 different names, in any order.
         names: &'a [&'a str],
-        /// How they are wanted. Shared is [`Error::Unsupported`].
+        /// The options. `Mode::Shared` fails with [`Error::Unsupported`].
         options: AcquireOptions,
-        /// Refuse names that no single script can take, with [`Error::CrossSlot`]: a try is then decided at one moment.
+        /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
     },
-    /// A user gives up an acquire that is still under way; it ends with [`Error::Cancelled`]. Ignored after its end.
+    /// Cancel an acquire, which then fails with [`Error::Cancelled`]. Ignored if the acquire has ended.
     Cancel {
-        /// The acquire to give up.
+        /// The acquire to cancel.
         op: OpId,
     },
-    /// A user gives one hold back. Ends with [`Outcome::Released`].
+    /// Give one hold back. Ends with [`Outcome::Released`].
     Release {
         /// The call.
         op: OpId,
-        /// What to give back.
+        /// The lease to give back.
         lease: LeaseId,
     },
-    /// A user wants at least `ttl` from now. Ends with [`Outcome::Extended`].
+    /// Make a lease valid for at least `ttl` from now. Ends with [`Outcome::Extended`].
     Extend {
         /// The call.
         op: OpId,
-        /// What to extend.
+        /// The lease to extend.
         lease: LeaseId,
-        /// At least this long from now.
+        /// The time from now.
         ttl: Duration,
     },
-    /// A user wants the lease in the other mode. Ends with [`Outcome::Converted`].
+    /// Convert a lease to the other mode. Ends with [`Outcome::Converted`].
     Convert {
         /// The call.
         op: OpId,
-        /// What to convert.
+        /// The lease to convert.
         lease: LeaseId,
-        /// `Shared` downgrades, `Exclusive` upgrades; the present mode changes nothing.
+        /// `Shared` downgrades and `Exclusive` upgrades. The current mode changes nothing.
         mode: Mode,
     },
-    /// A user takes one more hold on its own lease. Ends with [`Outcome::Held`], at once.
+    /// Take one more hold on a lease. Ends at once with [`Outcome::Held`].
     Hold {
         /// The call.
         op: OpId,
-        /// What to hold once more.
+        /// The lease to hold once more.
         lease: LeaseId,
     },
-    /// A renewed lease is kept until then and not longer, whatever was said before; renewals go on as long as that takes. It
-    /// is for drivers that renew only while somebody stands by. Nothing is answered; ignored for a fixed lease.
+    /// Set the end of a renewed lease, replacing any earlier one. The engine renews the lease until then and no longer.
+    ///
+    /// This is for drivers that renew a lease only while a caller is present. It has no result, and it is
+    /// ignored for a fixed lease.
     Keep {
-        /// What to keep.
+        /// The lease to keep.
         lease: LeaseId,
-        /// When it ends at the latest, with [`LossReason::MaxHold`].
+        /// When the lease ends at the latest, with [`LossReason::MaxHold`].
         until: Instant,
     },
-    /// A user asks the server whether the lease is still its own. Ends with [`Outcome::Verified`].
+    /// Ask the server whether the caller still holds the lease. Ends with [`Outcome::Verified`].
     Verify {
         /// The call.
         op: OpId,
-        /// What to ask for.
+        /// The lease to verify.
         lease: LeaseId,
     },
-    /// A user asks who holds a lock and who waits for it. Ends with [`Outcome::Inspected`].
+    /// Ask who holds a lock and who waits for it. Ends with [`Outcome::Inspected`].
     Inspect {
         /// The call.
         op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
     },
-    /// An operator takes a lock from whoever holds it: they are told [`LossReason::Revoked`], and the next in line is granted.
-    /// Ends with [`Outcome::Revoked`].
+    /// Take a lock from its holders, for operators. The holders are notified with [`LossReason::Revoked`], and the next
+    /// waiter is granted. Ends with [`Outcome::Revoked`].
     ForceRelease {
         /// The call.
         op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
     },
-    /// A user ends the client: waits end with [`Error::Closed`], leases are released. Ends with [`Outcome::Closed`].
+    /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
     Close {
         /// The call.
         op: OpId,
     },
-    /// A command's end: the server's answer, or why there is none. Late and doubled ones are ignored.
+    /// The result of a command: the server's answer, or why there is none. Late and duplicate replies are ignored.
     Reply {
         /// The command.
         call: CallId,
         /// The server's answer, or why there is none.
         result: Result<Reply, Failure>,
     },
-    /// A message on a channel that the engine asked for.
+    /// A message on a channel that the engine subscribed to.
     Message {
-        /// Which server it came from.
+        /// The server that it came from.
         node: NodeId,
         /// The channel.
         channel: &'a str,
         /// The payload, as published.
         payload: &'a [u8],
     },
-    /// The server acknowledged the subscription.
+    /// The server acknowledged a subscription.
     Subscribed {
-        /// Which server.
+        /// The server.
         node: NodeId,
         /// The channel.
         channel: &'a str,
     },
-    /// A subscription ended or can't be made; one input for each channel. The engine asks again, but not after [`Failure::Unsupported`] or
-    /// [`Failure::Refused`]: then it polls.
+    /// A subscription ended or failed. Send one input for each channel. The engine subscribes again later, except after
+    /// [`Failure::Unsupported`] and [`Failure::Refused`]: then waiters poll.
     Unsubscribed {
-        /// Which server.
+        /// The server.
         node: NodeId,
         /// The channel.
         channel: &'a str,
-        /// Why.
+        /// The reason.
         cause: Failure,
     },
-    /// Time has passed. Early, late and doubled wake-ups are legal.
+    /// Time has passed. Early, late and duplicate wake-ups are allowed.
     Wake,
 }
 
-/// Everything an engine wants done.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send a command; its end comes back as [`Input::Reply`].
+    /// Send a command. Its result comes back as [`Input::Reply`].
     Send {
         /// The command's number.
         call: CallId,
-        /// Which server.
+        /// The server.
         node: NodeId,
         /// The command.
         command: Command,
     },
-    /// Subscribe to a channel, beside those that were asked for before; the acknowledgement comes back as [`Input::Subscribed`].
+    /// Subscribe to another channel. The acknowledgement comes back as [`Input::Subscribed`].
     Subscribe {
-        /// Which server.
+        /// The server.
         node: NodeId,
         /// The channel.
         channel: String,
     },
-    /// End the subscription to a channel.
+    /// Unsubscribe from a channel.
     Unsubscribe {
-        /// Which server.
+        /// The server.
         node: NodeId,
         /// The channel.
         channel: String,
     },
-    /// A user's call ended.
+    /// A user's call has ended.
     Completed {
         /// The call.
         op: OpId,
-        /// How it ended.
+        /// Its result.
         result: Result<Outcome, Error>,
     },
-    /// A lease ended before its holder gave it back. Nothing more happens for it.
+    /// A lease ended before its holder gave it back. This is the last event about it.
     Lost {
         /// The lease.
         lease: LeaseId,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
 }
 
-/// How a user's call ended well.
+/// The result of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The lease is the caller's. The owner of a reentrant lock that it holds gets its lease once more: one hold more, to be
-    /// released like the first.
+    /// The caller holds the lease. If the owner of a reentrant lock already holds it, this is one more hold on the same
+    /// lease, and each hold is released separately.
     Acquired(Grant),
-    /// The lease of several names is the caller's.
+    /// The caller holds a lease of several names.
     AcquiredAll {
-        /// One lease for all of them: lost, released, extended, verified as one.
+        /// One lease for all names. It is lost, released, extended and verified as a whole.
         lease: LeaseId,
         /// A fencing token for each name, in the caller's order.
         fences: Vec<u64>,
-        /// When the first of them ends by the driver's clock, unless it is renewed.
+        /// When the first of the names expires by the driver's clock, unless it is renewed.
         valid_until: Instant,
     },
-    /// What became of the hold.
+    /// What happened to the hold.
     Released(ReleaseOutcome),
-    /// The lease is now valid until then.
+    /// The lease is valid until this time.
     Extended {
-        /// By the driver's clock.
+        /// The time, by the driver's clock.
         valid_until: Instant,
     },
-    /// The lease is now in the wanted mode, with a new fence.
+    /// The lease is in the requested mode, with a new fence.
     Converted(Grant),
     /// The number of holds on the lease.
     Held(u32),
-    /// Whether the server still has the lease as the caller's. If not, it is reported lost as well.
+    /// Whether the server still has the lease. If not, it is reported as lost too.
     Verified(bool),
-    /// Who holds and who waits.
+    /// The holders and the waiters.
     Inspected(Inspection),
-    /// From how many holders a lock was taken.
+    /// How many holders lost the lock.
     Revoked(u32),
     /// The client is closed.
     Closed {
-        /// How many leases the server has not confirmed as given back. They end by their TTL.
+        /// How many leases the server has not confirmed as released. They end with their TTL.
         unreleased: u32,
     },
 }
 
-/// What a holder is given.
+/// A granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The lease.
     pub lease: LeaseId,
-    /// How it is held.
+    /// The mode.
     pub mode: Mode,
-    /// The fencing token: greater than that of every lease that excluded this one before.
+    /// The fencing token. It is greater than the fence of every lease that excluded this one before.
     pub fence: u64,
-    /// When the lease ends by the driver's clock, unless it is renewed.
+    /// When the lease expires by the driver's clock, unless it is renewed.
     pub valid_until: Instant,
-    /// Whether it was handed over inside this client, without the server.
+    /// Whether the lease was handed over inside this client, without the server.
     pub local: bool,
 }
 
-/// What became of a hold that was given back.
+/// The result of giving a hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReleaseOutcome {
-    /// It was valid to the end and is free now.
+    /// The lease was valid to the end, and the lock is free now.
     Released,
-    /// The lease has further holds.
+    /// The lease has other holds.
     StillHeld,
-    /// It had ended before.
+    /// The lease had already ended.
     AlreadyExpired,
-    /// Somebody else holds the lock.
+    /// Another client holds the lock.
     NotOwner,
 }
 
-/// Who holds a lock and who waits for it, as one server saw it at one moment.
+/// The holders and waiters of a lock, as one server saw them at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Inspection {
-    /// The holders: none, one exclusive, or any number of readers; readers of one client may be told as one. Holders of a semaphore's permits
-    /// count as readers.
+    /// The holders: none, one exclusive holder, or any number of readers. Several readers of one client can appear as
+    /// one. The holders of a semaphore's permits count as readers.
     pub holders: Vec<Holder>,
-    /// The waiters in their order.
+    /// The waiters, in order.
     pub waiters: Vec<Waiter>,
-    /// The last fence given out or reserved, if the server remembers it.
+    /// The last fence that was drawn or reserved, if the server remembers it.
     pub last_fence: Option<u64>,
 }
 
-/// One holder.
+/// A holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its token as it stands on the server; a foreign client's is its own text.
+    /// The token on the server. A client of another library has a token of its own form.
     pub token: String,
-    /// How it holds.
+    /// The mode.
     pub mode: Mode,
-    /// What its lease has left on the server; none for a foreign key that never ends.
+    /// How long the lease lasts on the server. None for a foreign key without a TTL.
     pub remaining: Option<Duration>,
-    /// Whether another library's client holds it.
+    /// Whether a client of another library holds it.
     pub foreign: bool,
 }
 
-/// One waiter.
+/// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Its token.
+    /// The token.
     pub token: String,
-    /// How it wants to hold.
+    /// The mode that it wants.
     pub mode: Mode,
 }
 
-/// Why the engine wants to be woken.
+/// Why the engine asks for a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// A lease ends unless it was renewed.
+    /// A lease expires unless it is renewed.
     Deadline,
     /// A lease is due for renewal.
     Renewal,
-    /// A waiter has to show that it lives, or asks whether the lock is free.
+    /// A waiter must prove that it is alive, or asks whether the lock is free.
     Heartbeat,
     /// A caller's wait ends.
     WaitEnds,
@@ -318,8 +321,8 @@ pub enum Reason {
     ResponseTimeout,
     /// A command is due to be sent again.
     Resend,
-    /// The local hand-overs of a tenure are over.
+    /// The time for a tenure's local hand-overs is over.
     BudgetEnds,
-    /// A subscription is due to be made again.
+    /// A subscription is due to be retried.
     Subscription,
 }

@@ -1,10 +1,10 @@
-//! The fencing tokens of one tenure: a block from the server, and perhaps the next one.
+//! The fences of one tenure: a block from the server, and possibly the next block.
 
-/// Fences that the server reserved for this tenure, each given to one holder.
+/// Fences that the server reserved for this tenure. Each is given to one holder.
 #[derive(Debug)]
 pub(crate) struct Fences {
     next: u64,
-    /// How many are left from `next` on.
+    /// How many are left, starting with `next`.
     left: u64,
     spare: Option<(u64, u64)>,
 }
@@ -14,7 +14,7 @@ impl Fences {
         Self { next: first, left: count, spare: None }
     }
 
-    /// The next fence, greater than all before it.
+    /// The next fence. It is greater than all before it.
     pub(crate) fn take(&mut self) -> Option<u64> {
         if self.left == 0 {
             (self.next, self.left) = self.spare.take()?;
@@ -25,7 +25,7 @@ impl Fences {
         Some(fence)
     }
 
-    /// What a faulty engine would give out when the block is used up.
+    /// A fence beyond the block, as a faulty engine would use it. For the mutants.
     pub(crate) fn past(&mut self) -> u64 {
         let fence = self.next;
         self.next = fence.saturating_add(1);
@@ -36,7 +36,7 @@ impl Fences {
         self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
     }
 
-    /// Takes in a refill. A late one never lowers the next fence.
+    /// Adds a block from a refill. A late one never lowers the next fence.
     pub(crate) fn add(&mut self, first: u64, count: u64) {
         if let Some((spare, spared)) = &mut self.spare {
             let end = spare.saturating_add(*spared);

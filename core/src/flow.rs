@@ -1,17 +1,17 @@
-//! Flow control to one server: how many commands may be unanswered, which one goes next, and how long an answer usually takes.
+//! Flow control for one server: how many commands may be in flight, which one goes next, and how long a reply usually takes.
 //!
 //! ```text
-//!  send --room--> in flight --answer--> done     a prompt answer widens the window, silence halves it
-//!    \              ^
-//!     '--> queue ---'   the command that is needed first goes first
+//!  send --room--> in flight --reply--> done     a prompt reply widens the window, a timeout halves it
+//!     \             ^
+//!      '--> queue --'                           the command with the earliest deadline goes first
 //! ```
 //!
-//! Without it a mass release would bury a healthy server: every command goes out at once, the answers come late, and resends make
-//! them later still. The window and the round trip are those of QUIC's loss recovery (RFC 9002, sections 5, 6.2 and 7). The queue is
-//! ordered by deadline (earliest deadline first), so nothing in it starves.
+//! Without it, releasing many locks at once would overload a healthy server: all commands go out together, the replies
+//! come late, and resends make them even later. The window and the round-trip estimate follow QUIC's loss recovery (RFC
+//! 9002, sections 5, 6.2 and 7). The queue is ordered by deadline (earliest deadline first), so no command starves.
 //!
-//! Slots of a cluster may be on different servers, which the engine doesn't know. There each range of 256 slots has a flow of its own, so
-//! that a silent server holds up the names near its own and no others.
+//! In a cluster, slots can be on different servers, and the engine doesn't know which. So each range of 256 slots has
+//! its own flow, and a silent server delays only names whose slots are near its own.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -24,13 +24,13 @@ use crate::name::slot;
 use crate::reply::Failure;
 use crate::time::Instant;
 
-/// The window before anything is known of the server.
+/// The window before anything is known about the server.
 const INITIAL: u16 = 64;
-/// The window never gets smaller: so many commands find out whether a silent server is back.
+/// The smallest window. This many commands find out whether a silent server is back.
 const LEAST: u16 = 16;
-/// The round trip that is assumed before one was measured.
+/// The round trip before one was measured.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// An answer is prompt if the server's own queue took no more than this of it.
+/// A reply counts as prompt if it took at most twice the fastest round trip plus this.
 const PROMPT: Duration = Duration::from_millis(10);
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
@@ -40,13 +40,13 @@ const SLOTS: u32 = 1 << 14;
 pub(crate) mod within {
     use core::time::Duration;
 
-    /// A release that others are known to wait for.
+    /// A release while other clients are known to wait.
     pub(crate) const NONE: Duration = Duration::ZERO;
     /// A waiter's heartbeat.
     pub(crate) const HEARTBEAT: Duration = Duration::from_millis(10);
     /// Anything that a caller waits for.
     pub(crate) const CALL: Duration = Duration::from_millis(20);
-    /// A release that nobody is known to wait for.
+    /// A release while no client is known to wait.
     pub(crate) const LEISURE: Duration = Duration::from_millis(500);
 }
 
@@ -54,20 +54,20 @@ pub(crate) mod within {
 pub(crate) struct Queued {
     /// When it is needed.
     due: Instant,
-    /// The older one goes first.
+    /// Breaks ties: the older command goes first.
     number: u64,
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
 }
 
-/// The flows to all servers that commands go to.
+/// The flows to all servers.
 pub(crate) struct Flows {
     flows: Vec<Flow>,
     most: u16,
     numbers: u64,
     /// When a command last had to wait for room.
     full_at: Option<Instant>,
-    /// When a command was answered last, by whichever server.
+    /// When any server last answered a command.
     answered: Option<Instant>,
     /// Why the last command failed, if none was answered since.
     trouble: Option<(Instant, Failure)>,
@@ -78,7 +78,7 @@ struct Flow {
     window: u16,
     queue: BinaryHeap<Queued>,
     round_trip: RoundTrip,
-    /// Commands sent until then are part of a silence that has halved the window already.
+    /// Commands sent before this time belong to a silence that has already halved the window.
     halved_at: Option<Instant>,
 }
 
@@ -95,12 +95,12 @@ impl Flows {
         Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, full_at: None, answered: None, trouble: None }
     }
 
-    /// Names' slots are on different servers.
+    /// Switches to one flow for each range of slots, for a cluster.
     pub(crate) fn by_slot(&mut self) {
         self.flows.resize_with((SLOTS >> RANGE) as usize, || Flow::new(self.most));
     }
 
-    /// Which flow a command belongs to.
+    /// The index of the flow that a command belongs to.
     fn place(&self, command: &Command) -> u8 {
         if self.flows.len() == 1 {
             return 0;
@@ -111,14 +111,14 @@ impl Flows {
         u8::try_from(slot >> RANGE).unwrap_or(0)
     }
 
-    /// Whether a command may leave now, and by which flow.
+    /// The flow by which a command may leave now. None if it must wait.
     pub(crate) fn room(&self, command: &Command) -> Option<u8> {
         let place = self.place(command);
         let flow = self.flows.get(usize::from(place))?;
         (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
     }
 
-    /// Puts a command off until there is room. `due` is when it is needed.
+    /// Queues a command until there is room. `due` is when it is needed.
     pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
         self.full_at = Some(now);
         self.numbers = self.numbers.saturating_add(1);
@@ -128,7 +128,7 @@ impl Flows {
         }
     }
 
-    /// The next command for which there is room.
+    /// The next queued command for which there is room.
     pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
         let flow =
             self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
@@ -136,7 +136,7 @@ impl Flows {
         Some((place, flow.queue.pop()?))
     }
 
-    /// Whether anything waits for room.
+    /// Whether no command waits for room.
     pub(crate) fn is_empty(&self) -> bool {
         self.flows.iter().all(|flow| flow.queue.is_empty())
     }
@@ -147,7 +147,7 @@ impl Flows {
         }
     }
 
-    /// A command has ended: with an answer, with silence, or without having reached the server.
+    /// A command has ended: with a reply, with a timeout, or without reaching the server.
     pub(crate) fn ended(&mut self, now: Instant, call: &Call, failure: Option<&Failure>) {
         let most = self.most;
         let Some(flow) = self.flows.get_mut(usize::from(call.flow)) else { return };
@@ -174,12 +174,12 @@ impl Flows {
         self.trouble = None;
     }
 
-    /// Whether a command has had to wait for room since then.
+    /// Whether a command had to wait for room since then.
     pub(crate) fn was_full_since(&self, since: Instant) -> bool {
         !self.is_empty() || self.full_at.is_some_and(|at| at >= since)
     }
 
-    /// When a command was answered last.
+    /// When a command was last answered.
     pub(crate) const fn answered(&self) -> Option<Instant> {
         self.answered
     }
@@ -189,7 +189,7 @@ impl Flows {
         self.trouble.as_ref().filter(|(at, _)| *at >= since).map(|(_, failure)| failure.clone())
     }
 
-    /// How long to wait for an answer before the command is sent once more, for the `attempt`th time: the probe timeout of RFC 9002, 6.2.
+    /// How long to wait for a reply before the `attempt`th resend: the probe timeout of RFC 9002, section 6.2.
     pub(crate) fn resend_after(&self, attempt: u32, least: Duration) -> Duration {
         let slowest = self.flows.iter().map(|flow| flow.round_trip.probe()).max().unwrap_or_default();
         slowest.saturating_mul(1 << attempt.min(10)).max(least)
@@ -210,7 +210,7 @@ impl Flow {
     fn answered(&mut self, took: Duration, most: u16) {
         self.round_trip.measure(took);
         let prompt = took <= self.round_trip.least.saturating_mul(2).saturating_add(PROMPT);
-        // Only a window that was full tells that a wider one is of use.
+        // Only a full window shows that a wider one would help.
         if prompt && (!self.queue.is_empty() || self.window < INITIAL) {
             self.window = self.window.saturating_add(1).min(most);
         }
@@ -244,7 +244,7 @@ impl RoundTrip {
     }
 }
 
-// The heap gives the greatest out first: that is the one that is needed first.
+// `BinaryHeap` returns the greatest item first, so the command that is needed first must be the greatest.
 impl Ord for Queued {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.number).cmp(&(self.due, self.number))

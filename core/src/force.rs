@@ -1,7 +1,7 @@
-//! An operator's way out: the lock is taken from whoever holds it.
+//! Force release: takes a lock from its holders, for operators.
 //!
-//! What kind of lock it is, only the server knows: the script of each family is tried until one fits what is there. Unlike every
-//! other script it does more when it is run twice, so it is not sent again once it may have been run.
+//! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running this script
+//! twice would do more than running it once, so it is never resent once it may have run.
 
 use crate::answer::Answer;
 use crate::calls::Purpose;
@@ -52,7 +52,7 @@ impl Node {
         };
         match failed.trouble {
             Trouble::NoScript => self.send_force(op, Form::Source),
-            // A second one would take it from the next holder as well.
+            // A second command could take the lock from the next holder.
             Trouble::Retry(cause) if failed.maybe_applied => {
                 let waited = waited(&self.cx, op);
                 let error = Error::Unreachable { waited, cause: Some(cause), votes: Votes::default() };

@@ -20,19 +20,19 @@ use crate::time::Instant;
 use crate::token::Token;
 
 impl Resource {
-    /// The waiting token holds, by an answer.
+    /// The waiting token is granted, according to an answer.
     pub(crate) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
         if self.waits_for_convert(cx) {
             return;
         }
         let fences = Fences::new(answer.value, answer.block);
-        // Who listens on a reentrant lock's channel is counted there, and so are we.
+        // The number counts the listeners on a reentrant lock's channel, and this client is one of them.
         let ourselves = u64::from(!self.subscription.is_polling());
         let waiting = answer.waiting.map(|waiting| waiting.saturating_sub(ourselves));
         self.begin_tenure(cx, validity, answer.server, fences, waiting);
     }
 
-    /// A token of ours was granted, says a message. It may be late, doubled, or for a token that was given up.
+    /// A message says that one of our tokens was granted. It may be late, a duplicate, or for a token that was given up.
     pub(crate) fn grant_received(&mut self, cx: &mut Context, grant: &Granted<'_>) {
         let asks = self.request.as_ref().is_some_and(|request| request.token == grant.token);
         if asks && self.waits_for_convert(cx) {
@@ -44,7 +44,7 @@ impl Resource {
             let mut validity = Validity::new(cx, since, ttl);
             validity.answered = None;
             if validity.until <= cx.now {
-                // Too old to be sure of: ask.
+                // The message is too old to rely on, so ask the server.
                 return request.send_by(cx, self.id, cx.now);
             }
             let fences = Fences::new(grant.fence, grant.block);
@@ -53,16 +53,16 @@ impl Resource {
         let id = self.id;
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == grant.token) else { return };
         if grant.server > tenure.server {
-            // The server granted it anew: in between it was not ours.
+            // The server granted the token anew, so the lease was lost in between.
             return self.lose_tenure(cx, LossReason::Gone, true);
         }
-        // An answer was faster, but this may be the first word of others that wait.
+        // An answer came first, but this message may be the first to say that others wait.
         tenure.heard(cx, id, Some(grant.waiting));
         self.settle(cx, None);
     }
 
-    /// A reader's grant beside an unanswered convert: the convert itself may have let it in. The token keeps its grant
-    /// on the server, and is asked for again once it is known what became of the lease that is held.
+    /// Handles a reader's grant while a convert is unanswered. The convert itself may have made the grant possible. The
+    /// token keeps its grant on the server. It is asked for again once the fate of the held lease is known.
     fn waits_for_convert(&mut self, cx: &mut Context) -> bool {
         let converting = self.tenure.as_ref().is_some_and(|tenure| tenure.converting.is_some());
         match &mut self.request {
@@ -86,7 +86,7 @@ impl Resource {
         request.clear_timer(cx, self.id);
         self.stop_listening(cx);
         if validity.until <= cx.now {
-            // It came too late to be of use. The token is given back, and the callers ask with a new one.
+            // The grant came too late to be useful. Gives the token back; the callers ask with a new one.
             let attempts = request.attempts.saturating_add(1);
             self.request = Some(Request { joined: true, ..request });
             self.give_up_request(cx);
@@ -110,7 +110,7 @@ impl Resource {
             heard: cx.now,
             budget: None,
             holders,
-            // Whoever asked for this token has not held it yet.
+            // No local caller has held this token yet.
             used: false,
             tainted: false,
             strays: request.strays,
@@ -120,15 +120,15 @@ impl Resource {
             upgrading: None,
             timers: TenureTimers::default(),
         };
-        // Clients of other libraries wait without a word.
+        // Clients of other libraries don't announce that they wait.
         tenure.heard(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
         tenure.watch(cx, self.id);
         self.tenure = Some(tenure);
         self.settle(cx, None);
     }
 
-    /// What becomes of the token that was held until now: readers go on under a new shared one; anything else the
-    /// server has lost, or it could not have granted the new one.
+    /// Handles the token that was held until now. Readers go on under the new shared token. In any other case the
+    /// server has lost the old token, because otherwise it could not have granted the new one.
     fn keep_readers(&mut self, cx: &mut Context, granted: Mode) -> Vec<crate::LeaseId> {
         let both_shared = granted == Mode::Shared && self.tenure.as_ref().is_some_and(|old| old.mode == Mode::Shared);
         if !both_shared {
@@ -145,7 +145,8 @@ impl Resource {
         old.holders
     }
 
-    /// An operator took a token of ours by force. Its grant may be known, or on its way still: the message can be faster than the reply.
+    /// An operator took one of our tokens by force. Its grant may be known, or still on its way: the
+    /// message can overtake the reply.
     pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
         let holds = |tenure: &Tenure| {
             let converting = tenure.converting.as_ref().filter(|_| !cx.has(Mutant::EarlyRevocationIgnored));
@@ -160,7 +161,7 @@ impl Resource {
         }
     }
 
-    /// The server has buried the token that was asked with. Callers that wait go on with a new one.
+    /// The server has buried the request's token. Waiting callers go on with a new one.
     pub(crate) fn ask_by_another_token(&mut self, cx: &mut Context) {
         if let Some(mut request) = self.request.take() {
             request.clear_timer(cx, self.id);
@@ -169,7 +170,7 @@ impl Resource {
         self.settle(cx, None);
     }
 
-    /// The lease is over, by the clock or by the server's word. `clean` gives the token back as well.
+    /// The lease has ended, by the clock or according to the server. With `clean`, the token is given back as well.
     pub(crate) fn lose_tenure(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
         self.lose_tenure_quietly(cx, reason, clean);
         self.settle(cx, None);
@@ -178,7 +179,8 @@ impl Resource {
     fn lose_tenure_quietly(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
         let Some(tenure) = &mut self.tenure else { return };
         let clean = clean || tenure.strays.any() || tenure.converting.is_some();
-        // In the order in which they were granted. Sorted by a heap, which is a tenth of the code: WebAssembly counts.
+        // In the order in which the leases were granted. Sorting with a heap needs a tenth of the code,
+        // which matters in WebAssembly.
         for lease in BinaryHeap::from(core::mem::take(&mut tenure.holders)).into_sorted_vec() {
             cx.lose_lease(lease, reason);
         }
@@ -190,7 +192,7 @@ impl Resource {
     }
 }
 
-/// The earliest local time at which the grant can have happened; none for one that is older than an answer we had.
+/// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.
 fn granted_since(cx: &Context, request: &Request, grant: &Granted<'_>) -> Option<Instant> {
     if cx.has(Mutant::GrantFromReceipt) {
         return Some(cx.now);
@@ -200,6 +202,6 @@ fn granted_since(cx: &Context, request: &Request, grant: &Granted<'_>) -> Option
         return None;
     }
     let elapsed = Duration::from_micros(grant.server.saturating_sub(server));
-    // By a clock that runs slower than the server's by as much as drift allows.
+    // Assumes that the client's clock is slower than the server's, by as much as drift allows.
     Some((sent + elapsed.saturating_sub(elapsed / 100)).min(cx.now))
 }

@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it.
+//! Reading who holds a lock and who waits for it.
 
 use alloc::format;
 use alloc::string::String;
@@ -92,7 +92,7 @@ fn text(scalar: &Scalar) -> Option<String> {
     }
 }
 
-/// `<uuid>:<counter>`
+/// Whether a text has the form `<uuid>:<counter>`.
 fn is_token(text: &str) -> bool {
     let Some((uuid, counter)) = text.split_once(':') else { return false };
     let groups = uuid.split('-').map(str::len);

@@ -1,4 +1,4 @@
-//! A driver's word on how long a renewed lease is kept.
+//! A driver sets how long a renewed lease is kept.
 
 use crate::event::LeaseId;
 use crate::node::Node;
@@ -6,7 +6,7 @@ use crate::time::Instant;
 use crate::timers::Timer;
 
 impl Node {
-    /// Moves a renewed lease's end.
+    /// Moves the end of a renewed lease.
     pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.keep_all(id, until) };
         if !lease.renew {
@@ -16,7 +16,7 @@ impl Node {
         self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
         self.with(resource, |resource, cx| {
             let Some(tenure) = &mut resource.tenure else { return };
-            // A renewal that is under way has its own time to be tried again.
+            // A renewal in flight has its own timer for the next attempt.
             if tenure.timers.renewal.is_none() {
                 tenure.schedule_renewal(cx, resource.id);
             }

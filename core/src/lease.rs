@@ -1,4 +1,4 @@
-//! One lease of one local holder.
+//! A lease of a local holder.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,18 +16,18 @@ pub(crate) struct Lease {
     pub(crate) fence: u64,
     pub(crate) ttl: Duration,
     pub(crate) renew: bool,
-    /// A fixed end, or `max_hold`'s; the tenure's end binds as well.
+    /// When the lease ends at the latest: the end of a fixed lease, or `max_hold`. It also ends with its tenure.
     pub(crate) ends: Slot,
-    /// The end that the holder was told when it got or extended the lease.
+    /// The end that the holder learned when it got or extended the lease.
     pub(crate) told: Instant,
     pub(crate) holds: u32,
-    /// Calls to end when the lease does.
+    /// Calls that end when the lease does.
     pub(crate) pending: Vec<OpId>,
 }
 
 impl Lease {
-    /// The TTL that a renewal at `now` has to set for this lease, whose tenure is valid until `until`; none if it needs no
-    /// renewal. A fixed lease needs one only if its tenure ends before what its holder was told.
+    /// The TTL that a renewal at `now` must set for this lease, whose tenure is valid until `until`. None if it needs
+    /// no renewal. A fixed lease needs one only if its tenure ends before the end that its holder knows.
     pub(crate) fn wants(&self, now: Instant, until: Instant) -> Option<Duration> {
         if !self.renew {
             return (until < self.told).then(|| covering(self.told.since(now)));
@@ -40,19 +40,20 @@ impl Lease {
     }
 }
 
-/// What the client's clock and the server's may differ by over a lease: 1 % and 2 ms.
+/// How far the client's clock and the server's may drift apart during a lease: 1 % and 2 ms.
 pub(crate) fn drift(ttl: Duration) -> Duration {
     (ttl / 100).saturating_add(Duration::from_millis(2))
 }
 
-/// How long before its end a lease counts as lost, so that a timer that goes off late still tells it in time: 5 % of it, 50 ms at most.
+/// How long before its end a lease counts as lost: 5 % of the TTL, at most 50 ms. So a timer that fires late still
+/// reports the loss in time.
 pub(crate) fn margin(ttl: Duration) -> Duration {
     (ttl / 20).min(MOST_MARGIN)
 }
 
 const MOST_MARGIN: Duration = Duration::from_millis(50);
 
-/// The TTL that is still valid after `left` once drift and margin are taken off, in whole milliseconds.
+/// The TTL that lasts for `left` after drift and margin are subtracted, in whole milliseconds.
 pub(crate) fn covering(left: Duration) -> Duration {
     let with_drift = left.saturating_add(Duration::from_millis(2));
     let short = with_drift.saturating_mul(100) / 94;

@@ -1,13 +1,13 @@
-//! The sans-IO engine of leasehold: it decides everything and does nothing itself.
+//! The sans-IO engine of leasehold. It makes all decisions and performs no I/O.
 //!
-//! Everything that happens goes in as an [`Input`] with the present time, everything to do comes out as an
-//! [`Output`], and [`Engine::poll_timeout`] tells when to come back at the latest:
+//! Events go in as an [`Input`] with the current time. Actions come out as [`Output`]s. [`Engine::poll_timeout`] says
+//! when to call the engine again at the latest. A driver runs this loop:
 //!
 //! 1. `engine.handle(now, input)`
 //! 2. `while let Some(output) = engine.poll_output() { .. }`
-//! 3. sleep until `engine.poll_timeout()` or until something happens; then `engine.handle(now, Input::Wake)` or that.
+//! 3. Wait until `engine.poll_timeout()` or for the next event, then call `engine.handle` with [`Input::Wake`] or that event.
 //!
-//! No clock, no I/O, no randomness: `no_std` with `alloc`, and nothing here panics.
+//! The crate has no clock, no I/O and no source of randomness. It is `no_std` with `alloc`, and it never panics.
 
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! What other clients' scripts publish on our channel.
+//! Messages that other clients' scripts publish on this client's channel.
 
 use core::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::token::Token;
 pub(crate) enum Message<'a> {
     /// A waiting token of ours was granted.
     Grant(Granted<'a>),
-    /// Somebody waits for what we hold.
+    /// Another client waits for a lock that we hold.
     Wanted { key: &'a str },
-    /// What we hold was taken by force.
+    /// An operator took a lock that we hold.
     Revoked { client: &'a str, token: Token, key: &'a str },
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Granted<'a> {
-    /// The client the token belongs to, as text.
+    /// The client id of the token, as text.
     pub(crate) client: &'a str,
     pub(crate) token: Token,
     pub(crate) fence: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Granted<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a payload; none if it is not one of ours.
+    /// Parses a payload. None if it is not one of ours.
     pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
         let text = core::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
@@ -40,11 +40,11 @@ impl<'a> Message<'a> {
             let (client, counter) = token.split_once(':')?;
             return Some(Self::Revoked { client, token: Token(counter.parse().ok()?), key });
         }
-        // The key comes last and may hold spaces.
+        // The key comes last because it may contain spaces.
         let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');
         let (client, counter) = words.next()?.split_once(':')?;
         let token = Token(counter.parse().ok()?);
-        // The mode, which is the token's own.
+        // The mode. It is known from the token.
         words.next()?;
         let mut number = || words.next()?.parse::<u64>().ok();
         let (fence, block, server) = (number()?, number()?, number()?);

@@ -1,33 +1,33 @@
-//! Deliberate faults, one per hazard, for `cargo xtask mutants`: the simulation has to find each of them.
+//! Deliberate faults, one for each hazard. The simulation must find each of them: `cargo xtask mutants`.
 
-/// A fault that can be switched on at run time where the feature `mutants` is built in.
+/// A fault that can be switched on at run time, if the feature `mutants` is enabled.
 #[allow(dead_code, unreachable_pub)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mutant {
-    /// Validity is reckoned from the reply instead of the sending.
+    /// Validity is measured from the reply instead of from the time the command was sent.
     ValidFromReply,
-    /// Nothing is taken off for clocks that run apart.
+    /// Nothing is subtracted for clock drift.
     NoDrift,
-    /// The local deadline tells nothing: a lease lives until the server says otherwise.
+    /// The local deadline is ignored: a lease is held until the server says otherwise.
     DeadlineIgnored,
-    /// A loss is not told.
+    /// A loss is not reported.
     LossUntold,
-    /// A late wake-up runs other timers and the input before it tells a loss.
+    /// A late wake-up handles other timers and the input before it reports a loss.
     LossToldLate,
     /// A failed renewal gives the lease back.
     FailedRenewalReleases,
-    /// A renewal that finds nothing acquires again with the same token.
+    /// A renewal that finds no lease acquires again with the same token.
     FailedRenewalRecreates,
-    /// Local hand-over goes on when the fences of the block are used up.
+    /// Local hand-overs go on after the block of fences is used up.
     HandOverPastBlock,
-    /// Local hand-over goes on when the budget is used up.
+    /// Local hand-overs go on after the budget is used up.
     HandOverPastBudget,
-    /// A lease whose holder was told that it lost is handed on.
+    /// A lease is handed over after its holder was notified of a loss.
     HandOverAfterLoss,
-    /// `waiting` in answers and grants tells the holder nothing.
+    /// The holder ignores `waiting` in answers and grants.
     WaitingIgnored,
-    /// Nobody asks for the next token when the present one can't serve a local caller.
+    /// The next token is not asked for when the current one can't serve a local caller.
     StrandedCaller,
     /// A host without messages never asks whether others wait.
     NoRefillWhileUntold,
@@ -35,76 +35,76 @@ pub enum Mutant {
     JoinBeforeSubscribed,
     /// No heartbeats: a lost grant is never found, and a live waiter looks dead.
     NoHeartbeats,
-    /// The head does not ask when the holder's lease should be over.
+    /// The head of the queue does not ask when the holder's lease should have ended.
     HolderDeathIgnored,
-    /// A grant's validity starts at its receipt.
+    /// A grant's validity starts when the message arrives.
     GrantFromReceipt,
-    /// A grant that is older than the last answered heartbeat is taken.
+    /// A grant is accepted although it is older than the last answered heartbeat.
     StaleGrantTaken,
-    /// The grant's own milliseconds are ignored: the whole TTL is assumed.
+    /// The milliseconds in a grant are ignored, and the whole TTL is assumed.
     GrantAssumesTtl,
-    /// A lease that is entered anew by a late heartbeat is taken for the one that is held.
+    /// A lease that a late heartbeat entered anew is mistaken for the one that is held.
     EnteredIsAgain,
-    /// A release never buries, even if an acquire of its token is unanswered.
+    /// A release never buries the token, even if an acquire of it is unanswered.
     NeverBury,
-    /// A downgraded lease counts as exclusive until the answer.
+    /// A downgraded lease counts as exclusive until the answer arrives.
     DowngradeFromAnswer,
-    /// An upgraded lease counts as exclusive from the sending.
+    /// An upgraded lease counts as exclusive from the moment the command is sent.
     UpgradeFromSending,
     /// Renewals go on while a convert is unanswered, and their answers count.
     RenewWhileConverting,
-    /// A convert keeps its token.
+    /// A convert keeps the old token.
     ConvertKeepsToken,
     /// A late refill sets the next fence, even to a lower one.
     RefillLowersFence,
-    /// A waiting caller's cancel leaves its token in the server's queue.
+    /// Cancelling a wait leaves the token in the server's queue.
     CancelKeepsPlace,
-    /// A renewal goes on past `max_hold`.
+    /// Renewals go on past `max_hold`.
     MaxHoldIgnored,
-    /// A lost reply is never followed by a resend.
+    /// A command whose reply is lost is never resent.
     NoResend,
     /// `a` and `{a}` share their side keys.
     SideKeysShared,
     /// A semaphore's token is handed to a caller that wants another number of permits.
     PermitsNotCounted,
-    /// A quorum's lease is valid as long as its best server says.
+    /// A quorum's lease is valid as long as its longest-lasting server says.
     QuorumValidByBest,
-    /// After a failed attempt a quorum takes back only what was granted, not what is still asked for.
+    /// After a failed attempt, a quorum takes back only granted leases, not pending requests.
     QuorumReleasesGrantedOnly,
     /// A server that has lost our token counts for the quorum's fence.
     QuorumCountsTheGone,
-    /// A quorum's fence is the greatest of its servers', and is not told to the others.
+    /// A quorum's fence is the greatest of its servers', but the other servers are not raised to it.
     QuorumFenceNotRaised,
-    /// The owner of a reentrant lock is not asked for: every caller of the client has it again.
+    /// A reentrant lock ignores its owner: every caller of the client can take it again.
     ReentryForAnyOwner,
     /// The first of several releases ends a lease.
     HoldsNotCounted,
-    /// Who has begun to listen for a reentrant lock does not ask whether it came free before.
+    /// A waiter that has just subscribed to a reentrant lock does not ask whether the lock came free before.
     SubscribedUnasked,
-    /// A word on a reentrant lock's channel wakes nobody.
+    /// A message on a reentrant lock's channel wakes no waiter.
     WordIgnored,
-    /// Who listens for a reentrant lock relies on it: it asks neither by and by nor when the holder's lease is over.
+    /// A waiter for a reentrant lock relies on messages alone: it neither polls nor asks when the holder's lease should have ended.
     WaiterTrustsMessages,
-    /// Who gives a reentrant lock to those outside asks for it again at once.
+    /// A client that gives a reentrant lock back asks for it again at once.
     NoPause,
     /// Local callers are served last come, first served.
     LastComeFirstServed,
     /// Several names are taken in the caller's order.
     SeveralUnsorted,
-    /// Who does not get all of several names keeps what it got.
+    /// A failed acquire of several names keeps those that it has already taken.
     SeveralKeepsParts,
     /// A lease of several names goes on when one of them is lost.
     SeveralLossUntold,
-    /// A command leaves at once, however many are unanswered.
+    /// A command leaves at once, however many are in flight.
     UnboundedInFlight,
-    /// What waits for room goes out last come, first served.
+    /// Queued commands leave last come, first served.
     QueueStarves,
     /// The time in the client's own queue counts as the server's silence.
     QueueCountsAsSilence,
-    /// What is taken by force before its reply has come is held all the same.
+    /// A lease that was taken by force before its reply arrived counts as held.
     EarlyRevocationIgnored,
-    /// A loss is told at the end of the lease, not before it.
+    /// A loss is reported when the lease ends, not before.
     NoMargin,
-    /// A lease is handed over however long ago the server confirmed it.
+    /// A lease is handed over even if the server has not confirmed it for a long time.
     HandOverUnconfirmed,
 }

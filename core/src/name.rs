@@ -1,4 +1,4 @@
-//! A lock's name and the keys that follow from it.
+//! A lock's name and its keys.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -8,41 +8,41 @@ use alloc::sync::Arc;
 use crate::error::Error;
 use crate::options::Family;
 
-/// The longest name with its prefix, in bytes.
+/// The longest name, including its prefix, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A valid name, prefix included, and where its side keys are. Cheap to clone.
+/// A valid name, including its prefix, and its side keys. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Name {
     /// The lock's own key.
     pub(crate) key: Arc<str>,
-    /// What the side keys begin with. The name's hash tag, or the name as one, keeps all in one slot.
+    /// The beginning of the side keys. It contains the name's hash tag, or the name as the hash tag, so all keys are in one slot.
     side: Arc<str>,
-    /// What stands under the key, and so which scripts are for it.
+    /// The kind of data under the key, which decides the scripts to use.
     pub(crate) family: Family,
 }
 
 impl Name {
-    /// A name by its whole key, which [`Name::check`] has passed.
+    /// Makes a name from its whole key, which [`Name::check`] has accepted.
     pub(crate) fn new(key: String, family: Family) -> Self {
         let side =
             if hash_tag(&key).is_some() { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
         Self { key: key.into(), side: side.into(), family }
     }
 
-    /// As a faulty engine would have it: `a` and `{a}` share their side keys.
+    /// The fault of a mutant: `a` and `{a}` share their side keys.
     pub(crate) fn with_shared_sides(key: String) -> Self {
         let tag = hash_tag(&key).unwrap_or(&key);
         let side = format!("leasehold:{{{tag}}}:");
         Self { key: key.into(), side: side.into(), family: Family::Lock }
     }
 
-    /// The whole key.
+    /// The whole key: prefix and name.
     pub(crate) fn key<'a>(prefix: &str, name: &'a str) -> Cow<'a, str> {
         if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(format!("{prefix}{name}")) }
     }
 
-    /// The whole key, if it can be a lock's.
+    /// The whole key, if it is valid for a lock.
     pub(crate) fn check(prefix: &str, name: &str) -> Result<String, Error> {
         let refuse = |problem: &str| Err(Error::InvalidOption { field: "name", problem: problem.to_string() });
         if name.is_empty() {
@@ -65,21 +65,22 @@ impl Name {
         &self.side
     }
 
-    /// The side keys in the order in which the scripts take them, after the lock's own. The last one is never there: so a cluster
-    /// refuses the scripts while the slot moves. Else it would run one that finds its keys, and stop it where it has deleted one.
+    /// The side keys, in the order in which the scripts take them after the lock's own key. The last one never exists.
+    /// It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a script that finds
+    /// all its keys, and stop it after it has deleted one.
     pub(crate) const fn sides(&self) -> [&'static str; 6] {
         let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
         ["fence", "queue", "waiters", members, "buried", "none"]
     }
 }
 
-/// Redis's rule: what stands between the first `{` and the next `}`, if that is not empty.
+/// Redis's rule: the text between the first `{` and the next `}`, if it is not empty.
 fn hash_tag(key: &str) -> Option<&str> {
     let (tag, _) = key.split_once('{')?.1.split_once('}')?;
     (!tag.is_empty()).then_some(tag)
 }
 
-/// A cluster's slot of a key: CRC16 (XMODEM) of its hash tag, or of all of it.
+/// The cluster slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key.
 pub(crate) fn slot(key: &str) -> u16 {
     let byte_in = |crc: u16, byte: u8| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })

@@ -1,4 +1,4 @@
-//! One server's locks (or one cluster's): takes every input to the machine it belongs to.
+//! The locks on one server or cluster. Passes every input to the machine that it belongs to.
 
 use alloc::sync::Arc;
 
@@ -44,16 +44,16 @@ impl Node {
         Ok(Self { cx: Context::new(client, config), resources, pools, several: Several::default() })
     }
 
-    /// Switches a deliberate fault on, for the tests of the tests.
+    /// Switches a deliberate fault on, to test the tests.
     #[cfg(feature = "mutants")]
     pub(crate) fn set_mutant(&mut self, mutant: Mutant) {
         self.cx.mutant = Some(mutant);
     }
 
-    /// Takes in what happened at `now`. A `now` before an earlier one counts as that one.
+    /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
-        // A lease that has ended is told before anything else happens to it.
+        // The loss of an expired lease is reported before anything else.
         if !self.cx.has(Mutant::LossToldLate) {
             self.run_timers();
         }
@@ -62,7 +62,7 @@ impl Node {
         self.pump();
     }
 
-    /// Sends what waits for room, as far as there is any. What nobody needs any more is left out.
+    /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {
         while let Some((flow, queued)) = self.cx.flows.pop() {
@@ -80,7 +80,7 @@ impl Node {
             Purpose::Refill { resource: id, token } => {
                 resource(id).and_then(|name| name.tenure.as_ref()).is_some_and(|tenure| tenure.token == token)
             }
-            // While a convert is out there is nothing to renew by; its end sets the next renewal.
+            // While a convert is in flight, no renewal is possible. The end of the convert schedules the next one.
             Purpose::Renew { resource: id, token, op: None } => {
                 let tenure = resource(id).and_then(|name| name.tenure.as_ref());
                 tenure.is_some_and(|tenure| tenure.token == token && tenure.converting.is_none())
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// A command that waited for room has left.
+    /// A queued command has left.
     fn sent(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Acquire { resource, .. } => self.with(resource, Resource::acquire_sent),
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// The next thing to do, until there is none.
+    /// The next action, until there is none.
     pub(crate) fn poll_output(&mut self) -> Option<Output> {
         self.cx.outputs.pop_front()
     }
@@ -129,14 +129,14 @@ impl Node {
         [self.cx.timers.next(), overdue].into_iter().flatten().min()
     }
 
-    /// When a lease ends by the driver's clock unless it is renewed. None once it was released or lost.
+    /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
         let until = self.resources.get(held.resource)?.tenure.as_ref()?.validity.until;
         Some(held.ends.map_or(until, |ends| ends.at.min(until)))
     }
 
-    /// A write to what the lease is on the server, by digest and with the source.
+    /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         let resource = self.resources.get(self.cx.leases.get(&lease)?.resource)?;
         let tenure = resource.tenure.as_ref()?;
@@ -144,7 +144,7 @@ impl Node {
         Some([Form::Digest, Form::Source].map(form))
     }
 
-    /// Whether nothing is left of all that happened. For tests: what ended must leave nothing behind.
+    /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.pools.len();
@@ -152,8 +152,8 @@ impl Node {
         open == 0 && none && self.poll_timeout().is_none() && cx.flows.is_empty()
     }
 
-    /// What a lock's usual way takes stands apart from the rest, in this file: WebAssembly is compiled when it is first called, and a
-    /// first lock is not to wait for what it does not use.
+    /// The inputs of a simple lock and release are handled here, the others in a separate function. WebAssembly engines
+    /// compile a function when it is first called, so the first lock doesn't wait for code that it doesn't use.
     fn take_in(&mut self, input: Input<'_>) {
         match input {
             Input::Acquire { op, name, options } => self.acquire(op, name, options),
@@ -233,7 +233,7 @@ impl Node {
     fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
         let failure = result.as_ref().err();
         let Some(call) = self.cx.calls.close(id) else {
-            // Late or doubled: the server lives.
+            // Late or a duplicate. But it shows that the server is alive.
             if matches!(failure, None | Some(Failure::Refused(_))) {
                 self.cx.flows.alive(self.cx.now);
             }
@@ -253,7 +253,7 @@ impl Node {
         }
     }
 
-    /// The reply to a script that answers in its own way.
+    /// Handles the reply to a script that has its own answer format.
     #[inline(never)]
     fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
         match call.purpose {
@@ -314,14 +314,14 @@ impl Node {
         }
     }
 
-    /// Runs one name's machine, and forgets the name when nothing is left of it.
+    /// Runs one name's machine, and removes the name if nothing is left of it.
     pub(crate) fn with(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) {
         if let Some(pool) = self.run(id, run) {
             self.serve(&pool);
         }
     }
 
-    /// Runs one machine. Answers the semaphore that it is a lane of: its callers may have to be served now.
+    /// Runs one machine. If it is a lane of a semaphore, returns the semaphore, whose callers may have to be served now.
     pub(crate) fn run(&mut self, id: ResourceId, run: impl FnOnce(&mut Resource, &mut Context)) -> Option<Arc<str>> {
         run(self.resources.get_mut(id)?, &mut self.cx);
         self.ran(id)

@@ -1,10 +1,12 @@
-//! A hasher for numbers that count up.
+//! A hasher for keys that are ascending numbers.
 
 use core::hash::{BuildHasherDefault, Hasher};
 
-/// For tables by [`OpId`](crate::OpId), [`CallId`](crate::CallId) or [`LeaseId`](crate::LeaseId), and tokens, whose numbers count up: what
-/// is near in number is near in memory. Calls end mostly in the order in which they came, so with a thousand of them open the
-/// next one's entry is in the cache already. The numbers must be one's own: nothing here withstands chosen ones.
+/// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
+///
+/// These numbers ascend, and neighbouring numbers stay neighbours in memory. Calls mostly end in the order in which
+/// they came, so with a thousand open calls the next entry is already in the cache. Use it only for numbers that you
+/// choose: it does not resist hash flooding.
 pub type ByNumber = BuildHasherDefault<NumberHasher>;
 
 /// The hasher of [`ByNumber`].
@@ -13,7 +15,7 @@ pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
-        // A table takes the place from the low bits, and tells entries apart by the seven highest first.
+        // A hash map takes the bucket from the low bits, and first compares the seven highest bits.
         self.0 ^ (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (0x7f << 57))
     }
 

@@ -15,29 +15,29 @@ use crate::timers::Slot;
 
 pub(crate) struct Op {
     pub(crate) since: Instant,
-    /// When it ends at the latest.
+    /// When the call ends at the latest.
     pub(crate) ends: Slot,
-    /// When its command goes out again.
+    /// When to send its command again.
     pub(crate) again: Slot,
     pub(crate) failures: u32,
-    /// When its first command left. Until then it may be in our own queue, which is no silence of the server's.
+    /// When its first command left. Until then it may be in the client's own queue, which says nothing about the server.
     pub(crate) sent: Option<Instant>,
-    /// Whether the caller has said itself when it ends.
+    /// Whether the caller set the time limit itself.
     pub(crate) bounded: bool,
     pub(crate) kind: OpKind,
 }
 
 pub(crate) enum OpKind {
-    /// `tries`: it does not wait.
+    /// `tries`: the call does not wait.
     Acquire {
         resource: ResourceId,
         tries: bool,
     },
-    /// It waits for a semaphore, and no lane asks for it yet.
+    /// The call waits for a semaphore, and no lane asks for it yet.
     Pooled {
         key: Arc<str>,
     },
-    /// Of several names, all or nothing.
+    /// The call wants several names, all or none.
     AcquireAll {
         group: LeaseId,
     },
@@ -45,7 +45,7 @@ pub(crate) enum OpKind {
         lease: LeaseId,
         ttl: Duration,
     },
-    /// `raise` is the fence that a quorum wants there, 0 if the server is only asked.
+    /// `raise` is the fence that a quorum wants the server to remember. With 0, the call only asks the server.
     Verify {
         lease: LeaseId,
         raise: u64,
@@ -57,12 +57,12 @@ pub(crate) enum OpKind {
     Inspect {
         name: Name,
     },
-    /// It tries one family of kinds after the other.
+    /// The call tries the script of one family after the other.
     Force {
         name: Name,
     },
     Close,
-    /// A quorum's call, made of one call to each server.
+    /// A quorum's call. It consists of one call to each server.
     #[cfg(feature = "quorum")]
     Tally(Box<Tally>),
 }

@@ -1,4 +1,4 @@
-//! What a client and a caller can choose, with the defaults, and the bounds that are checked early.
+//! The options of a client and of an acquire, with their defaults and bounds.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,35 +10,35 @@ use crate::time::millis;
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// One holder, nobody beside it.
+    /// One holder, alone.
     Exclusive,
-    /// Any number of readers, no exclusive holder beside them.
+    /// Any number of readers, without an exclusive holder.
     Shared,
 }
 
-/// What kind of lock a name holds. One name holds one kind at a time: another kind's acquire is refused with
-/// [`Error::WrongKind`].
+/// A kind of lock. A name holds one kind at a time. Acquiring it as another kind fails with [`Error::WrongKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Kind {
-    /// One exclusive holder, or any number of readers, as [`AcquireOptions::mode`] says.
+    /// One exclusive holder or any number of readers: see [`AcquireOptions::mode`].
     #[default]
     Lock,
-    /// A lock that its owner may take again while it holds it, in the wire format of Redisson's RLock. Only exclusive.
+    /// A lock that its owner can take again while it holds it, compatible with Redisson's `RLock`. Exclusive only.
     Reentrant(Owner),
-    /// Permits that are held by weight. Only exclusive: each acquisition is a lease of its own.
+    /// A semaphore. Each acquire takes a number of permits as one lease. Exclusive only.
     Semaphore {
-        /// How many are wanted, at least 1 and at most `limit`.
+        /// How many permits to take: 1 to `limit`.
         permits: u32,
-        /// How many there are, at most 1,000,000. The latest acquire's stands; lowering it takes nothing from anybody.
+        /// How many permits there are: 1 to 1,000,000. The limit of the latest acquire counts. A lower limit takes
+        /// nothing from current holders.
         limit: u32,
     },
 }
 
-/// Who owns a reentrant lock, named by the driver: whoever shows the same owner again while it holds the lock has it once more.
+/// The owner of a reentrant lock. The driver chooses the number. An owner that holds the lock can take it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(pub u64);
 
-/// The kinds by what stands on the server.
+/// The kinds, by their representation on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Lock,
@@ -59,11 +59,11 @@ impl Kind {
 /// How long an acquire may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all: only if it is free.
+    /// Don't wait: take the lock only if it is free.
     No,
-    /// At most this long, at least 1 ms and at most 30 days.
+    /// Wait at most this long: 1 ms to 30 days.
     For(Duration),
-    /// Until it is granted or cancelled.
+    /// Wait until the lock is granted or the call is cancelled.
     Forever,
 }
 
@@ -76,20 +76,20 @@ impl From<Duration> for Wait {
 /// The options of one acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {
-    /// What kind of lock it is. Default a lock.
+    /// The kind of lock. Default: a mutex or read-write lock.
     pub kind: Kind,
     /// Exclusive or shared.
     pub mode: Mode,
-    /// What the server keeps if nobody renews: 10 ms to 24 h. Default 30 s.
+    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. Default: 30 s.
     pub ttl: Duration,
-    /// Renewed at a third of `ttl` while held. Default true; false makes a fixed lease.
+    /// Whether to renew the lease at a third of `ttl` while it is held. Default: true. `false` makes a fixed lease.
     pub renew: bool,
-    /// A renewed lease is lost after this. At least 10 ms. Default none.
+    /// A renewed lease is lost after this time: 10 ms to 30 days. Default: none.
     pub max_hold: Option<Duration>,
-    /// How long to wait. Default 60 s.
+    /// How long to wait. Default: 60 s.
     pub wait: Wait,
-    /// How long a try ([`Wait::No`]) may take to learn whether the lock is free, if that is less than the response timeout.
-    /// Default none.
+    /// How long a try ([`Wait::No`]) may take to learn whether the lock is free, if that is shorter than the
+    /// response timeout. Default: none.
     pub within: Option<Duration>,
 }
 
@@ -107,24 +107,25 @@ impl Default for AcquireOptions {
     }
 }
 
-/// The options of a client. One fleet should agree on all of them.
+/// The options of a client. All clients of one fleet should use the same values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Put before every name. Default empty.
+    /// A prefix for every name. Default: empty.
     pub prefix: String,
-    /// Hand-overs inside this client once another client waits (and for 1 s at most): 0 to 1023. Default 32.
+    /// How many times this client hands a lock over locally while another client waits, for 1 s at most: 0 to 1023. Default: 32.
     pub local_handoffs: u32,
-    /// How long a grant is kept for a waiter; heartbeats go at a third of it: 100 ms to 60 s. Default 3 s.
+    /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s. Heartbeats go out at a third of it.
     pub claim_window: Duration,
-    /// One command's answer; past it the command is "maybe applied": 10 ms to 60 s. Default 2 s.
+    /// How long one command's answer may take: 10 ms to 60 s. Default: 2 s. After that, the command counts as maybe applied.
     pub response_timeout: Duration,
-    /// One command's answer from one of a quorum's servers: 10 ms to 60 s. Default 100 ms, which suits a LAN.
+    /// How long one command's answer may take on one server of a quorum: 10 ms to 60 s. Default: 100 ms, which suits a LAN.
     pub node_timeout: Duration,
-    /// No grants and no local hand-over: everybody polls, on equal terms with clients of other libraries. Default false.
+    /// Compete with clients of other libraries on equal terms: everybody polls, without grants by message and without
+    /// local hand-overs. Default: false.
     pub mixed_fleet: bool,
-    /// How long an unused name remembers its last fence: 1 min to 30 days. Default 1 h.
+    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
     pub fence_retention: Duration,
-    /// The most commands that may be unanswered at one server: 1 to 65,535. Default 1,024.
+    /// How many commands may be in flight to one server: 1 to 65,535. Default: 1,024.
     pub max_in_flight: u16,
 }
 
@@ -165,7 +166,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Refuses what is out of its bounds, which are told as people write them.
+/// Refuses a value that is out of its bounds. `bounds` is their text for the error message.
 fn within(
     field: &'static str,
     value: Duration,
@@ -179,7 +180,7 @@ fn within(
     Ok(())
 }
 
-/// The bounds of a lease's time, 10 ms to 24 h.
+/// Checks a TTL: 10 ms to 24 h.
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     within("ttl", ttl, (Duration::from_millis(10), DAY), "10 ms to 24 h")
 }
@@ -188,7 +189,7 @@ fn check_wait(field: &'static str, wait: Duration) -> Result<(), Error> {
     within(field, wait, (Duration::from_millis(1), MONTH), "1 ms to 30 days, or try without waiting")
 }
 
-/// The most permits that a semaphore has.
+/// The greatest limit of a semaphore.
 const MOST_PERMITS: u32 = 1_000_000;
 
 impl Kind {

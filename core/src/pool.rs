@@ -1,8 +1,9 @@
 //! A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
 //!
-//! A lane is the machine of an exclusive lock, with one caller at a time. Callers are served first come, first served: whoever gives permits
-//! back leaves its lane to the first who waits, if that one wants as many; the others move up. Several lanes ask beside
-//! each other until the server says that somebody has to wait; from then on one waits for all.
+//! A lane is the machine of an exclusive lock with one caller at a time. Callers are served first come, first
+//! served. When a caller gives permits back, its lane goes to the first waiting caller if that one wants the same
+//! number; the others move up. Several lanes ask in parallel until the server says that one has to wait. From then
+//! on, one lane waits for all callers.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,7 +22,7 @@ use crate::request::Request;
 use crate::resource::Resource;
 use crate::tenure::Admission;
 
-/// How many lanes ask for permits beside each other.
+/// How many lanes may ask for permits in parallel.
 const ASKING: usize = 16;
 
 /// The semaphores in use, by key.
@@ -29,13 +30,13 @@ pub(crate) type Pools = Table<Arc<str>, Box<Pool>>;
 
 pub(crate) struct Pool {
     name: Name,
-    /// In the order in which they were made.
+    /// In the order in which they were opened.
     lanes: Vec<ResourceId>,
     queue: LocalQueue,
 }
 
 impl Node {
-    /// The semaphore's key; one that was not in use is from now on.
+    /// The semaphore's key. Opens the semaphore if it is not in use yet.
     pub(crate) fn pool_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
         let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
         let key = name.key.clone();
@@ -56,7 +57,7 @@ impl Node {
         self.pools.get(key).map(|pool| pool.lanes.clone()).unwrap_or_default()
     }
 
-    /// Opens lanes for the callers, as far as it makes sense to ask for them. Called after anything has happened to a lane.
+    /// Opens lanes for waiting callers as far as asking makes sense. Called after every change of a lane.
     pub(crate) fn serve(&mut self, key: &str) {
         loop {
             let Some(pool) = self.pools.get_mut(key) else { return };
@@ -93,13 +94,14 @@ impl Node {
         }
     }
 
-    /// A lane has no caller any more: those behind it move up by one, as long as each wants as many permits as the other.
+    /// A lane has no caller any more. The callers behind it move up by one, as long as each wants as many
+    /// permits as the one before.
     pub(crate) fn move_up(&mut self, lane: ResourceId) {
         let lane_name = self.resources.get(lane).map(|lane| &lane.name).filter(|name| name.family == Family::Semaphore);
         let Some(key) = lane_name.map(|name| name.key.clone()) else { return };
         let Some(pool) = self.pools.get(&key) else { return };
         let holds = self.resources.get(lane).is_some_and(|lane| lane.tenure.is_some());
-        // Who holds permits hands them to the very first; who waits has only those behind it.
+        // A lane with permits serves the first waiting caller. A waiting lane only serves callers behind it.
         let skip = if holds {
             0
         } else {
@@ -111,7 +113,7 @@ impl Node {
             let Some(from) = self.resources.get_mut(other).filter(|lane| asks(lane)) else { continue };
             let Some((op, options)) = from.queue.head() else { continue };
             if !self.fits(empty, &options) {
-                // Nobody behind it may pass it, either.
+                // The callers behind it may not pass it.
                 passed = true;
                 break;
             }
@@ -139,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Whether a lane's token is of use to a caller.
+    /// Whether a lane's token can serve a caller.
     fn fits(&self, lane: ResourceId, options: &AcquireOptions) -> bool {
         let Some(lane) = self.resources.get(lane) else { return false };
         if let Some(tenure) = &lane.tenure
@@ -152,7 +154,7 @@ impl Node {
         same || (kind.is_some() && self.cx.has(Mutant::PermitsNotCounted))
     }
 
-    /// Makes a call a lane's caller.
+    /// Makes a call the caller of a lane.
     fn enter(&mut self, lane: ResourceId, op: OpId, options: AcquireOptions) {
         if let Some(open) = self.cx.ops.get_mut(&op) {
             open.kind = OpKind::Acquire { resource: lane, tries: options.wait == Wait::No };
@@ -162,7 +164,7 @@ impl Node {
         }
     }
 
-    /// Ends a call that no lane asks for yet.
+    /// Ends a call that has no lane yet.
     pub(crate) fn cancel_pooled(&mut self, key: &str, op: OpId, error: Error) {
         let Some(pool) = self.pools.get_mut(key) else { return };
         let tries = pool.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
@@ -171,20 +173,20 @@ impl Node {
         self.serve(key);
     }
 
-    /// Whether a call that no lane asks for yet does not wait for permits.
+    /// Whether a call that has no lane yet is a try.
     pub(crate) fn is_pooled_try(&self, key: &str, op: OpId) -> bool {
         let mut calls = self.pools.get(key).into_iter().flat_map(|pool| pool.queue.iter());
         calls.any(|(other, options)| other == op && options.wait == Wait::No)
     }
 
-    /// Why a call that no lane asks for yet ends empty-handed: for the same reason as those before it.
+    /// The error for a call that has no lane yet. It is the same as for the calls before it.
     pub(crate) fn pooled_empty_handed(&self, key: &str, op: OpId) -> Option<Error> {
         let lanes = self.pools.get(key)?.lanes.iter();
         let lane = lanes.filter_map(|lane| self.resources.get(*lane)).find(|lane| asks(lane))?;
         Some(lane.empty_handed(&self.cx, op))
     }
 
-    /// Ends all calls that no lane asks for yet: the client is closed.
+    /// Ends all calls that have no lane yet, because the client is closed.
     pub(crate) fn close_pools(&mut self) {
         for pool in self.pools.values_mut() {
             while let Some((op, _)) = pool.queue.pop(|op| self.cx.ops.contains_key(&op)) {

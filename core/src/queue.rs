@@ -5,12 +5,12 @@ use alloc::collections::VecDeque;
 use crate::event::OpId;
 use crate::options::{AcquireOptions, Wait};
 
-/// Local callers in their order, an open one first. One that ends early further back is swept out later.
+/// Local callers in order. The first one is always open. Callers further back that have ended are removed later.
 #[derive(Default)]
 pub(crate) struct LocalQueue {
     entries: VecDeque<(OpId, AcquireOptions)>,
     live: usize,
-    /// How many of the live ones don't wait: they end with the first answer.
+    /// How many of the live callers don't wait. They end with the first answer.
     tries: usize,
 }
 
@@ -21,21 +21,21 @@ impl LocalQueue {
         self.tries = self.tries.saturating_add(usize::from(options.wait == Wait::No));
     }
 
-    /// Counts out a caller that is no longer among the open calls.
+    /// Counts a caller out that is no longer among the open calls.
     pub(crate) fn ended(&mut self, tries: bool, is_open: impl Fn(OpId) -> bool) {
         self.live = self.live.saturating_sub(1);
         self.tries = self.tries.saturating_sub(usize::from(tries));
-        // Only while ended ones are left: a look at an open call costs a cache miss.
+        // Only while ended entries are left, because looking up an open call costs a cache miss.
         while self.entries.len() > self.live && self.entries.front().is_some_and(|(op, _)| !is_open(*op)) {
             self.entries.pop_front();
         }
-        // Sweep when most entries are dead, so that a patient head can't let the queue grow for ever.
+        // Sweeps when most entries have ended, so that the queue can't grow forever behind a patient head.
         if self.entries.len() > self.live.saturating_mul(2).saturating_add(32) {
             self.entries.retain(|(op, _)| is_open(*op));
         }
     }
 
-    /// Takes the first caller out: it goes on waiting elsewhere, or is about to be ended.
+    /// Removes the first caller. It goes on waiting elsewhere, or is about to be ended.
     pub(crate) fn pop(&mut self, is_open: impl Fn(OpId) -> bool) -> Option<(OpId, AcquireOptions)> {
         let (op, options) = self.entries.pop_front()?;
         self.ended(options.wait == Wait::No, is_open);
@@ -59,7 +59,7 @@ impl LocalQueue {
         self.tries
     }
 
-    /// Every entry, ended ones among them.
+    /// Every entry, including those that have ended.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (OpId, AcquireOptions)> + '_ {
         self.entries.iter().copied()
     }

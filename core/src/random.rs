@@ -1,4 +1,4 @@
-//! Jitter: SplitMix64 (Steele, Lea, Flood 2014), seeded by the client's id. Not for secrets.
+//! Jitter: SplitMix64 (Steele, Lea, Flood 2014), seeded with the client's id. Not for secrets.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Between a half and the whole of `most`.
+    /// A random time between one half of `most` and `most`.
     pub(crate) fn jitter(&mut self, most: Duration) -> Duration {
         let half = micros(most) / 2;
         Duration::from_micros(half.saturating_add(self.next().checked_rem(half.saturating_add(1)).unwrap_or(0)))

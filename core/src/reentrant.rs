@@ -1,8 +1,8 @@
-//! What a reentrant lock has of its own: an owner that comes back, and the lock's channel.
+//! The special parts of a reentrant lock: an owner that takes it again, and the lock's channel.
 //!
-//! Its wire format is that of Redisson's RLock, whose clients know of no queue: whoever releases it publishes that on the
-//! lock's channel, and everybody who waits there asks again. A message is a hint, so a waiter asks now and then anyway, and when
-//! the holder's lease should be over.
+//! On the server it is Redisson's `RLock`, whose clients have no queue. A client that releases the lock publishes a
+//! message on the lock's channel, and all waiters ask again. The message is only a hint, so a waiter also asks from
+//! time to time, and when the holder's lease should have ended.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use crate::resource::Resource;
 use crate::subscription::Channel;
 
 impl Resource {
-    /// The lease of the reentrant lock that this owner holds.
+    /// The lease by which this owner holds the reentrant lock.
     pub(crate) fn owned(&self, cx: &Context, kind: Kind) -> Option<LeaseId> {
         if !matches!(kind, Kind::Reentrant(_)) {
             return None;
@@ -27,7 +27,7 @@ impl Resource {
         holders.iter().copied().find(|id| cx.leases.get(id).is_some_and(|lease| any || lease.kind == kind))
     }
 
-    /// One more hold for the owner of a lease.
+    /// Adds one hold to the owner's lease.
     pub(crate) fn hold_again(&self, cx: &mut Context, op: OpId, id: LeaseId) {
         let Some(until) = self.tenure.as_ref().map(|tenure| tenure.validity.until) else { return };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
@@ -37,7 +37,7 @@ impl Resource {
         cx.answer(op, Ok(Outcome::Acquired(grant)));
     }
 
-    /// The owner that holds now may have further calls waiting: they would wait for itself.
+    /// Serves further calls of the owner that now holds the lock. Otherwise they would wait for themselves.
     pub(crate) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
         if !matches!(kind, Kind::Reentrant(_)) {
             return;
@@ -51,7 +51,7 @@ impl Resource {
         }
     }
 
-    /// Somebody else has the lock, perhaps for `left`: ask again at a message on its channel, and by and by.
+    /// Another client holds the lock, perhaps for `left`. Asks again when a message arrives on its channel, and periodically.
     pub(crate) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
         let (id, channel) = (self.id, channel(&self.name.key));
         let Some(request) = self.request.as_mut().filter(|request| request.waits) else { return };
@@ -65,20 +65,20 @@ impl Resource {
         request.send_when_free(cx, id, left);
     }
 
-    /// Nobody waits for the lock any more.
+    /// No caller waits for the lock any more.
     pub(crate) fn stop_listening(&mut self, cx: &mut Context) {
         if matches!(self.name.family, crate::options::Family::Reentrant) {
             self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name.key));
         }
     }
 
-    /// The timer of the subscription to the channel.
+    /// The timer of the channel's subscription fired.
     pub(crate) fn subscription_due(&mut self, cx: &mut Context) {
         self.subscription.due(cx, Channel::Of(self.id), &channel(&self.name.key));
     }
 }
 
-/// What the channel begins with.
+/// The beginning of the channel's name.
 const PREFIX: &str = "redisson_lock__channel:";
 
 /// The lock's channel.
@@ -86,7 +86,7 @@ fn channel(key: &str) -> String {
     if key.contains('{') { format!("{PREFIX}{key}") } else { format!("{PREFIX}{{{key}}}") }
 }
 
-/// The keys of the locks that a channel may belong to.
+/// The keys of the locks that a channel can belong to.
 pub(crate) fn keys_of(channel: &str) -> Option<[&str; 2]> {
     let whole = channel.strip_prefix(PREFIX)?;
     let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(whole);

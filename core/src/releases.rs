@@ -1,4 +1,4 @@
-//! Giving tokens back: sent at once, sent again until answered or until it no longer matters.
+//! Giving tokens back: a release is sent at once, and resent until it is answered or no longer matters.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,50 +19,50 @@ use crate::timers::{Slot, Timer};
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
 
-/// A token on its way back. It no longer belongs to any name in use here.
+/// A token that is being given back. It belongs to no name in use any more.
 pub(crate) struct Release {
     name: Name,
     bury: bool,
-    /// Who waits for the outcome.
+    /// The call that waits for the outcome.
     pub(crate) op: Option<OpId>,
     heirs: Vec<LeaseId>,
-    /// Until when the lease was valid; a token that only waited has no such time.
+    /// Until when the lease was valid. None for a token that only waited.
     valid_until: Option<Instant>,
-    /// Whether it was valid when it was given back.
+    /// Whether the lease was valid when it was given back.
     held: bool,
     /// Whether an unanswered convert may have moved the lease to another token.
     moved: bool,
     given_up: Instant,
     /// When the server will have forgotten the token by itself.
     give_up: Instant,
-    /// Sends that may have been applied, or may still be.
+    /// Commands that may have been applied, or may still be.
     strays: Strays,
-    /// How often it was sent, and how often it failed.
+    /// How often the release was sent and how often it failed.
     sends: u32,
     failures: u32,
-    /// Whether others are known to wait for the lock.
+    /// Whether other clients are known to wait for the lock.
     wanted: bool,
     timer: Slot,
 }
 
-/// The longest wait before a refused release goes out again.
+/// The longest pause before a refused release is resent.
 const SLOW_RETRY: Duration = Duration::from_secs(20);
 
-/// A server that so many releases got lost on is not asked for anything else of a quorum's.
+/// In a quorum, a server with this many lost releases gets no new requests.
 #[cfg(feature = "quorum")]
 const MOST_OWED: usize = 32;
 
-/// What is known of a token that is given back.
+/// What is known about a token that is given back.
 pub(crate) struct Parting {
     pub(crate) token: Token,
     pub(crate) bury: bool,
     pub(crate) valid_until: Option<Instant>,
     pub(crate) op: Option<OpId>,
-    /// Readers that go on under another token, if this one held until now.
+    /// If this token was held, the readers that go on under another token.
     pub(crate) heirs: Vec<LeaseId>,
-    /// Whether an unanswered convert may have moved the lease to another token, which is given back as well.
+    /// Whether an unanswered convert may have moved the lease to another token. That token is given back too.
     pub(crate) moved: bool,
-    /// Whether others are known to wait for the lock.
+    /// Whether other clients are known to wait for the lock.
     pub(crate) wanted: bool,
 }
 
@@ -73,7 +73,7 @@ impl Parting {
 }
 
 impl Release {
-    /// Whether it stands for a lease that was held until it was given back. Of two tokens that may have it, one counts.
+    /// Whether it stands for a lease that was held until it was given back. If two tokens may have the lease, only one counts.
     pub(crate) const fn is_a_lease(&self) -> bool {
         self.held && !self.moved
     }
@@ -110,8 +110,8 @@ impl Context {
         self.send_release(token, Form::Digest);
     }
 
-    /// Whether a lock that was given up has yet to be confirmed: this name's, or many. Until then a token more would only be one
-    /// more to give back again and again.
+    /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
+    /// only be one more to release again and again.
     #[cfg(feature = "quorum")]
     pub(crate) fn owes(&self, key: &str) -> bool {
         let same = |release: &Release| release.strays.lost && *release.name.key == *key;
@@ -127,7 +127,7 @@ impl Context {
         }
     }
 
-    /// The release has left. It is sent again before a whole response timeout is over: others may wait for the lock.
+    /// The release has left. It is resent before a whole response timeout has passed, because other clients may wait for the lock.
     pub(crate) fn release_sent(&mut self, token: Token) {
         let most = self.config.response_timeout.max(self.config.claim_window / 3);
         let Some(release) = self.releases.get_mut(&token) else { return };
@@ -151,12 +151,12 @@ impl Context {
         }
     }
 
-    /// The timer of an unanswered release.
+    /// The timer of an unanswered release fired.
     pub(crate) fn release_due(&mut self, token: Token) {
         let Some(release) = self.releases.get_mut(&token) else { return };
         release.timer = None;
         if release.give_up <= self.now {
-            // The server has forgotten the token by now. Who still waits for word ends at its own time.
+            // The server has forgotten the token by now. A call that still waits for the outcome ends at its own time limit.
             self.forget_release(token);
             return;
         }
@@ -180,11 +180,12 @@ impl Context {
                 let at = self.now + wait;
                 self.release_again(token, at);
             }
-            // The key was overwritten with another type: it is somebody else's.
+            // The key was overwritten with another type, so it belongs to another program.
             Trouble::Fatal(Error::WrongKind(_)) => {
                 self.end_release(token, Ok(Outcome::Released(ReleaseOutcome::NotOwner)));
             }
-            // The caller is told, but others wait for the lock: a server that can't write now may be able to soon.
+            // The caller gets the error. But other clients wait for the lock, and a server that can't
+            // write now may be able to soon.
             Trouble::Fatal(error @ Error::Server(_)) => {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);
@@ -198,21 +199,23 @@ impl Context {
         }
     }
 
-    /// Answers the readers that went on under another token, if this one turns out to have been lost before.
+    /// Handles the answer to a release. Returns the readers that went on under another token, if this token turns out
+    /// to have been lost before.
     pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
         let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
         release.strays.ended(false);
         let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
         let outcome = match status {
             Status::Released if was_valid => ReleaseOutcome::Released,
-            // Another send did it, and only its reply was lost or is late; or the release of the token it moved to does.
+            // Another copy of the command released it, and its reply is lost or late. Or the release of the
+            // token that it moved to does.
             Status::Gone | Status::Taken | Status::Left if was_valid && release.strays.any() => {
                 ReleaseOutcome::Released
             }
             Status::Taken => ReleaseOutcome::NotOwner,
             _ => ReleaseOutcome::AlreadyExpired,
         };
-        // After the token's own end its absence tells nothing of the time before.
+        // After the token would have expired anyway, its absence says nothing about the time before.
         let tells = outcome != ReleaseOutcome::Released && release.valid_until.is_some_and(|until| self.now < until);
         let heirs = core::mem::take(&mut release.heirs);
         self.end_release(token, Ok(Outcome::Released(outcome)));

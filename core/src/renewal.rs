@@ -1,4 +1,4 @@
-//! Keeping what is held: renewals, fence refills, and the users' own extend and verify.
+//! Keeping a lease: renewals, fence refills, and the users' extend and verify.
 
 use core::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::timers::Timer;
 use crate::token::Token;
 use crate::trouble::{Failed, Trouble};
 
-/// The least wait before a renewal's next try.
+/// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
-/// The most fences asked for at once; the server keeps them from running ahead of its clock.
+/// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
 const MOST_FENCES: u64 = 1024;
 
 impl Resource {
-    /// The timer of the renewal: due, or due for another try.
+    /// The renewal's timer fired: a renewal, or another attempt, is due.
     pub(crate) fn renewal_due(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         tenure.timers.renewal = None;
-        // What is held for long may be taken by force, which is told at once.
+        // A lock that is held for long may be taken by force. The client subscribes to be notified of that at once.
         cx.listen();
         if let Some(ttl) = tenure.wants(cx).max(tenure.passing) {
             self.send_renewal(cx, ttl);
@@ -38,7 +38,7 @@ impl Resource {
     fn send_renewal(&mut self, cx: &mut Context, ttl: Duration) {
         let Some(tenure) = &mut self.tenure else { return };
         let left = tenure.validity.until.since(cx.now);
-        // The answer to a convert brings the new token; until then there is nothing to renew by.
+        // The answer to the convert brings the new token. Until then no renewal is possible.
         if tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting) {
             let soon = if tenure.passing.is_some() { within::CALL } else { left / 8 };
             let command = cx.renew_command(Form::Digest, &self.name, tenure.token, tenure.mode, ttl);
@@ -50,7 +50,7 @@ impl Resource {
         self.renewal_sent(cx);
     }
 
-    /// The renewal has left; it is tried again after a quarter of what is left.
+    /// The renewal has left. It is retried after a quarter of the remaining time.
     pub(crate) fn renewal_sent(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         if cx.has(Mutant::NoResend) {
@@ -87,7 +87,7 @@ impl Resource {
                 let counts = tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting);
                 if counts {
                     let told = Validity::new(cx, call.sent, left);
-                    // What was only asked for does not put off the renewal.
+                    // If the command set nothing, its answer doesn't postpone the next renewal.
                     let until = told.until.max(tenure.validity.until);
                     let confirmed = told.confirmed.max(tenure.validity.confirmed);
                     let validity =
@@ -100,7 +100,7 @@ impl Resource {
                 }
                 self.settle(cx, None);
             }
-            // While a convert is unanswered the old token may rightly be gone.
+            // While a convert is unanswered, the old token may be gone for a good reason.
             _ if tenure.converting.is_some() => ask_by_new_token(cx, op),
             _ if cx.has(Mutant::FailedRenewalRecreates) => {
                 let what = Acquire {
@@ -120,7 +120,7 @@ impl Resource {
         }
     }
 
-    /// The lease is not ours on the server. Who asked just that has its answer.
+    /// The server says that we don't hold the lease. That is the answer to a verify.
     fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<OpId>, reason: LossReason) {
         if let Some(op) = op
             && matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Verify { .. }))
@@ -130,7 +130,7 @@ impl Resource {
         self.lose_tenure(cx, reason, false);
     }
 
-    /// A user's extend or verify has its answer.
+    /// Ends a user's extend or verify.
     fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
         let Some(tenure) = &self.tenure else { return };
         let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
@@ -157,7 +157,7 @@ impl Resource {
             return self.give_back_tenure(cx, None);
         }
         match (failed.trouble, op) {
-            // Until a convert is answered there is nothing to renew by.
+            // Until a convert is answered, no renewal is possible.
             (Trouble::NoScript, None) if tenure.converting.is_some() => {}
             (Trouble::NoScript, None) => {
                 let granted = tenure.validity.granted;
@@ -170,12 +170,12 @@ impl Resource {
             (Trouble::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
             (Trouble::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
             (Trouble::Retry(_), Some(op)) => cx.send_op_again(op),
-            // The renewal's own timer tries again while validity lasts.
+            // The renewal's timer retries as long as the lease is valid.
             (Trouble::Retry(_) | Trouble::Fatal(_), None) => {}
         }
     }
 
-    /// Sends a user's extend or verify. Both are renewals; a verify sets nothing.
+    /// Sends a user's extend or verify. Both are renewals; a verify changes nothing.
     pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
         let Some(tenure) = &mut self.tenure else { return };
         let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
@@ -187,7 +187,7 @@ impl Resource {
         if tenure.converting.is_some() {
             return cx.send_op_again(op);
         }
-        // At least as long as wanted, drift taken off.
+        // At least the requested time, after drift is subtracted.
         let mut ttl = wanted.map(covering).unwrap_or_default();
         if let Some(wanted) = wanted {
             if lease.renew {
@@ -211,12 +211,12 @@ impl Resource {
         }
     }
 
-    /// Asks for more fences, to go on handing over inside.
+    /// Asks for more fences, so that local hand-overs can go on.
     pub(crate) fn refill(&mut self, cx: &mut Context) {
         self.send_refill(cx, Form::Digest);
     }
 
-    /// Asks for fences and a confirmation early enough that the local callers need not wait for them.
+    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them.
     pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(tenure) = &self.tenure else { return };
         let untold = tenure.budget.is_none() && !tenure.tainted && !cx.config.mixed_fleet;
@@ -226,7 +226,7 @@ impl Resource {
         }
     }
 
-    /// A client that hands over without a word from outside asks now and then whether others wait.
+    /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
     pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
         let Some(tenure) = &self.tenure else { return };
         let long_ago = cx.now.since(tenure.heard) >= cx.config.claim_window / 3;
@@ -242,7 +242,7 @@ impl Resource {
         if (tenure.refill.unanswered && form == Form::Digest) || tenure.converting.is_some() {
             return;
         }
-        // As many as the callers could use, more if the last block went quickly.
+        // As many as the callers could use, or more if the last block was used quickly.
         let least = u64::from(cx.config.local_handoffs).saturating_add(1);
         let last = tenure.refill.size;
         let grown = if tenure.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
@@ -264,7 +264,7 @@ impl Resource {
         }
     }
 
-    /// The refill has left; another one may be sent after a while if it is not answered.
+    /// The refill has left. If it is not answered, another one may be sent after a while.
     pub(crate) fn refill_sent(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         let again = cx.now
@@ -272,7 +272,7 @@ impl Resource {
         cx.timers.set(Timer::Refill(self.id), &mut tenure.refill.timer, Some(again));
     }
 
-    /// The timer of an unanswered refill: another one may be sent if it is still needed.
+    /// The timer of an unanswered refill fired. Another one may be sent if it is still needed.
     pub(crate) fn refill_due(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
         tenure.refill.timer = None;
@@ -324,7 +324,7 @@ impl Resource {
                 cx.timers.set(Timer::Refill(id), &mut tenure.refill.timer, Some(cx.now + wait));
             }
             Trouble::Fatal(Error::WrongKind(_)) => self.lose_tenure(cx, LossReason::Taken, false),
-            // The next holder has to ask for itself, and is told why it can't.
+            // The next holder has to ask the server itself, and gets the error.
             Trouble::Fatal(_) => {
                 tenure.tainted = true;
                 self.settle(cx, None);
@@ -333,14 +333,14 @@ impl Resource {
     }
 }
 
-/// Whether the answer tells what the command set. A verify sets nothing, nor does an extend to less than there is: if what
-/// is left counted as granted anew, somebody who asks often would put off the renewal to the very end.
+/// Whether the answer reports what the command set. A verify sets nothing, and neither does an extend to less than the
+/// remaining time. If their answers counted as new grants, frequent calls would postpone the renewal to the very end.
 fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
     let Some(op) = op else { return true };
     matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Extend { ttl, .. }) if left <= covering(*ttl))
 }
 
-/// A user's extend or verify whose token was, or is being, exchanged goes out again by the new one.
+/// A user's extend or verify is sent again with the new token, if its token was replaced or is being replaced.
 fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
     if let Some(op) = op {
         cx.send_op_again(op);

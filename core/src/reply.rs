@@ -1,13 +1,13 @@
-//! What a server answers, and how a command can fail on its way.
+//! The server's replies, and the ways in which a command can fail.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One element of a reply.
+/// An element of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Nothing there.
+    /// A null reply.
     Nil,
     /// An integer.
     Int(i64),
@@ -15,7 +15,7 @@ pub enum Scalar {
     Text(Vec<u8>),
 }
 
-/// A server's answer to one command. Replies are flat: the scripts return nothing deeper.
+/// The reply to a command. Replies are flat, because the scripts return no nested lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A single value.
@@ -24,24 +24,24 @@ pub enum Reply {
     List(Vec<Scalar>),
 }
 
-/// Why a command brought no reply. Each variant tells the engine whether the server may have run it.
+/// Why a command got no reply. Each variant also says whether the server may have run the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The server answered with an error; here is its text, code word first. Not applied.
+    /// The server answered with this error, beginning with its code. Not applied.
     Refused(String),
-    /// The command certainly did not reach a server that runs it: no connection, or refused before the script ran.
+    /// The command certainly did not run: there was no connection, or it was refused before the script ran.
     Unavailable(String),
-    /// The connection broke after the command may have been sent: maybe applied.
+    /// The connection broke after the command may have been sent. Maybe applied.
     Interrupted(String),
-    /// No answer in time: maybe applied, and it may still be applied later.
+    /// There was no answer in time. Maybe applied, perhaps later.
     TimedOut,
-    /// This host can't do it at all, e.g. subscribe.
+    /// This host doesn't support it, for example subscriptions.
     Unsupported(String),
-    /// The connection was closed by its owner and does not come back. Not applied.
+    /// The owner closed the connection for good. Not applied.
     Closed(String),
 }
 
-/// As messages show it: its first words, and of each no more than a line has room for.
+/// For messages: the first elements of the reply, each shortened to fit on a line.
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WORDS: usize = 8;
@@ -69,7 +69,7 @@ impl fmt::Display for Reply {
 }
 
 impl Failure {
-    /// Whether the server may have applied the command (now or still to come).
+    /// Whether the server may have applied the command, or may still apply it.
     pub const fn maybe_applied(&self) -> bool {
         matches!(self, Self::Interrupted(_) | Self::TimedOut)
     }

@@ -1,4 +1,4 @@
-//! A request: this client's one waiting token of a name.
+//! A request: the one token with which this client waits for a name.
 
 use core::time::Duration;
 
@@ -11,32 +11,32 @@ use crate::time::Instant;
 use crate::timers::{Slot, Timer};
 use crate::token::Token;
 
-/// The least time between two asks for a lock that is about to be free.
+/// The shortest time between two commands for a lock that is about to become free.
 const SOON: Duration = Duration::from_millis(5);
-/// The first wait of a poll.
+/// The first pause between two polls.
 const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Request {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
-    /// Whether a local caller really waits, so that it may join the queue.
+    /// Whether a local caller waits, so that the request may join the queue.
     pub(crate) waits: bool,
     /// Whether it may be in the server's queue.
     pub(crate) joined: bool,
-    /// Whether the command that was put together last joins the queue.
+    /// Whether the last command joins the queue.
     pub(crate) joining: bool,
     pub(crate) first_sent: Option<Instant>,
-    /// Since when the server has it; none while it waits for room to be sent with the script's source.
+    /// When the current command was first sent. None while its copy with the script's source waits for room.
     pub(crate) sent: Option<Instant>,
     pub(crate) strays: Strays,
-    /// The answered send with the greatest server time: what a grant's own time is reckoned from.
+    /// The answered command with the greatest server time. The time of a grant is calculated from it.
     pub(crate) base: Option<Base>,
-    /// When the holder's lease ends as far as is known.
+    /// When the holder's lease will end, if known.
     pub(crate) holder_ends: Option<Instant>,
-    /// The last attempt's failure, if the server has not answered since.
+    /// Why the last attempt failed, if the server has not answered since.
     pub(crate) trouble: Option<Failure>,
-    /// Failures, or polls of a foreign holder, in a row.
+    /// How many attempts have failed in a row, or how many times a foreign holder was polled.
     pub(crate) attempts: u32,
     pub(crate) timer: Slot,
 }
@@ -68,18 +68,19 @@ impl Request {
         }
     }
 
-    /// Whether the server has said that somebody else has the lock.
+    /// Whether the server has said that another client holds the lock.
     pub(crate) fn is_known_busy(&self) -> bool {
         self.base.is_some()
     }
 
-    /// Sets the next send, unless an earlier one is set.
+    /// Schedules the next command, unless an earlier one is scheduled.
     pub(crate) fn send_by(&mut self, cx: &mut Context, resource: ResourceId, at: Instant) {
         let at = self.timer.map_or(at, |set| set.at.min(at));
         cx.timers.set(Timer::Heartbeat(resource), &mut self.timer, Some(at));
     }
 
-    /// Sets the next send where nobody may tell that the lock is free: after 50 ms, doubled up to a heartbeat's time.
+    /// Schedules the next poll, for when no message may announce that the lock is free. The pause starts at 50 ms and
+    /// doubles up to the heartbeat's interval.
     pub(crate) fn poll(&mut self, cx: &mut Context, resource: ResourceId) {
         let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
         self.attempts = self.attempts.saturating_add(1);
@@ -87,7 +88,7 @@ impl Request {
         self.send_by(cx, resource, cx.now + wait);
     }
 
-    /// Sets the next send to when the holder's lease should be over.
+    /// Schedules the next command for when the holder's lease should have ended.
     pub(crate) fn send_when_free(&mut self, cx: &mut Context, resource: ResourceId, left: Option<Duration>) {
         if let Some(left) = left.filter(|_| !cx.has(Mutant::HolderDeathIgnored)) {
             let free = left.saturating_add(Duration::from_millis(1)).max(SOON);

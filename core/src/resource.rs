@@ -1,15 +1,15 @@
-//! One name in use: its local callers, the token it holds (tenure) and the token it waits with (request).
+//! A name in use: its local callers, the token that it holds (tenure) and the token that it waits with (request).
 //!
 //! ```text
 //!           ask                 granted                last holder gone, or lost
 //! (nothing) ---> request ------------------> tenure ------------------------------> (nothing)
-//!                   ^                          |  hand-overs inside, joins, renewals
+//!                   ^                          |  local hand-overs, renewals
 //!                   '--------------------------'
-//!                     a caller the tenure can't serve
+//!                     a caller that the tenure can't serve
 //! ```
 //!
-//! [`Resource::settle`] is called after everything that happens and puts things right: it serves the local callers in
-//! their order as far as the tenure allows, gives back what nobody needs, and asks for what is missing.
+//! [`Resource::settle`] runs after every event. It serves the local callers in order, as far as the tenure allows. It
+//! gives back what no caller needs any more, and asks the server for what is missing.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) struct Resource {
     pub(crate) queue: LocalQueue,
     pub(crate) tenure: Option<Tenure>,
     pub(crate) request: Option<Request>,
-    /// To a reentrant lock's channel, while a caller waits.
+    /// The subscription to a reentrant lock's channel, while a caller waits.
     pub(crate) subscription: Subscription,
 }
 
@@ -50,7 +50,7 @@ impl Resource {
         self.tenure.is_none() && self.request.is_none() && self.queue.is_empty()
     }
 
-    /// Puts things right after anything has happened. `leaver` is the call that gave back the last hold of a lease.
+    /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
     pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<OpId>) {
         let mut leaver = leaver;
         self.finish_upgrade(cx);
@@ -111,7 +111,7 @@ impl Resource {
         if local && let Some(budget) = &mut tenure.budget {
             budget.left = budget.left.saturating_sub(1);
         }
-        // A part of a lease of several names is found by the call that asked for it.
+        // If it is a part of several names, the lease has the number of its call.
         let id = if op.0 & INNER == 0 { cx.new_lease() } else { LeaseId(op.0) };
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
         let mut lease = Lease {
@@ -142,13 +142,13 @@ impl Resource {
         self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
         self.reenter(cx, options.kind, id);
         if local && !cx.is_mixed(self.name.family) {
-            // Others who wait for what goes round here may say so.
+            // Other clients may want to say that they wait for a lock that is handed over here.
             cx.listen();
         }
         self.ask_whether_wanted(cx, local);
     }
 
-    /// Takes a lease off its tenure. True if it was there.
+    /// Removes a lease from its tenure. True if it was there.
     pub(crate) fn leave(&mut self, id: LeaseId) -> bool {
         let Some(tenure) = &mut self.tenure else { return false };
         let Some(at) = tenure.holders.iter().position(|holder| *holder == id) else { return false };
@@ -156,12 +156,12 @@ impl Resource {
         if tenure.upgrading.is_some_and(|(_, lease)| lease == id) {
             tenure.upgrading = None;
         }
-        // A convert that is still out there: neither token may be handed on.
+        // A convert is still in flight, so neither token may be handed over.
         tenure.tainted |= tenure.converting.is_some();
         true
     }
 
-    /// Gives the held token back to the server. An unanswered convert's token goes with it.
+    /// Gives the held token back to the server, together with the token of an unanswered convert.
     pub(crate) fn give_back_tenure(&mut self, cx: &mut Context, op: Option<OpId>) {
         let Some(mut tenure) = self.tenure.take() else { return };
         tenure.clear_timers(cx, self.id);
@@ -177,7 +177,7 @@ impl Resource {
         cx.give_back(&self.name, Parting { valid_until, op, moved, wanted, ..Parting::of(tenure.token, bury) });
     }
 
-    /// Takes the waiting token out of the server's queue.
+    /// Removes the waiting token from the server's queue.
     pub(crate) fn give_up_request(&mut self, cx: &mut Context) {
         let Some(mut request) = self.request.take() else { return };
         request.clear_timer(cx, self.id);
@@ -188,7 +188,7 @@ impl Resource {
         }
     }
 
-    /// Ends the local callers that don't wait, once it is known that the lock is busy.
+    /// Ends the local callers that don't wait, once the lock is known to be busy.
     fn end_tries(&mut self, cx: &mut Context) {
         if self.queue.tries() == 0 {
             return;
@@ -207,14 +207,14 @@ impl Resource {
         }
     }
 
-    /// Ends a local caller that has not been granted.
+    /// Ends a local caller that was not granted.
     pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
         self.queue.ended(tries, |op| cx.ops.contains_key(&op));
     }
 
-    /// Why a caller whose time is over ends empty-handed: somebody else has it, or nobody answered.
+    /// The error for a caller whose wait has ended: another caller has the lock, or no server answered.
     pub(crate) fn empty_handed(&self, cx: &Context, op: OpId) -> Error {
         let trouble = self.request.as_ref().and_then(|request| request.trouble.clone());
         let told = trouble.is_none() && self.request.as_ref().is_some_and(Request::is_known_busy);
@@ -227,7 +227,7 @@ impl Resource {
         Error::Unreachable { waited: waited(cx, op), cause, votes: Votes::default() }
     }
 
-    /// Somebody else has it, or is to have it first.
+    /// The error for a lock that another caller holds or will get first.
     pub(crate) fn busy(&self, cx: &Context, op: OpId) -> Error {
         let here = self.tenure.as_ref().filter(|tenure| tenure.in_use()).map(|tenure| tenure.validity.until);
         let ends = here.or_else(|| self.request.as_ref()?.holder_ends);
@@ -235,7 +235,7 @@ impl Resource {
         Error::Busy { waited: waited(cx, op), holder_remaining, votes: Votes::default() }
     }
 
-    /// Whether a caller with these options finds the lock busy by what is known here, without asking the server.
+    /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
     pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let told = self.request.as_ref().is_some_and(Request::is_known_busy);
         let head = self.head(cx).map_or(*options, |(_, head)| head);

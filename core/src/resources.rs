@@ -47,10 +47,10 @@ impl Resources {
         self.list.iter().flatten().map(|resource| resource.id).collect()
     }
 
-    /// The name's number; a new one if it is not in use, or for each lane of a semaphore.
+    /// The name's id. Creates one if the name is not in use, and always for a lane of a semaphore.
     ///
     /// # Errors
-    /// For a name that can't be a lock's.
+    /// If a lock can't have this name.
     pub(crate) fn of(&mut self, cx: &Context, name: &str, family: Family) -> Result<ResourceId, Error> {
         let key = Name::key(&cx.config.prefix, name);
         if let Some(id) = self.find(family, &key) {
@@ -60,7 +60,7 @@ impl Resources {
         Ok(self.add(if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key, family) }))
     }
 
-    /// A new machine for a name.
+    /// Creates a machine for a name.
     pub(crate) fn add(&mut self, name: Name) -> ResourceId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);

@@ -1,18 +1,18 @@
-//! Who the servers of a quorum are: one server may have several addresses, and would have several votes.
+//! The identities of a quorum's servers. A server with several addresses must not get several votes.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The run ids that the servers of a quorum have told so far, by the servers' places.
+/// The run ids that the servers of a quorum have reported, by server index.
 #[derive(Debug, Default)]
 pub struct Roster(Vec<(usize, String)>);
 
 impl Roster {
-    /// Notes what the server at this place answers to `INFO server`. One that does not tell its run id is taken as it is.
+    /// Records the `INFO server` reply of the server at index `place`. A server that hides its run id is accepted.
     ///
     /// # Errors
-    /// The place of the same server's other address.
+    /// The index of the other address, if both lead to the same server.
     ///
     /// ```
     /// use leasehold_core::Roster;
@@ -20,7 +20,7 @@ impl Roster {
     /// let mut roster = Roster::default();
     /// assert_eq!(roster.admit(0, "run_id:a1\r\n"), Ok(()));
     /// assert_eq!(roster.admit(1, "run_id:a1\r\n"), Err(0));
-    /// // Started anew, it has another one.
+    /// After a restart, the server has another run id.
     /// assert_eq!(roster.admit(0, "run_id:b2\r\n"), Ok(()));
     /// ```
     pub fn admit(&mut self, place: usize, info: &str) -> Result<(), usize> {

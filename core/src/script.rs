@@ -1,4 +1,4 @@
-//! How each script's command is put together. Keys and arguments stand in `lua/README.md`.
+//! Builds the command of each script. `lua/README.md` describes the keys and arguments.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::options::{Family, Kind, Mode};
 use crate::time::millis;
 use crate::token::Token;
 
-/// What of a script goes over the wire. Its text in one piece is left behind: it would be carried beside the parts.
+/// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
 struct Script {
     sha1: &'static str,
     #[cfg(feature = "sources")]
@@ -34,28 +34,28 @@ const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 const SEVERAL: Script = Script::of(leasehold_lua::SEVERAL);
 
-/// By digest, or with the source after the server answered NOSCRIPT.
+/// Whether to send the digest, or the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Digest,
     Source,
 }
 
-/// What an acquire may do beside entering a free lock.
+/// What an acquire may do apart from taking a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Nothing.
+    /// Nothing else.
     Try,
     /// Join the queue.
     Wait,
-    /// Only raise what is held.
+    /// Only extend and refill a lock that is already held.
     Refill,
 }
 
-/// How many keys a name has for the scripts.
+/// How many keys each name has in the scripts.
 const KEYS: usize = 7;
 
-/// How long a given-up token is remembered.
+/// How long the server remembers a token that was given up.
 const BURIED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Acquire {
@@ -85,7 +85,7 @@ impl Script {
         }
     }
 
-    /// The text; where the driver has the texts, the digest by which it finds this one.
+    /// The script's text. Without the feature `sources`, its digest, with which the driver finds the text.
     const fn source(&self) -> &[&'static str] {
         #[cfg(feature = "sources")]
         return &self.parts;
@@ -132,14 +132,14 @@ impl Context {
         command
     }
 
-    /// An exclusive lease declares its own key alone, so that it goes on while its slot moves.
+    /// For an exclusive lease, declares only the lock's own key. So renewals go on while its slot moves.
     pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
         let mut command = self.begin_renew(form, name, token, mode);
         command.push_display(millis(ttl));
         command
     }
 
-    /// A renewal by one millisecond, whatever is left: it is a write in any case.
+    /// A renewal by one millisecond, whatever is left. It always writes.
     pub(crate) fn touch_command(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
         let mut command = self.begin_renew(form, name, token, mode);
         command.push(b"-1");
@@ -174,7 +174,7 @@ impl Context {
         command
     }
 
-    /// A quorum's fence for a lease that is still the token's.
+    /// Makes the server remember a quorum's fence, if the token still holds the lock.
     #[cfg(feature = "quorum")]
     pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64, ttl: Duration) -> Command {
         let mut command = begin(&RAISE, form, 2, 160);
@@ -192,7 +192,7 @@ impl Context {
         all_keys(&INSPECT, form, name)
     }
 
-    /// All names at once, each by its own token.
+    /// All names at once, each with its own token.
     pub(crate) fn several_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
         let keys = parts.len().saturating_mul(KEYS);
         let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));

@@ -1,13 +1,13 @@
-//! Which servers will do: Redis 6.2 and newer, Valkey 7.2 and newer, and none that evicts keys.
+//! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys.
 
 use alloc::format;
 
 use crate::error::Error;
 
-/// Judges a server by what it answers to `INFO server`. One that does not tell its version is taken as it is.
+/// Checks a server by its reply to `INFO server`. A server that hides its version is accepted.
 ///
 /// # Errors
-/// [`Error::Unsupported`], with the version found and the one needed, for a server that is too old.
+/// [`Error::Unsupported`], with the version found and the version needed, if the server is too old.
 ///
 /// ```
 /// use leasehold_core::check_server;
@@ -17,7 +17,7 @@ use crate::error::Error;
 /// ```
 pub fn check_server(info: &str) -> Result<(), Error> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    // Valkey gives a `redis_version` as well, which it never raises.
+    // Valkey reports a `redis_version` too, but never raises it.
     let (server, found, needed) = match (field("valkey_version"), field("redis_version")) {
         (Some(found), _) => ("Valkey", found, (7, 2)),
         (None, Some(found)) => ("Redis", found, (6, 2)),
@@ -33,10 +33,10 @@ pub fn check_server(info: &str) -> Result<(), Error> {
     }
 }
 
-/// Judges a server by its `maxmemory-policy`, as `CONFIG GET maxmemory-policy` answers it. All keys of a lock have a TTL, so every policy
-/// but `noeviction` may evict them: the lock then has two holders, or its fencing tokens fall.
+/// Checks a server's `maxmemory-policy`, as returned by `CONFIG GET maxmemory-policy`. All keys of a lock have a TTL,
+/// so any policy but `noeviction` can evict them. Then a lock can have two holders, or its fencing tokens can fall.
 ///
-/// A server lets only some users ask, and writes a refusal into its log: so drivers ask only if they are told to.
+/// A user needs a right to run the command, and the server logs each refusal. So drivers check this only on request.
 ///
 /// # Errors
 /// [`Error::Unsupported`], with the policy found and the one needed, for any other policy.

@@ -1,7 +1,7 @@
-//! The subscription to a channel: asked for when somebody first has to wait, and again whenever it breaks.
+//! The subscription to a channel. It is requested when a caller first has to wait, and again whenever it breaks.
 //!
 //! ```text
-//! Off --want--> Asked --subscribed--> On --unsubscribed--> Broken --after a while--> Late
+//! Off --want--> Asked --subscribed--> On --unsubscribed--> Broken --after a pause--> Late
 //!                 |  \--overdue--> Late --subscribed--> On
 //!                 \--refused for good, or unsupported--> Polling
 //! ```
@@ -17,35 +17,35 @@ use crate::trouble::Trouble;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nobody has had to wait yet.
+    /// No caller has had to wait yet.
     Off,
-    /// Asked for, not acknowledged yet.
+    /// Requested, not acknowledged yet.
     Asked,
-    /// Asked for, and overdue or not the first time: waiters poll meanwhile.
+    /// Requested, but overdue or a retry: waiters poll meanwhile.
     Late,
-    /// It broke or failed, and is asked for again after a while: waiters poll meanwhile.
+    /// It broke or failed. It is requested again after a pause, and waiters poll meanwhile.
     Broken,
-    /// Messages come.
+    /// Messages arrive.
     On,
-    /// The host has no messages, or the server refuses them: waiters poll.
+    /// The host doesn't support messages, or the server refuses them: waiters poll.
     Polling,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Subscription {
     state: State,
-    /// How often it broke or failed before it had lasted.
+    /// How often it broke or failed without having lasted.
     failures: u32,
     since: Instant,
     timer: Slot,
 }
 
-/// Which channel a subscription is to.
+/// The channel of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Channel {
-    /// The client's own.
+    /// The client's own channel.
     Own,
-    /// That of a reentrant lock.
+    /// The channel of a reentrant lock.
     Of(ResourceId),
 }
 
@@ -56,22 +56,22 @@ impl Subscription {
         Self { state: State::Off, failures: 0, since: Instant::from_micros(0), timer: None }
     }
 
-    /// Whether a waiter may join the queue now: its grant will come by message, or it polls for it.
+    /// Whether a waiter may join the queue now. Its grant arrives by message, or the waiter polls for it.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(self.state, State::Off | State::Asked)
     }
 
-    /// Whether grants have to be found by asking.
+    /// Whether waiters have to poll.
     pub(crate) fn is_polling(&self) -> bool {
         !matches!(self.state, State::On)
     }
 
-    /// Whether nobody has asked for it yet.
+    /// Whether it was never requested.
     pub(crate) fn is_off(&self) -> bool {
         self.state == State::Off && self.timer.is_none()
     }
 
-    /// Somebody has to wait.
+    /// A caller has to wait.
     pub(crate) fn want(&mut self, cx: &mut Context, of: Channel, channel: &str) {
         if self.is_off() {
             self.subscribe(cx, of, channel, State::Asked);
@@ -84,7 +84,7 @@ impl Subscription {
         }
         self.state = state;
         cx.outputs.push_back(Output::Subscribe { node: NODE, channel: channel.into() });
-        // An attempt that takes long is left alone: asking anew would end it.
+        // A slow attempt is left alone, because a new request would cancel it.
         let patience = if state == State::Asked { 1 } else { 10 };
         let overdue = cx.now + cx.config.response_timeout.saturating_mul(patience);
         cx.timers.set(Timer::Subscription(of), &mut self.timer, Some(overdue));
@@ -100,7 +100,7 @@ impl Subscription {
         cx.timers.set(Timer::Subscription(of), &mut self.timer, None);
     }
 
-    /// It broke, or can't be made.
+    /// It broke or failed.
     pub(crate) fn ends(&mut self, cx: &mut Context, of: Channel, cause: &Failure) {
         if cx.closed {
             return;
@@ -118,7 +118,7 @@ impl Subscription {
         cx.timers.set(Timer::Subscription(of), &mut self.timer, again);
     }
 
-    /// The timer: overdue, or time to ask again. True if waiters may join from now on.
+    /// The timer fired: the attempt is overdue, or a retry is due. True if waiters may join the queue from now on.
     pub(crate) fn due(&mut self, cx: &mut Context, of: Channel, channel: &str) -> bool {
         cx.timers.set(Timer::Subscription(of), &mut self.timer, None);
         match self.state {
@@ -136,7 +136,7 @@ impl Subscription {
         }
     }
 
-    /// Nobody waits any more.
+    /// No caller waits any more.
     pub(crate) fn unsubscribe(&mut self, cx: &mut Context, of: Channel, channel: &str) {
         if !matches!(self.state, State::Off | State::Polling) {
             cx.outputs.push_back(Output::Unsubscribe { node: NODE, channel: channel.into() });
@@ -147,14 +147,14 @@ impl Subscription {
 }
 
 impl Context {
-    /// There is something that others may want to tell this client.
+    /// Subscribes to the client's own channel, because other clients may have something to say.
     pub(crate) fn listen(&mut self) {
         if self.subscription.is_off() {
             self.with_own(|own, cx, channel| own.want(cx, Channel::Own, channel));
         }
     }
 
-    /// Does something with the subscription to the client's own channel.
+    /// Runs `act` on the subscription to the client's own channel.
     pub(crate) fn with_own<R>(&mut self, act: impl FnOnce(&mut Subscription, &mut Self, &str) -> R) -> R {
         let mut own = self.subscription;
         let channel = self.channel();
@@ -163,7 +163,7 @@ impl Context {
         result
     }
 
-    /// A wait before the next attempt: 20 ms, doubled with each failure, at most `most`, with jitter.
+    /// The pause before the next attempt: 20 ms, doubled with each failure, at most `most`, with jitter.
     pub(crate) fn backoff(&mut self, failures: u32, most: Duration) -> Duration {
         let wait = Duration::from_millis(20).saturating_mul(1 << failures.min(10));
         self.random.jitter(wait.min(most))

@@ -1,4 +1,4 @@
-//! A tenure: the time in which this client holds a name on the server, by one token, for any number of local holders.
+//! A tenure: the time during which this client holds a name on the server with one token, for any number of local holders.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,31 +13,31 @@ use crate::time::{Instant, millis};
 use crate::timers::{Slot, Timer};
 use crate::token::Token;
 
-/// How long a client may go on handing over inside once it knows that another one waits.
+/// How long a client may go on handing over locally once it knows that another client waits.
 const BUDGET_TIME: Duration = Duration::from_secs(1);
 
-/// How long a lease may be handed over inside a client after the server confirmed it.
+/// How long after the server's last confirmation a lease may be handed over locally.
 const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
 pub(crate) struct Tenure {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
-    /// How the server has it.
+    /// The mode on the server.
     pub(crate) mode: Mode,
     pub(crate) validity: Validity,
-    /// The server's time of the newest answer that said we hold, in µs.
+    /// The server's time, in µs, of the newest answer that said that we hold the lock.
     pub(crate) server: u64,
     pub(crate) fences: Fences,
-    /// When the queue's length was last told.
+    /// When the client last learned the length of the queue.
     pub(crate) heard: Instant,
     pub(crate) budget: Option<Budget>,
     pub(crate) holders: Vec<LeaseId>,
-    /// Whether somebody has held it: the first holder is no hand-over.
+    /// Whether a local caller has held it. The first holder is not a hand-over.
     pub(crate) used: bool,
-    /// A holder was told that it lost: give the token back, hand nothing on.
+    /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) strays: Strays,
-    /// The TTL of the renewal that the next local holder waits for.
+    /// The TTL of the renewal that the next local caller waits for.
     pub(crate) passing: Option<Duration>,
     pub(crate) refill: Refill,
     pub(crate) converting: Option<Converting>,
@@ -46,22 +46,22 @@ pub(crate) struct Tenure {
     pub(crate) timers: TenureTimers,
 }
 
-/// Until when the lease is ours by the local clock, whatever the server says later.
+/// Until when we hold the lease by the local clock, whatever the server says later.
 #[derive(Clone, Copy)]
 pub(crate) struct Validity {
     pub(crate) until: Instant,
-    /// What the last successful command set.
+    /// The TTL that the last successful command set.
     pub(crate) granted: Duration,
-    /// When that command was sent at the earliest.
+    /// The earliest time at which that command was sent.
     pub(crate) since: Instant,
-    /// When its reply came; none for a grant by message.
+    /// When its reply arrived. None for a grant by message.
     pub(crate) answered: Option<Instant>,
-    /// At this moment, or later, the server had it as ours.
+    /// The server had the lease at this time or later.
     pub(crate) confirmed: Instant,
 }
 
 impl Validity {
-    /// From the *sending* of the command that set `granted`, less what clocks may differ by.
+    /// Validity is measured from the time the command was *sent*, less drift and margin.
     pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
         let since = if cx.has(Mutant::ValidFromReply) { cx.now } else { sent };
         let drift = if cx.has(Mutant::NoDrift) { Duration::ZERO } else { drift(granted) };
@@ -71,7 +71,7 @@ impl Validity {
     }
 }
 
-/// How many more local hand-overs another client's waiting allows.
+/// How many more local hand-overs are allowed while another client waits.
 pub(crate) struct Budget {
     pub(crate) left: u32,
     pub(crate) until: Instant,
@@ -81,7 +81,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Strays {
     pub(crate) unanswered: u32,
-    /// One got no answer and never will: it may come late.
+    /// A command got no reply and never will. It may still arrive late.
     pub(crate) lost: bool,
 }
 
@@ -103,9 +103,9 @@ impl Strays {
 #[derive(Default)]
 pub(crate) struct Refill {
     pub(crate) unanswered: bool,
-    /// How many fences the last answered one asked for.
+    /// The size of the last answered refill.
     pub(crate) size: u64,
-    /// How many the unanswered one asks for.
+    /// The size of the unanswered refill.
     pub(crate) asked: u64,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
@@ -129,18 +129,18 @@ pub(crate) struct TenureTimers {
     pub(crate) budget: Slot,
 }
 
-/// Whether the next local caller may hold under this tenure.
+/// Whether the next local caller may hold the lock under this tenure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// At once, without a round trip.
     Now,
-    /// When a renewal has brought it time.
+    /// After a renewal, which gives it enough time.
     AfterRenewal,
-    /// When the server has reserved more fences, or has confirmed the lease.
+    /// After the server has reserved more fences or confirmed the lease.
     AfterRefill,
-    /// When the present holders are gone.
+    /// After the current holders have released.
     Later,
-    /// Not under this token.
+    /// Not with this token.
     Never,
 }
 
@@ -149,7 +149,7 @@ impl Tenure {
         !self.holders.is_empty()
     }
 
-    /// Whether a caller with these options may hold, given how the present holders hold.
+    /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
         if self.tainted || insufficient || (self.used && self.is_spent(cx)) {
@@ -158,20 +158,20 @@ impl Tenure {
         if self.converting.is_some() || self.upgrading.is_some() {
             return Admission::Later;
         }
-        // An exclusive holder is always the only one.
+        // An exclusive holder is always alone.
         let beside = options.mode == Mode::Shared && self.holders.first().is_none_or(|id| is_reader(cx, *id));
         if !beside && self.in_use() {
             return Admission::Later;
         }
         let unconfirmed = self.used && !self.is_confirmed(cx) && !cx.has(Mutant::HandOverUnconfirmed);
         if unconfirmed || (self.fences.left() == 0 && !cx.has(Mutant::HandOverPastBlock)) {
-            // While others wait the block is the budget's; asking for more would stretch it.
+            // While other clients wait, the block of fences is part of the budget. More fences would extend it.
             return if self.budget.is_some() { Admission::Never } else { Admission::AfterRefill };
         }
         if self.has_time(cx.now, options) { Admission::Now } else { Admission::AfterRenewal }
     }
 
-    /// Whether a caller that does not wait finds the lock busy. A reader may still ask beside readers.
+    /// Whether the lock is busy for a caller that does not wait. A reader may still ask the server while other readers hold it.
     pub(crate) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let asks = self.mode == Mode::Shared && options.mode == Mode::Shared && !cx.config.mixed_fleet;
         match self.admits(cx, options) {
@@ -181,7 +181,7 @@ impl Tenure {
         }
     }
 
-    /// Whether other clients' waiting has used up the local hand-overs.
+    /// Whether the local hand-overs are used up because other clients wait.
     fn is_spent(&self, cx: &Context) -> bool {
         if cx.config.mixed_fleet && !self.in_use() {
             return true;
@@ -190,17 +190,18 @@ impl Tenure {
         spent && !cx.has(Mutant::HandOverPastBudget)
     }
 
-    /// Whether the server has said lately that it is ours. A client that has lost it without knowing hands it on for no longer than that.
+    /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
+    /// was lost without its knowledge.
     fn is_confirmed(&self, cx: &Context) -> bool {
         cx.now.since(self.validity.confirmed) < CONFIRMED_FOR
     }
 
-    /// Whether the server is asked now, so that the next local holder need not wait for it.
+    /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
     pub(crate) fn needs_confirming(&self, cx: &Context) -> bool {
         cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
     }
 
-    /// A renewed lease can do with a third of what it could have; a fixed one needs the whole, as from a fresh answer.
+    /// Whether enough time is left. A renewed lease needs a third of its TTL. A fixed lease needs all of it, as after a new answer.
     fn has_time(&self, now: Instant, options: &AcquireOptions) -> bool {
         let Validity { until, granted, answered, .. } = self.validity;
         let left = until.since(now);
@@ -211,13 +212,13 @@ impl Tenure {
         if options.renew {
             fresh || left >= options.ttl.min(granted) / 3
         } else {
-            // The server keeps whole milliseconds.
+            // The server stores whole milliseconds.
             let whole = Duration::from_millis(millis(options.ttl));
             left >= options.ttl || (fresh && granted >= whole)
         }
     }
 
-    /// Takes in how many wait on the server.
+    /// Processes the number of waiters on the server.
     pub(crate) fn heard(&mut self, cx: &mut Context, resource: ResourceId, waiting: Option<u64>) {
         let Some(waiting) = waiting else { return };
         self.heard = cx.now;
@@ -228,13 +229,13 @@ impl Tenure {
         }
     }
 
-    /// Takes in a successful renewal or re-grant. A late answer never shortens it.
+    /// Processes a successful renewal or new grant. A late answer never shortens the validity.
     pub(crate) fn extend(&mut self, cx: &mut Context, resource: ResourceId, validity: Validity) {
         let confirmed = validity.confirmed.max(self.validity.confirmed);
         if validity.until > self.validity.until {
             self.validity = validity;
         } else if validity.since > self.validity.since {
-            // The server tells whole milliseconds, so a later answer may come out a moment short.
+            // The server reports whole milliseconds, so a later answer may come out slightly shorter.
             self.validity = Validity { until: self.validity.until, ..validity };
         }
         self.validity.confirmed = confirmed;
@@ -248,12 +249,12 @@ impl Tenure {
         self.schedule_renewal(cx, resource);
     }
 
-    /// The longest TTL that its holders need a renewal to set; none if they need no renewal.
+    /// The longest TTL that a renewal must set for its holders. None if they need no renewal.
     pub(crate) fn wants(&self, cx: &Context) -> Option<Duration> {
         self.holders.iter().filter_map(|id| cx.leases.get(id)?.wants(cx.now, self.validity.until)).max()
     }
 
-    /// The next renewal: a third into what was granted, if a holder is renewed.
+    /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
     pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, resource: ResourceId) {
         let due = self.passing.is_some() || self.wants(cx).is_some();
         let at = due.then(|| together(self.validity.since + self.validity.granted / 3, self.validity.granted));
@@ -275,7 +276,7 @@ pub(crate) fn is_reader(cx: &Context, id: LeaseId) -> bool {
     cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Shared)
 }
 
-/// Rounds down to a grid of a 48th of the TTL, so that renewals of many leases leave in one wake-up.
+/// Rounds down to a grid of 1/48 of the TTL, so that many leases are renewed in one wake-up.
 fn together(at: Instant, ttl: Duration) -> Instant {
     let micros = at.as_micros();
     let grid = crate::time::micros(ttl / 48).max(1);

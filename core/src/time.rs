@@ -1,4 +1,4 @@
-//! Time as the engine sees it: an argument, never a clock of its own.
+//! Time in the engine. It is always an argument, because the engine has no clock.
 
 use core::fmt;
 use core::ops::{Add, Sub};
@@ -6,13 +6,13 @@ use core::time::Duration;
 
 /// A moment on the driver's clock, in microseconds since any origin.
 ///
-/// The driver must give a clock that never goes back and that goes on while the machine is suspended
-/// (`CLOCK_BOOTTIME` on Linux): a lease ends on the server whether or not the holder sleeps.
+/// The driver's clock must never go back, and it must go on while the machine is suspended (`CLOCK_BOOTTIME` on Linux),
+/// because leases expire on the server meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// A moment `micros` microseconds after the clock's origin.
+    /// The moment `micros` microseconds after the clock's origin.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
@@ -22,7 +22,7 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this moment is, zero if it is not after it.
+    /// The time since `earlier`. Zero if `earlier` is later than this moment.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -48,12 +48,12 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// Microseconds of a duration, as many as fit.
+/// The microseconds of a duration, or `u64::MAX`.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Whole milliseconds of a duration, as many as fit.
+/// The whole milliseconds of a duration, or `u64::MAX`.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

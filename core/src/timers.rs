@@ -14,25 +14,25 @@ use crate::token::Token;
 pub(crate) enum Timer {
     /// A tenure's validity ends.
     Deadline(ResourceId),
-    /// One lease ends before its tenure: a fixed end or `max_hold`.
+    /// A lease ends before its tenure: the end of a fixed lease, or `max_hold`.
     LeaseEnds(LeaseId),
-    /// A tenure is due for renewal, or a renewal for another try.
+    /// A tenure is due for renewal, or for another attempt.
     Renewal(ResourceId),
-    /// A fence block was asked for and did not come.
+    /// A refill got no answer.
     Refill(ResourceId),
-    /// A request is due to be sent again.
+    /// A request's command is due to be sent again.
     Heartbeat(ResourceId),
-    /// The local hand-overs of a tenure are over.
+    /// The time for a tenure's local hand-overs is over.
     BudgetEnds(ResourceId),
     /// A user's call ends.
     OpEnds(OpId),
     /// A user's call is due to be sent again.
     OpAgain(OpId),
-    /// An unanswered convert is due to be sent again.
+    /// An unanswered convert is due to be resent.
     Convert(ResourceId),
-    /// An unanswered release is due to be sent again.
+    /// An unanswered release is due to be resent.
     Release(Token),
-    /// The subscription is due to be made again, or is overdue.
+    /// A subscription is due to be retried, or is overdue.
     Subscription(Channel),
 }
 
@@ -92,7 +92,8 @@ impl Timers {
             _ => &mut self.others,
         };
         // The slot of a timer that went off may not be cleared yet.
-        let set = slot.filter(|set| heap.entries.get(set.place as usize).is_some_and(|entry| entry.timer == Some(timer)));
+        let set =
+            slot.filter(|set| heap.entries.get(set.place as usize).is_some_and(|entry| entry.timer == Some(timer)));
         *slot = match (set, to) {
             (Some(set), Some(at)) if set.at == at => return,
             (Some(set), Some(at)) => {
@@ -107,7 +108,7 @@ impl Timers {
         };
     }
 
-    /// Takes the next timer that is due: ends of leases first.
+    /// Removes and returns the next timer that is due. Ends of leases come first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         [&mut self.ends, &mut self.others].into_iter().find_map(|heap| {
             let (at, _) = heap.first()?;

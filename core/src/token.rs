@@ -1,21 +1,21 @@
-//! Who a client is, and the tokens it owns leases by.
+//! A client's identity, and the tokens of its leases.
 
 use core::fmt;
 
-/// A client's random 128-bit identity: the engine's only entropy.
+/// A client's random 128-bit id. It is the only randomness that the engine gets.
 ///
-/// Draw it after start from the system's randomness, never from configuration or a snapshot: two
-/// clients with one id would both be granted the same lease.
+/// Draw it from the operating system's random source after the process has started. Never take it from configuration or
+/// a snapshot: two clients with the same id would both be granted the same lease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientId([u8; 16]);
 
 impl ClientId {
-    /// The id made of 16 random bytes.
+    /// Makes an id from 16 random bytes.
     pub const fn from_random(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The id by which this client is known to one server of a quorum. Only its last 16 bits differ.
+    /// The id that this client uses with one server of a quorum. Only the last 16 bits differ.
     #[cfg(feature = "quorum")]
     pub(crate) fn of_member(self, at: u16) -> Self {
         let Self([start @ .., high, low]) = &self;
@@ -26,13 +26,13 @@ impl ClientId {
         Self(id)
     }
 
-    /// A seed for the engine's hash maps and its jitter.
+    /// A seed for the engine's hash maps and jitter.
     pub(crate) fn seed(self) -> u64 {
         self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
     }
 }
 
-/// The UUID text of the id, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// The id as a UUID: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
@@ -51,7 +51,7 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// One acquisition's counter: with the client's id it makes the token `<uuid>:<u64>` on the wire.
+/// The counter of one acquisition. With the client's id it forms the token `<uuid>:<u64>` on the server.
 ///
 /// A token is used for one acquisition in one mode, and never again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,4 +1,4 @@
-//! What a failure means: try again, say it in full, or give up.
+//! What to do after a failure: retry, send the script's source, or give up.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,15 +10,15 @@ use crate::vote::Votes;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The server does not have the script: send its source.
+    /// The server doesn't have the script. Send its source.
     NoScript,
-    /// Worth another try while time lasts.
+    /// Retry while there is time.
     Retry(Failure),
-    /// Trying again would bring the same.
+    /// A retry would fail in the same way.
     Fatal(Error),
 }
 
-/// Error codes of a server that can't run the command now, and may soon.
+/// Error codes of a server that can't run the command now, but may be able to soon.
 const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS"];
 
 impl Trouble {
@@ -36,7 +36,7 @@ impl Trouble {
         match first_code(&text) {
             "NOSCRIPT" => Self::NoScript,
             code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
-            // A fence that no script of ours can have written.
+            // A fence that none of our scripts can have written.
             "BADFENCE" => Self::Fatal(Error::Protocol(text)),
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
@@ -46,9 +46,9 @@ impl Trouble {
             _ if PASSING.iter().any(|code| has(&text, &format!(": {code} ")) || has(&text, &format!(": -{code} "))) => {
                 Self::Retry(Failure::Unavailable(text))
             }
-            // A slot began to move under a script, which may have done a part of its work.
+            // A slot began to move while a script ran, which may have done a part of its work.
             _ if has(&text, "non local key") => Self::Retry(Failure::Interrupted(text)),
-            // It lets nobody else in for the moment.
+            // The server accepts no more connections at the moment.
             _ if has(&text, "max number of clients") => Self::Retry(Failure::Unavailable(text)),
             _ => Self::Fatal(Error::Server(text)),
         }
@@ -56,8 +56,8 @@ impl Trouble {
 }
 
 impl Error {
-    /// What a failure means for whoever has tried to connect for `waited`, or has asked a server what it is: the same as for a
-    /// lock's own commands. For drivers.
+    /// Converts a failure while connecting, or while asking a server for its version and role. `waited` is the time
+    /// since the attempt began. The rules are those for a lock's own commands. For drivers.
     pub fn of_connecting(failure: Failure, waited: Duration) -> Self {
         match Trouble::of(failure) {
             Trouble::Retry(cause) => Self::Unreachable { waited, cause: Some(cause), votes: Votes::default() },
@@ -67,10 +67,10 @@ impl Error {
     }
 }
 
-/// A command that brought no answer.
+/// A command without a usable answer.
 pub(crate) struct Failed {
     pub(crate) trouble: Trouble,
-    /// Whether the server may have run it, or may still.
+    /// Whether the server may have run it, or may still run it.
     pub(crate) maybe_applied: bool,
 }
 
@@ -84,13 +84,13 @@ impl Failed {
         Self { trouble, maybe_applied }
     }
 
-    /// The server ran it, and answered something else than a script of ours does.
+    /// The server ran the command, but the answer is not one of our scripts'.
     pub(crate) fn unreadable(text: String) -> Self {
         Self { trouble: Trouble::Fatal(Error::Protocol(text)), maybe_applied: true }
     }
 }
 
-/// `str::contains` brings two kilobytes of WebAssembly along, to be quick where nobody is in a hurry.
+/// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
 fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What users ask for, checked and taken to the name it concerns.
+//! Users' calls: checks them and passes them to the name that they are about.
 
 use core::time::Duration;
 
@@ -49,7 +49,7 @@ impl Node {
         });
     }
 
-    /// Where a call waits: at its name, or before its semaphore.
+    /// Where a call waits: at its name, or at its semaphore.
     fn place(&mut self, name: &str, options: &AcquireOptions) -> Result<OpKind, Error> {
         options.check()?;
         if options.kind.family() == Family::Semaphore {
@@ -104,7 +104,7 @@ impl Node {
         self.lease_call(op, lease, OpKind::Verify { lease, raise: 0 });
     }
 
-    /// A quorum wants this fence, at least, to be the last one here. Ends as a verify does.
+    /// Makes the server remember at least this fence, for a quorum. Ends like a verify.
     #[cfg(feature = "quorum")]
     pub(crate) fn raise(&mut self, op: OpId, lease: LeaseId, fence: u64) {
         self.lease_call(op, lease, OpKind::Verify { lease, raise: fence });
@@ -132,7 +132,7 @@ impl Node {
         self.cx.answer(op, Ok(held));
     }
 
-    /// Ends the client: waits end, leases go back.
+    /// Closes the client: ends the waits and releases the leases.
     pub(crate) fn close(&mut self, op: OpId) {
         self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
         self.cx.closed = true;
@@ -154,7 +154,7 @@ impl Node {
         self.cx.end_close();
     }
 
-    /// A lease's own end: a fixed one's, or `max_hold`. Its token is not handed on.
+    /// A lease reaches its own end: that of a fixed lease, or `max_hold`. Its token is not handed over.
     pub(crate) fn lease_ends(&mut self, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return };
         lease.ends = None;
@@ -162,7 +162,7 @@ impl Node {
         self.lose_one(id, reason);
     }
 
-    /// One lease is over, others of its name may go on.
+    /// One lease has ended. Other leases of its name may go on.
     pub(crate) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
         let Some(resource) = self.cx.leases.get(&id).map(|lease| lease.resource) else { return };
         self.cx.lose_lease(id, reason);
@@ -175,7 +175,7 @@ impl Node {
         });
     }
 
-    /// A user's call has run out of time.
+    /// A user's call has reached its time limit.
     pub(crate) fn op_ends(&mut self, op: OpId) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
@@ -221,7 +221,8 @@ impl Node {
         }
     }
 
-    /// Whether a call that only a server's silence ends has waited in our own queue meanwhile. It gets that time back.
+    /// Extends the time limit of a call that waits only for the server, if its command waited in the client's
+    /// own queue. True if it did.
     fn was_queued(&mut self, op: OpId) -> bool {
         let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
         let (since, sent) = (open.since, open.sent);
@@ -244,7 +245,7 @@ impl Node {
         if self.cx.has(Mutant::QueueCountsAsSilence) {
             return false;
         }
-        // What has not left yet is waited for as long as the server answers others.
+        // A command that has not left yet is waited for as long as the server answers other commands.
         let from = sent.or(self.cx.flows.answered()).unwrap_or(since).max(since);
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;
@@ -281,7 +282,7 @@ impl Node {
 }
 
 impl crate::context::Context {
-    /// How long an acquire goes on.
+    /// How long an acquire may take.
     pub(crate) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
             Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
@@ -290,7 +291,7 @@ impl crate::context::Context {
         }
     }
 
-    /// Sends a user's call again after a while.
+    /// Schedules a user's call to be sent again after a pause.
     pub(crate) fn send_op_again(&mut self, op: OpId) {
         let most = self.config.response_timeout / 2;
         let Some(failures) = self.ops.get(&op).map(|op| op.failures) else { return };

@@ -1,4 +1,4 @@
-//! What each server of a quorum said, for errors: busy, out of reach and misconfigured are told apart.
+//! What each server of a quorum answered, for error messages: busy, unreachable or misconfigured.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,16 +9,16 @@ use core::time::Duration;
 use crate::error::Error;
 use crate::reply::Failure;
 
-/// What one server of a quorum said.
+/// The answer of one server of a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// The server, as it was named to the engine.
+    /// The server's name, as it was given to the engine.
     pub server: Arc<str>,
-    /// Whether it agreed, or why it did not. None if the outcome was certain before it had answered.
+    /// Whether it agreed, or why it didn't. None if the outcome was certain before it answered.
     pub answer: Option<Result<(), Error>>,
 }
 
-/// One vote of each server of a quorum, in the order in which they were named; none where there is one server. As text:
+/// One vote for each server of a quorum, in the order of the servers. Empty without a quorum. As text:
 /// `2 of 5 busy, 1 timed out (10.0.0.3:6379), 2 agreed`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Votes(pub(crate) Box<[Vote]>);
@@ -31,10 +31,11 @@ impl Deref for Votes {
 }
 
 impl Votes {
-    /// Whether a majority was there at the start. Those that refused us tell what to mend, where they leave no majority by themselves.
+    /// Checks whether a majority could be reached at the start.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] with these votes, or what a majority refused us with.
+    /// [`Error::Unreachable`] with these votes. If a majority refused the client (for example its login),
+    /// the first of those errors.
     pub fn majority(self, waited: Duration) -> Result<(), Error> {
         let needed = self.len() / 2 + 1;
         let errors = || self.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
@@ -54,7 +55,7 @@ impl Votes {
 }
 
 impl Vote {
-    /// What it said, in a word.
+    /// The answer in one word.
     pub(crate) const fn word(&self) -> &'static str {
         match &self.answer {
             None => "not answered yet",
@@ -64,7 +65,7 @@ impl Vote {
         }
     }
 
-    /// Whether it neither agreed nor said that somebody else has the lock.
+    /// Whether the server neither agreed nor said that another client holds the lock.
     pub(crate) const fn failed(&self) -> bool {
         !matches!(self.answer, None | Some(Ok(()) | Err(Error::Busy { .. })))
     }

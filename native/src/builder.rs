@@ -22,7 +22,9 @@ use crate::server::{Server, within};
 use crate::shared::Shared;
 use crate::version::{self, Demands};
 
-/// The options of a [`LockManager`]. One fleet should agree on all of them but `ttl` and `wait`, which are each lock's own affair.
+/// The options of a [`LockManager`].
+///
+/// All clients of one fleet should use the same values. The exceptions are `ttl` and `wait`: each lock can have its own.
 ///
 /// ```no_run
 /// # async fn build() -> Result<(), leasehold::Error> {
@@ -48,101 +50,109 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Put before every name. Default empty.
+    /// A prefix for every name. Default: empty.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.config.prefix = prefix.into();
         self
     }
 
-    /// Hand-overs inside this client once another client waits (and for 1 s at most): 0 to 1023. Default 32.
+    /// How many times this client hands a lock over locally while another client waits: 0 to 1023. Default: 32.
+    ///
+    /// Local hand-overs also end after one second if another client waits.
     pub fn local_handoffs(mut self, handoffs: u32) -> Self {
         self.config.local_handoffs = handoffs;
         self
     }
 
-    /// How long a grant is kept for a waiter, and so what a dead waiter can cost the others: 100 ms to 60 s. Default 3 s.
+    /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s.
+    ///
+    /// A dead waiter delays the others by at most this time, once.
     pub fn claim_window(mut self, window: Duration) -> Self {
         self.config.claim_window = window;
         self
     }
 
-    /// How long one command's answer may take, one connection with all its steps, and any call that has no time of its own: 10 ms to
-    /// 60 s. Default 2 s.
+    /// How long one command's answer may take: 10 ms to 60 s. Default: 2 s.
+    ///
+    /// The same limit applies to connecting (all its steps together) and to every call that has no time limit of its own.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.config.response_timeout = timeout;
         self
     }
 
-    /// How long one command's answer from one of a [`quorum`](Self::quorum)'s servers may take: 10 ms to 60 s. Default 100 ms, which suits
-    /// a LAN; a server that is slower than that counts as one that did not answer.
+    /// How long one command's answer may take on one server of a [`quorum`](Self::quorum): 10 ms to 60 s. Default:
+    /// 100 ms, which suits a LAN. A slower server counts as one that did not answer.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.config.node_timeout = timeout;
         self
     }
 
-    /// Everybody polls, so that clients of other libraries compete on equal terms; slower. Default false.
+    /// Competes with clients of other libraries on equal terms: everybody polls. This is slower. Default: false.
     pub fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.config.mixed_fleet = mixed;
         self
     }
 
-    /// How long an unused name remembers its last fence: 1 min to 30 days. Default 1 h.
+    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.config.fence_retention = retention;
         self
     }
 
-    /// The TTL of leases whose lock sets none: 10 ms to 24 h. Default 30 s.
+    /// The TTL for locks that set none: 10 ms to 24 h. Default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self
     }
 
-    /// How long an acquire waits whose lock sets nothing else: 1 ms to 30 days, or for ever. Default 60 s. A try ends within this time as
-    /// well if it is set and shorter than the [`response_timeout`](Self::response_timeout).
+    /// How long an acquire waits if its lock sets no `wait`: 1 ms to 30 days, or forever. Default: 60 s.
+    ///
+    /// A `try_acquire` also ends within this time, if you set it and it is shorter than the
+    /// [`response_timeout`](Self::response_timeout).
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         set_wait(&mut self.defaults, wait.into());
         self
     }
 
-    /// Whether to ask the servers once, when the manager connects, for their `maxmemory-policy`, and to refuse any but `noeviction` with
-    /// `unsupported`. A server with another policy may delete locks when its memory is full, those that are held as well.
+    /// Whether to check the servers' `maxmemory-policy` once, when the manager connects. Any policy but `noeviction` is
+    /// refused with `unsupported`. With another policy, a server whose memory is full may delete locks, even held ones.
     ///
-    /// Default false: the check needs the right to run `CONFIG GET`, and each refused attempt is an entry in the server's ACL log. Of a
-    /// cluster all primaries are asked, of a quorum all servers.
+    /// Default: false. The check needs the right to run `CONFIG GET`, and each refused attempt adds an entry to the
+    /// server's ACL log. In a cluster, all primaries are checked. In a quorum, every server is.
     pub fn check_eviction(mut self, check: bool) -> Self {
         self.check_eviction = check;
         self
     }
 
-    /// The ACL user of the servers that hold the locks, instead of a URL's. It needs a [`password`](Self::password) too.
+    /// The ACL user for the servers that hold the locks. It replaces the URL's user and needs a
+    /// [`password`](Self::password).
     pub fn username(mut self, username: impl Into<String>) -> Self {
         self.login.username = Some(username.into());
         self
     }
 
-    /// The password of the servers that hold the locks, instead of a URL's.
+    /// The password for the servers that hold the locks. It replaces the URL's password.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.login.password = Some(password.into());
         self
     }
 
-    /// The number of the database that the locks are in, instead of a URL's. A cluster of Redis has only 0.
+    /// The number of the database that holds the locks. It replaces the URL's. A Redis Cluster has only database 0.
     pub fn database(mut self, number: u32) -> Self {
         self.login.database = Some(number);
         self
     }
 
-    /// Connects to the server at `url`; see [`LockManager::connect`].
+    /// Connects to the server at `url`: see [`LockManager::connect`].
     ///
     /// # Errors
-    /// As [`LockManager::connect`], and `invalid-option` for an option out of its bounds.
+    /// As [`LockManager::connect`], and `invalid-option` for an option that is out of its bounds.
     pub async fn connect(self, url: &str) -> Result<LockManager, Error> {
         let client = redis::Client::open(url).map_err(|error| Error::invalid_address("url", &error))?;
         self.from_client(client).await
     }
 
-    /// Connects as `client` says; see [`LockManager::from_client`].
+    /// Connects with the address and settings of `client`: see [`LockManager::from_client`].
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -154,10 +164,10 @@ impl Builder {
         self.connect_to(engine, Endpoint::Server(Arc::new(server))).await
     }
 
-    /// Connects to a cluster; see [`LockManager::cluster`].
+    /// Connects to a cluster: see [`LockManager::cluster`].
     ///
     /// # Errors
-    /// As [`LockManager::cluster`], and `invalid-option` for an option out of its bounds.
+    /// As [`LockManager::cluster`], and `invalid-option` for an option that is out of its bounds.
     pub async fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -172,10 +182,10 @@ impl Builder {
         self.connect_to(engine, Endpoint::Cluster(Arc::new(Cluster::new(seeds)))).await
     }
 
-    /// Connects to the primary that Sentinel watches as `service`; see [`LockManager::sentinel`].
+    /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
     ///
     /// # Errors
-    /// As [`LockManager::sentinel`], and `invalid-option` for an option out of its bounds.
+    /// As [`LockManager::sentinel`], and `invalid-option` for an option that is out of its bounds.
     pub async fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -191,13 +201,13 @@ impl Builder {
             sentinels.push(self.server(FIELD, info.clone())?);
         }
         let Some(info) = addresses.into_iter().next() else { return Err(none_of(FIELD)) };
-        // Sentinels have users and passwords of their own; what they share with the primary is how it is reached.
+        // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
         let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
         let sentinel = Sentinel::new(service, sentinels, template, self.config.response_timeout);
         self.connect_to(engine, Endpoint::Sentinel(Arc::new(sentinel))).await
     }
 
-    /// Uses a connection that the caller has; see [`LockManager::from_connection`].
+    /// Uses a connection that you provide: see [`LockManager::from_connection`].
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -210,10 +220,10 @@ impl Builder {
         self.start(engine, Arc::new(connection), None, Instant::now()).await
     }
 
-    /// Locks that a majority of several independent servers has to agree on; see [`LockManager::quorum`].
+    /// Connects to several independent servers: see [`LockManager::quorum`].
     ///
     /// # Errors
-    /// As [`LockManager::quorum`], and `invalid-option` for an option out of its bounds.
+    /// As [`LockManager::quorum`], and `invalid-option` for an option that is out of its bounds.
     pub async fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -231,7 +241,7 @@ impl Builder {
         Ok(self.run(engine, Link::Quorum(links), None, None))
     }
 
-    /// Checks the options and the surroundings before anything is sent.
+    /// Checks the options and the runtime before anything is sent.
     fn engine(&self) -> Result<Engine, Error> {
         self.engine_of(Engine::new)
     }
@@ -284,7 +294,7 @@ impl Builder {
     ) -> Result<LockManager, Error> {
         let response_timeout = self.config.response_timeout;
         let server = endpoint.as_ref().map(Endpoint::url);
-        // Any server of a cluster serves here, and its policy is known.
+        // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let demands = Demands { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
         let limit = response_timeout.saturating_sub(since.elapsed());
@@ -301,7 +311,7 @@ impl Builder {
     }
 }
 
-/// What a caller says of its wait holds for a try as well, which does not wait for the lock, but for the server.
+/// Sets the wait. A try doesn't wait for the lock, but the same limit then bounds its wait for the server.
 pub(crate) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
     options.wait = wait;
     options.within = match wait {

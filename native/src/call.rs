@@ -1,4 +1,4 @@
-//! One user's call: begun at its first poll, cancelled by dropping it.
+//! One user's call. It begins at its first poll. Dropping it cancels an acquire.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::shared::Shared;
 use crate::state::CallResult;
 
-/// What a user asks of the engine.
+/// What a user can ask of the engine.
 pub(crate) enum Request<'a> {
     Acquire { name: &'a Arc<str>, options: AcquireOptions },
     AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: AcquireOptions, one_script: bool },
@@ -26,7 +26,7 @@ pub(crate) enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// The name of the lock that is to be acquired.
+    /// The name of the lock to acquire. None for other requests.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
@@ -34,7 +34,7 @@ impl Request<'_> {
         }
     }
 
-    /// The answer when nobody drives the client any more, and so many leases were not given back.
+    /// The result if the driver has stopped. `unreleased` is how many leases the engine could not give back.
     pub(crate) fn after_the_end(&self, unreleased: u32) -> CallResult {
         match self {
             Self::Close => Ok(Outcome::Closed { unreleased }),
@@ -59,10 +59,10 @@ impl Request<'_> {
     }
 }
 
-/// A call under way. Dropping it cancels an acquire; anything else goes on without its caller.
+/// A call in progress. Dropping it cancels an acquire. Other calls finish without their caller.
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
-    /// The lock that the call is about, for its error.
+    /// The lock that the call is about, for error messages.
     name: Option<&'a str>,
     stage: Stage<'a>,
 }

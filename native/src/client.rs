@@ -1,4 +1,4 @@
-//! What every handle keeps alive: the last one dropped ends the client.
+//! What every handle shares. The client ends when the last handle is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::shared::Shared;
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
-    /// Where further connections lead to; none if the one connection is the user's.
+    /// Where to open more connections. None if the user provided the only connection.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) response_timeout: Duration,
 }
 
 impl Client {
-    /// Asks the engine, about the lock `name` or about none.
+    /// Starts a call to the engine. `name` is the lock that it is about, if any.
     pub(crate) fn ask<'a>(&'a self, request: Request<'a>, name: Option<&'a str>) -> Call<'a> {
         Call::new(&self.shared, request, name)
     }
 
-    /// Asks the engine for what it answers at once.
+    /// Makes a call that the engine answers at once.
     pub(crate) fn ask_now(&self, request: &Request<'_>, name: &str) -> Result<Outcome, Error> {
         match self.shared.begin(request, None) {
             Ok(result) => result.map_err(|error| self.shared.error(error, Some(name))),
@@ -41,7 +41,7 @@ impl Drop for Client {
     }
 }
 
-/// An outcome of another kind than asked for: a fault of this crate, told instead of a panic.
+/// An outcome of the wrong kind. That is a bug in this crate, reported as an error instead of a panic.
 pub(crate) fn unexpected(outcome: &Outcome, name: &str) -> Error {
     Error::Protocol { name: Some(name.to_owned()), problem: format!("unexpected outcome {outcome:?}") }
 }

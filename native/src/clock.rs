@@ -1,8 +1,8 @@
-//! The clock that the engine is driven by.
+//! The clock for the engine.
 
 use leasehold_core::Instant;
 
-/// The present moment, by a clock that goes on while the machine sleeps: a lease ends on the server all the same.
+/// The current time, from a clock that goes on while the machine sleeps, because leases expire on the server meanwhile.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn now() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -11,7 +11,7 @@ pub(crate) fn now() -> Instant {
     Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
 }
 
-/// The present moment, by the standard library's monotonic clock.
+/// The current time, from the standard library's monotonic clock.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn now() -> Instant {
     use std::sync::OnceLock;

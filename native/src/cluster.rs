@@ -1,4 +1,4 @@
-//! A Redis Cluster: its servers, and what is known of its slots.
+//! A Redis Cluster: its servers, and which one serves which slot.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::server::{Server, within};
 use crate::slots::{Address, Redirect, Slots, slot_of};
 
 pub(crate) struct Cluster {
-    /// Where the user says that servers are. The first one tells how all are reached.
+    /// The addresses that the user gave. All servers are reached the way the first one is (credentials, TLS).
     seeds: Vec<Server>,
     slots: Mutex<Slots>,
-    /// Counts the questions, so that a server whose knowledge is old is not asked first each time.
+    /// Counts the queries, so that each query starts with another server. One with outdated knowledge is not always asked first.
     questions: AtomicUsize,
 }
 
@@ -29,7 +29,7 @@ impl Cluster {
         seeds.join(", ")
     }
 
-    /// Asks the servers who serves which slot.
+    /// Asks the servers which server serves which slot.
     pub(crate) async fn discover(&self) -> RedisResult<()> {
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
@@ -44,7 +44,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A connection to the primary of this key's slot, as far as is known.
+    /// A connection to the known primary of this key's slot.
     pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self.owner(slot_of(key)) {
             Some(owner) => self.server(&owner)?.connect().await,
@@ -52,7 +52,7 @@ impl Cluster {
         }
     }
 
-    /// A connection to one of the servers, once the slots are known.
+    /// Discovers the slots, then connects to any of the servers.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let connecting = async {
             self.discover().await?;
@@ -62,17 +62,17 @@ impl Cluster {
         within(limit, connecting).await
     }
 
-    /// Those that have slots.
+    /// The servers that have slots.
     pub(crate) fn primaries(&self) -> Vec<Server> {
         self.slots().primaries().iter().filter_map(|address| self.server(address).ok()).collect()
     }
 
-    /// As [`Server::subscribe`], on any of the servers: messages reach them all.
+    /// As [`Server::subscribe`], on any of the servers: a message reaches all of them.
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
         first_of(self.servers().into_iter().map(async |server: Server| server.subscribe(channel).await)).await
     }
 
-    /// Whether a server's refusal tells where `key` has gone.
+    /// Reads a server's refusal. True if it is a `MOVED` for `key`, which is then remembered.
     pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
         let Some(said_by) = self.owner(slot_of(key)) else { return false };
         match Redirect::parse(refusal, &said_by) {
@@ -94,7 +94,7 @@ impl Cluster {
         self.slots().primaries().contains(address)
     }
 
-    /// The server at this address, reached as the first seed is.
+    /// The server at this address, with the credentials and TLS settings of the first seed.
     pub(crate) fn server(&self, address: &Address) -> RedisResult<Server> {
         match self.seeds.first() {
             Some(seed) => seed.at(&address.host, address.port),
@@ -102,7 +102,7 @@ impl Cluster {
         }
     }
 
-    /// All that are known, each time beginning with another one.
+    /// All known servers. Each call starts with another one.
     fn servers(&self) -> Vec<Server> {
         let known: Vec<Address> = self.slots().servers().cloned().collect();
         let mut servers: Vec<Server> = known.iter().filter_map(|address| self.server(address).ok()).collect();
@@ -121,6 +121,6 @@ impl Cluster {
 fn address_of(server: &Server) -> RedisResult<Address> {
     match server.info().addr() {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Ok(Address::new(host, *port)),
-        other => Err((ErrorKind::InvalidClientConfig, "no address that others could name", other.to_string()).into()),
+        other => Err((ErrorKind::InvalidClientConfig, "a cluster needs a host and a port", other.to_string()).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The task that drives a client: it sends commands, brings answers and messages, and keeps the time.
+//! The task that drives a client: it sends commands, delivers replies and messages, and wakes the engine on time.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::subscription::{self, Wish};
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     link: Link,
-    /// Tells the engine by itself.
+    /// Handles the channels. It passes messages to the engine directly.
     subscriptions: BoxFuture<'static, ()>,
     wishes: UnboundedSender<Wish>,
 }
 
-/// What made the driver take a turn.
+/// Why the driver takes a turn.
 enum Event {
     Rung,
     Answers,
@@ -66,7 +66,7 @@ impl Driver {
             self.link.send(node, call, command);
         }
         for wish in work.subscriptions.drain(..) {
-            // Its receiver is kept here as well.
+            // The receiver belongs to `self.subscriptions`, so sending can't fail.
             let _ = self.wishes.send(wish);
         }
     }
@@ -82,7 +82,7 @@ impl Driver {
     }
 }
 
-/// Tells whoever waits that nobody drives any more, also when the runtime drops the task.
+/// Fails pending and future calls when the driver stops, even if the runtime drops the task.
 struct End(Arc<Shared>);
 
 impl Drop for End {
@@ -91,10 +91,10 @@ impl Drop for End {
     }
 }
 
-/// Timers stand still while the machine is suspended, and leases don't: look at the clock at least this often.
+/// The longest time between two looks at the clock. Timers stop while the machine is suspended, but leases don't.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// Sleeps until the engine wants to be woken. A moment put off leaves the timer as it is: to wake early is legal.
+/// Sleeps until the engine wants to be woken. If the wake-up moves to a later time, the timer stays: waking early is fine.
 struct Timer {
     sleep: std::pin::Pin<Box<Sleep>>,
     at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Where the locks are, and how to get there: one server, a primary behind Sentinel, or a cluster.
+//! Where the locks are and how to connect: one server, a primary behind Sentinel, or a cluster.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::sentinel::Sentinel;
 use crate::server::Server;
 
-/// What can be connected to again and again.
+/// Something that the client can reconnect to.
 #[derive(Clone)]
 pub(crate) enum Endpoint {
     Server(Arc<Server>),
@@ -19,7 +19,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Its URL or URLs, without any password.
+    /// The URL or URLs, without passwords.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Server(server) => server.url(),
@@ -28,7 +28,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection for commands: of a cluster, to any of its servers.
+    /// A connection for commands. In a cluster, it leads to any of the servers.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         match self {
             Self::Server(server) => server.connect().await,
@@ -37,8 +37,8 @@ impl Endpoint {
         }
     }
 
-    /// Ends when what [`connect`](Self::connect) led to last is not the right server any more, as far as that can be known from
-    /// elsewhere.
+    /// Resolves when the server that [`connect`](Self::connect) last reached is no longer the right one. None if
+    /// nothing reports such a change.
     pub(crate) fn switched(&self) -> Option<BoxFuture<'static, ()>> {
         match self {
             Self::Sentinel(sentinel) => Some(sentinel.switched()),
@@ -46,7 +46,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection for commands about `key`, to the server that has it.
+    /// A connection to the server that has `key`.
     pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self {
             Self::Server(server) => server.connect().await,
@@ -55,7 +55,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a server's refusal tells where `key` has gone, and it was not known.
+    /// Reads a server's refusal. True if it says that `key` has moved. The new place is then remembered.
     pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
         match self {
             Self::Cluster(cluster) => cluster.learn(refusal, key),
@@ -63,7 +63,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection that is subscribed to `channel`: the server has acknowledged it. With it comes what [`switched`](Self::switched) gives.
+    /// A connection that is subscribed to `channel`, after the server's acknowledgement. The second value is that of
+    /// [`switched`](Self::switched).
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<(PubSub, Option<BoxFuture<'static, ()>>)> {
         match self {
             Self::Server(server) => Ok((server.subscribe(channel).await?, None)),

@@ -1,4 +1,4 @@
-//! The one error of this crate.
+//! The error type of this crate.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use redis::{ErrorKind, RedisError};
 
 use crate::wire;
 
-/// What lies behind an error: the `redis` crate's own error, or the engine's account of the last attempt.
+/// The cause of an error: the `redis` crate's error, or the engine's report on the last attempt.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an operation ended without what was asked for. Every variant has one stable [`code`](Error::code).
+/// Why an operation failed. Every variant has a stable [`code`](Error::code).
 ///
 /// ```
 /// # fn log(error: leasehold::Error) {
@@ -24,49 +24,49 @@ pub type Source = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's: an option, a name or a URL that can't be used. Nothing was sent.
+    /// An option, a name or a URL can't be used. Nothing was sent.
     #[error("`{field}` {problem}")]
     #[non_exhaustive]
     InvalidOption {
-        /// The option as users write it.
+        /// The name of the option.
         field: &'static str,
-        /// What is wrong with it and what would be right.
+        /// What is wrong with it, and what to do instead.
         problem: String,
     },
-    /// The caller's: the lease is not held any more, as it was released or lost.
+    /// The lease is no longer held: it was released or lost before this call.
     #[error("lock `{name}`: the lease is no longer held; acquire it again")]
     #[non_exhaustive]
     NotHeld {
         /// The lock.
         name: String,
     },
-    /// The caller's: not possible beside the other holders, e.g. an upgrade with a second reader.
+    /// The conversion is not possible beside the other holders, such as an upgrade while there is a second reader.
     #[error("lock `{name}`: {problem}")]
     #[non_exhaustive]
     Conflict {
         /// The lock.
         name: String,
-        /// What stands in the way.
+        /// What prevents it.
         problem: &'static str,
     },
-    /// The caller's: this server, this connection or this lock can't do it.
+    /// This server, this connection or this lock can't do it.
     #[error("not supported: {problem}")]
     #[non_exhaustive]
     Unsupported {
-        /// What can't be done and what it takes.
+        /// What is not possible, and what it needs.
         problem: String,
     },
-    /// The caller's: one script was asked for, and the names are in different slots of a cluster.
+    /// One script was asked for, but the names are in several slots of a cluster.
     #[error("locks `{name}`: the names are in different cluster slots; give all of them one hash tag, like `{{tag}}`")]
     #[non_exhaustive]
     CrossSlot {
         /// The locks.
         name: String,
     },
-    /// The caller's: the manager was closed, or the runtime that drove it has ended.
+    /// The manager was closed, or its runtime has ended.
     #[error("the lock manager is closed")]
     Closed,
-    /// The world's: somebody else held the lock during the whole wait.
+    /// Another client held the lock for the whole wait.
     #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(*holder_remaining))]
     #[non_exhaustive]
     Busy {
@@ -74,19 +74,19 @@ pub enum Error {
         name: String,
         /// How long the caller waited.
         waited: Duration,
-        /// How long the holder's lease had left, if known. It may be renewed.
+        /// How long the holder's lease will last unless it is renewed, if known.
         holder_remaining: Option<Duration>,
-        /// What each server of a quorum said; empty where there is one server.
+        /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
-    /// The world's: the wait was cancelled.
+    /// The wait was cancelled.
     #[error("lock `{name}`: the wait was cancelled")]
     #[non_exhaustive]
     Cancelled {
         /// The lock.
         name: String,
     },
-    /// The world's: the lease was lost while the operation or the work was under way.
+    /// The lease was lost during the operation or the work.
     #[error("lock `{name}`: the lease was lost: {reason}")]
     #[non_exhaustive]
     Lost {
@@ -95,23 +95,23 @@ pub enum Error {
         /// How it was lost.
         reason: LossReason,
     },
-    /// The world's: no server answered within the operation's time. Whether the lock is busy is not known.
+    /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
     #[error("{}{}", about(name.as_deref()), unanswered(self))]
     #[non_exhaustive]
     Unreachable {
-        /// The lock, if it was about one.
+        /// The lock, if the error is about one.
         name: Option<String>,
-        /// The server's URL without credentials, e.g. `redis://10.0.0.1:6379`, unless the connection is the caller's own.
+        /// The server's URL without credentials, such as `redis://10.0.0.1:6379`. None if you provided the connection.
         server: Option<String>,
         /// How long the caller waited.
         waited: Duration,
-        /// What the last attempt ran into. The message has it as well.
+        /// The cause of the last failed attempt. The error's message includes it.
         source: Option<Source>,
-        /// What each server of a quorum said; empty where there is one server.
+        /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
-    /// The world's: too few replicas had the lease in time, see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas). It was
-    /// given back.
+    /// Too few replicas confirmed the lease in time: see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas).
+    /// The lease was given back.
     #[error("lock `{name}`: {confirmed} of {wanted} replicas confirmed the lease within {}; it was released", shown(*waited))]
     #[non_exhaustive]
     NotReplicated {
@@ -119,39 +119,39 @@ pub enum Error {
         name: String,
         /// How many replicas confirmed it.
         confirmed: u32,
-        /// How many were asked for.
+        /// How many were required.
         wanted: u32,
-        /// How long they were waited for.
+        /// How long the call waited for them.
         waited: Duration,
     },
-    /// The server's: it refused the credentials or the rights (`NOAUTH`, `WRONGPASS`, `NOPERM`).
+    /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
     #[error("{}the server refused the user, the password or a command: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Auth {
-        /// The lock, if it was about one.
+        /// The lock, if the error is about one.
         name: Option<String>,
-        /// The server's words, shortened.
+        /// The server's message, shortened.
         problem: String,
     },
-    /// The server's: it answered with an error that retrying does not mend.
+    /// The server answered with an error that a retry does not fix.
     #[error("{}the server answered with an error: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Server {
-        /// The lock, if it was about one.
+        /// The lock, if the error is about one.
         name: Option<String>,
-        /// The server's words, shortened.
+        /// The server's message, shortened.
         problem: String,
     },
-    /// The server's: an answer that leasehold does not understand.
+    /// The client did not understand the server's answer.
     #[error("{}unexpected answer from the server: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Protocol {
-        /// The lock, if it was about one.
+        /// The lock, if the error is about one.
         name: Option<String>,
         /// The answer, shortened.
         problem: String,
     },
-    /// The caller's: the name holds another kind of lock or foreign data; it was left as it is.
+    /// The name holds another kind of lock, or foreign data. It was left as it is.
     #[error("lock `{name}`: the key holds another kind of lock or other data: {problem}")]
     #[non_exhaustive]
     WrongKind {
@@ -162,7 +162,7 @@ pub enum Error {
     },
 }
 
-/// Begins a message about one lock.
+/// The beginning of a message about a lock.
 fn about(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("lock `{name}`: "))
 }
@@ -175,7 +175,7 @@ fn holder_text(remaining: Option<Duration>) -> String {
     remaining.map_or_else(String::new, |left| format!("; the holder's lease expires in {}", shown(left)))
 }
 
-/// Who did not answer, and why. Without a lock's name it was about connecting.
+/// Which server did not answer, and why. Without a lock's name, the error is about connecting.
 fn unanswered(error: &Error) -> String {
     let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
     if !votes.is_empty() {
@@ -192,7 +192,7 @@ fn unanswered(error: &Error) -> String {
     format!("no answer from {server} within {}{cause}", shown(*waited))
 }
 
-/// None for mere silence, which the message tells without it.
+/// The cause as text. None for a plain timeout, which the rest of the message already says.
 fn cause_text(source: &Source) -> Option<String> {
     if let Some(error) = source.downcast_ref::<RedisError>() {
         return (!error.is_timeout()).then(|| wire::cause(error));
@@ -210,7 +210,7 @@ fn cause_text(source: &Source) -> Option<String> {
     }
 }
 
-/// A time as people say it: `250 ms`, `1.5 s`, `21 s`.
+/// A time for messages: `250 ms`, `1.5 s`, `21 s`.
 fn shown(time: Duration) -> String {
     let ms = time.as_millis();
     if ms < 1_000 {
@@ -224,7 +224,7 @@ fn shown(time: Duration) -> String {
 }
 
 impl Error {
-    /// The stable code, the same on every surface.
+    /// The stable code. It is the same in every language binding.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidOption { .. } => "invalid-option",
@@ -250,7 +250,7 @@ impl Error {
         matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Unreachable { .. } | Self::NotReplicated { .. })
     }
 
-    /// The lock's name, without the manager's prefix, if the error is about one lock.
+    /// The lock's name without the manager's prefix, if the error is about one lock.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::NotHeld { name }
@@ -269,7 +269,7 @@ impl Error {
         }
     }
 
-    /// How long the caller waited, where it waited in vain.
+    /// How long the caller waited. Only `busy`, `unreachable` and `not-replicated` have it.
     pub const fn waited(&self) -> Option<Duration> {
         match self {
             Self::Busy { waited, .. } | Self::Unreachable { waited, .. } | Self::NotReplicated { waited, .. } => {
@@ -279,7 +279,7 @@ impl Error {
         }
     }
 
-    /// How long the holder's lease had left, where it is known. It may be renewed.
+    /// How long the holder's lease will last unless it is renewed, if known.
     pub const fn holder_remaining(&self) -> Option<Duration> {
         match self {
             Self::Busy { holder_remaining, .. } => *holder_remaining,
@@ -287,7 +287,7 @@ impl Error {
         }
     }
 
-    /// The engine's error about the lock `name`, or about none, and the server at `server`.
+    /// Converts the engine's error. `name` is the lock, `server` the server's URL, if known.
     pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
         use leasehold_core::Error as Engine;
         let about = || name.unwrap_or_default().to_owned();
@@ -321,7 +321,7 @@ impl Error {
         }
     }
 
-    /// A failure while connecting or while asking the server what it is.
+    /// Converts an error from connecting, or from asking the server for its version and role.
     pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: wire::cause(&error) },
@@ -340,7 +340,7 @@ impl Error {
         }
     }
 
-    /// The same of one of a quorum's servers, for its vote.
+    /// The same for one server of a quorum, as its vote.
     pub(crate) fn connecting(error: &RedisError, waited: Duration) -> leasehold_core::Error {
         let failure = match error.kind() {
             ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(wire::cause(error)),
@@ -354,7 +354,7 @@ impl Error {
         Self::InvalidOption { field, problem: problem.to_owned() }
     }
 
-    /// An address that the user gave as `field` is none.
+    /// The error for an unusable address in the option `field`.
     pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
         let (cause, feature) = (wire::cause(error), "turn on the feature `tls-rustls` for TLS");
         let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
@@ -362,7 +362,7 @@ impl Error {
     }
 }
 
-/// The engine's account of a failed attempt, as an error.
+/// The engine's report on a failed attempt, as an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Attempt(Failure);

@@ -1,4 +1,4 @@
-//! Asks several servers what any of them can tell.
+//! Asks several servers a question that any of them can answer.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 
-/// The next one is asked after this time, or as soon as one has failed.
+/// How long to wait for an answer before the next server is asked as well. A failure starts the next one at once.
 const STAGGER: Duration = Duration::from_millis(100);
 
-/// The first success. A server that is silent delays it by little; without any success, the most telling error.
+/// The first success. A silent server causes only a small delay. Without any success, returns the most helpful error.
 pub(crate) async fn first_of<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
 where
     F: Future<Output = RedisResult<T>>,
@@ -35,7 +35,7 @@ where
     }
 }
 
-/// What a server has said tells more than that another one is not there.
+/// An I/O error says less than an answer from another server.
 fn is_mere_trouble(error: &RedisError) -> bool {
     error.is_io_error()
 }

@@ -1,4 +1,4 @@
-//! What a holder holds.
+//! The lease that a holder has.
 
 use std::fmt;
 use std::future::pending;
@@ -12,18 +12,20 @@ use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::replicas::Replicas;
 
-/// A lock that is held, for a time: renewed while it is held, told when it is lost, released when it is dropped.
+/// A lock that you hold for a limited time.
 ///
-/// Dropping it releases in the background, which nobody can wait for; [`release`](Self::release) tells how it went. Nothing is in the
-/// background once the runtime ends: release, or [`close`](crate::LockManager::close) the manager, before `main` returns, or the
-/// lock stays taken until its TTL is over.
+/// The client renews the lease while you hold it, and [`lost`](Self::lost) notifies you of a loss. Dropping the lease
+/// releases it in the background. To wait for the release and see its result, call [`release`](Self::release).
+///
+/// When the runtime ends, background work ends with it. So release the lease, or [`close`](crate::LockManager::close)
+/// the manager, before `main` returns. Otherwise the lock stays taken until its TTL is over.
 #[must_use = "a lease that is dropped is released at once"]
 pub struct Lease {
     client: Arc<Client>,
     id: LeaseId,
     name: Arc<str>,
     granted: (Fence, Mode),
-    /// Set when the handle was given back by hand, so that dropping it does nothing.
+    /// Set when `release` was called, so that dropping the handle does nothing.
     given_back: bool,
 }
 
@@ -37,18 +39,20 @@ impl Lease {
         &self.name
     }
 
-    /// The fencing token: greater than that of every lease that excluded this one before. Send it along with every write,
-    /// and let the resource refuse a smaller one than it has seen. A conversion gives a new one.
+    /// The fencing token. It is greater than the fence of every lease that excluded this one before.
+    ///
+    /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
+    /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
         self.client.shared.grant(self.id).map_or(self.granted.0, |(fence, _)| Fence(fence))
     }
 
-    /// Whether it is held exclusively or shared.
+    /// Whether the lease is exclusive or shared.
     pub fn mode(&self) -> Mode {
         self.client.shared.grant(self.id).map_or(self.granted.1, |(_, mode)| mode)
     }
 
-    /// How long the lease is still valid by the local clock, if no renewal comes any more. Zero once it is over.
+    /// How long the lease is still valid by the local clock, unless it is renewed. Zero once it has ended. No I/O.
     pub fn remaining(&self) -> Duration {
         self.client.shared.remaining(self.id)
     }
@@ -58,7 +62,9 @@ impl Lease {
         !self.remaining().is_zero()
     }
 
-    /// Asks the server whether the lease is still there. If not, it is lost from now on.
+    /// Asks the server whether the lease is still there. If it returns `false`, the lease is lost from now on.
+    ///
+    /// Returns within one response timeout. Once polled, the check goes on even if you drop the future.
     ///
     /// # Errors
     /// `unreachable`, `auth`, `closed`.
@@ -71,8 +77,10 @@ impl Lease {
         }
     }
 
-    /// Ends when the lease is lost, with the reason; at once if it was lost before. The future owns what it needs and
-    /// may be spawned. It never ends if the lease is given back first, by hand or by closing the manager.
+    /// Resolves with the reason when the lease is lost. If it is already lost, the future resolves at once.
+    ///
+    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is given back first, by a
+    /// release or by closing the manager.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -93,13 +101,13 @@ impl Lease {
         }
     }
 
-    /// Ends when the lease is lost, with the reason, and without one when it is given back.
+    /// Resolves when the lease ends: with the reason if it was lost, with none if it was given back.
     fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
         let told = self.client.shared.told(self.id);
         async move { told?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
     }
 
-    /// Ends when the lease is lost or its client is closed, with the error that tells so.
+    /// Resolves with an error when the lease is lost or the client is closed.
     pub(crate) async fn interrupted(&self) -> Error {
         match self.ended().await {
             Some(reason) => Error::Lost { name: self.name.as_ref().to_owned(), reason },
@@ -107,10 +115,13 @@ impl Lease {
         }
     }
 
-    /// Makes the lease valid for at least `ttl` from now, but not past its [`max_hold`](crate::Lock::max_hold).
+    /// Makes the lease valid for at least `ttl` from now (10 ms to 24 h), but not past its
+    /// [`max_hold`](crate::Lock::max_hold).
+    ///
+    /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
-    /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.
+    /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         match self.ask(Request::Extend { lease: self.id, ttl }).await? {
             Outcome::Extended { .. } => Ok(()),
@@ -118,7 +129,7 @@ impl Lease {
         }
     }
 
-    /// One more hold on this lease, counted here and without I/O: the lease is given back with the last of its holds.
+    /// Takes one more hold on this lease, without I/O. The lease is given back when its last hold is.
     ///
     /// # Errors
     /// `not-held` if the lease was lost, `closed`.
@@ -133,24 +144,28 @@ impl Lease {
         }
     }
 
-    /// How many holds there are on this lease.
+    /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
         self.client.shared.handles(self.id)
     }
 
-    /// Turns an exclusive lease into a shared one, without letting a writer in between; waiting readers may join.
+    /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
+    ///
+    /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
-    /// `not-held`, `lost`, `conflict`, `unsupported` for any kind but a read-write lock or a mutex, `unreachable`, `closed`.
+    /// `not-held`, `lost`, `conflict`, `unreachable`, `closed`; `unsupported` for any kind but a mutex or a read-write lock.
     pub async fn downgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Shared).await
     }
 
-    /// Turns the lease of a sole reader into an exclusive one.
+    /// Turns the lease of the only reader into an exclusive one.
+    ///
+    /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
-    /// `conflict` at once if there is another reader (it never waits: two upgrades would wait for each other);
-    /// `not-held`, `lost`, `unsupported` for any kind but a read-write lock or a mutex, `unreachable`, `closed`.
+    /// `conflict` at once if there is another reader. It never waits, because two upgrades would wait for each other.
+    /// `not-held`, `lost`, `unreachable`, `closed`; `unsupported` for any kind but a mutex or a read-write lock.
     pub async fn upgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Exclusive).await
     }
@@ -162,11 +177,14 @@ impl Lease {
         }
     }
 
-    /// Gives this hold back and tells what became of it. A lease that had ended before is no error: one that the manager's `close` gave
-    /// back is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
+    /// Gives this hold back and returns what happened.
+    ///
+    /// It is not an error if the lease has already ended: see [`ReleaseOutcome`]. If the manager's `close`
+    /// gave it back, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired). The release goes on
+    /// even if you drop the future.
     ///
     /// # Errors
-    /// `unreachable` if the server could not be told in time: the lease then ends by its TTL. `auth`, `server`.
+    /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`, `server`.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.given_back = true;
         match self.ask(Request::Release { lease: self.id }).await? {
@@ -175,19 +193,19 @@ impl Lease {
         }
     }
 
-    /// Gives the hold back after work that is worth nothing if the lease ended before it did.
+    /// Gives the hold back after work that doesn't count if the lease ended first.
     pub(crate) async fn release_or_loss(self) -> Result<(), Error> {
         let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));
         let lost = |reason| Error::Lost { name: name.as_ref().to_owned(), reason: loss.unwrap_or(reason) };
         match self.release().await {
             Ok(ReleaseOutcome::AlreadyExpired) => Err(lost(LossReason::Expired)),
             Ok(ReleaseOutcome::NotOwner) => Err(lost(LossReason::Taken)),
-            // The lease was valid when the work ended; if the server was not told, it ends by its TTL.
+            // The lease was valid when the work ended. If the release did not reach the server, the lease ends with its TTL.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Ends when enough replicas have the lease, as it stands on the server; before that with its loss, or the client's end.
+    /// Returns when enough replicas have the lease. Fails earlier if the lease is lost or the client is closed.
     pub(crate) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
         tokio::select! {
             confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
@@ -214,8 +232,10 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A fencing token. An exclusive lease's is greater than that of every lease of the name before it, also after the server
-/// lost its data; readers among themselves have no order. It fits in 53 bits.
+/// A fencing token. It fits in 53 bits.
+///
+/// The fence of an exclusive lease is greater than that of every earlier lease of the name, even after the server lost
+/// its data, unless its clock stepped back. The fences of concurrent readers have no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -224,7 +244,7 @@ impl Fence {
         Self(fence)
     }
 
-    /// The number, to be stored and compared.
+    /// The number to store and compare.
     pub const fn get(self) -> u64 {
         self.0
     }

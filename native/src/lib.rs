@@ -1,5 +1,6 @@
-//! Distributed locks over Redis and Valkey, as leases: each has a fencing token, ends by itself if its holder dies, and
-//! is never lost in silence.
+//! Distributed locks over Redis and Valkey.
+//!
+//! Every lock is a lease: it has a fencing token, it ends by itself if its holder dies, and its holder is notified if it is lost.
 //!
 //! ```no_run
 //! # struct Db; impl Db { async fn save(&self, _: &str, _: leasehold::Fence) {} }
@@ -14,23 +15,29 @@
 //! # }
 //! ```
 //!
-//! # What is promised
+//! # What you can rely on
 //!
-//! At most one valid exclusive lease per name while the server keeps its data and its clock does not step; a [`Fence`]
-//! with every lease that is greater than that of every lease it followed; waiting in the order of arrival; and
-//! [`Lease::lost`] tells of a loss before the lease ends on the server. What no lock over an asynchronous server can
-//! promise: a failover may lose a lock. So let the resource refuse a fence smaller than the greatest that it has seen.
+//! While the server keeps its data and its clock does not step:
+//!
+//! - A name has at most one valid exclusive lease.
+//! - A lease's [`Fence`] is greater than the fence of every lease that excluded it before.
+//! - Waiters are served in the order of their arrival.
+//! - [`Lease::lost`] notifies you of a loss before the lease expires on the server.
+//!
+//! A failover can lose a lock, because replication is asynchronous. So let the resource refuse a fence that is smaller
+//! than the greatest it has seen.
 //!
 //! # One server, Sentinel, a cluster
 //!
-//! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] have everything; the feature `tls-rustls` adds TLS. What a
-//! failover can lose, and how [`Lock::wait_for_replicas`] makes that rarer, is in the README.
+//! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] support everything.
+//! The feature `tls-rustls` adds TLS. The README says what a failover can lose.
+//! [`Lock::wait_for_replicas`] makes such a loss rarer.
 //!
-//! # What it runs on
+//! # Runtimes
 //!
-//! A tokio runtime, of either kind, with I/O and time enabled. Each manager has one task on the runtime that it was
-//! connected on; when that runtime ends, every call answers [`Error::Closed`], on any other runtime as well. So a program
-//! with two runtimes has a manager for each.
+//! The crate needs a tokio runtime with I/O and time enabled, either multi-threaded or current-thread. Each manager
+//! runs one task on the runtime that it was connected on. When that runtime ends, every call fails with
+//! [`Error::Closed`], even from another runtime. So a program with two runtimes needs a manager for each.
 
 mod builder;
 mod call;

@@ -1,4 +1,4 @@
-//! What commands go over, whatever is at the other end.
+//! The way to send commands: over a single server, a cluster, or the servers of a quorum.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,17 +14,17 @@ use crate::router::Router;
 use crate::server_link::{ServerLink, Way};
 use crate::wire;
 
-/// The end of a command.
+/// The result of a command.
 pub(crate) type Answer = (CallId, Result<Reply, Failure>);
 
-/// A connection of any kind, behind one pointer.
+/// A connection of any kind.
 pub(crate) type Connection = Arc<dyn Commands>;
 
-/// Anything that runs commands.
+/// Something that runs commands.
 pub(crate) trait Commands: Send + Sync {
     fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
 
-    /// Runs a command on a server of a cluster that is just being given the command's slot.
+    /// Runs a command behind an `ASKING`, on a cluster server that is importing the command's slot.
     fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
 }
 
@@ -37,7 +37,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Commands for C {
     fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
         let mut connection = self.clone();
         Box::pin(async move {
-            // Together, so that no other command comes in between.
+            // In one pipeline, so that no other command comes in between.
             let mut both = Pipeline::with_capacity(2);
             both.add_command(redis::cmd("ASKING")).add_command(cmd);
             let mut answers = connection.req_packed_commands(&both, 1, 1).await?;
@@ -49,12 +49,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Commands for C {
 pub(crate) enum Link {
     Server(Box<ServerLink>),
     Cluster(Box<Router>),
-    /// One to each of a quorum's servers.
+    /// One link to each server of the quorum.
     Quorum(Vec<ServerLink>),
 }
 
 impl Link {
-    /// Goes on with a connection that is there; where it leads to is not known if it is the user's.
+    /// Starts with an open connection. `endpoint` is where to reconnect, none if the user provided the connection.
     pub(crate) fn new(connection: Connection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         match endpoint {
             Some(Endpoint::Cluster(cluster)) => Self::Cluster(Box::new(Router::new(cluster, response_timeout))),
@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// Sends a command, or queues it while connecting. Its end comes out of [`poll_answers`](Self::poll_answers).
+    /// Sends a command, or queues it while connecting. [`poll_answers`](Self::poll_answers) returns its result.
     pub(crate) fn send(&mut self, node: NodeId, call: CallId, command: Command) {
         match self {
             Self::Server(link) => link.send(call, wire::command(&command), Way::Plain),
@@ -75,7 +75,7 @@ impl Link {
         }
     }
 
-    /// Puts the answers that have come into `answers`; ready if there is at least one.
+    /// Appends new results to `answers`. Ready if there is at least one.
     pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
         match self {
             Self::Server(link) => link.poll_answers(context, answers),

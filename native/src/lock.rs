@@ -1,4 +1,4 @@
-//! A lock as one caller wants it, and the ways to take it.
+//! A lock with the options of one caller, and the ways to take it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,10 @@ use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::replicas::Replicas;
 
-/// A name, how it is to be held, and the options. Nothing is sent before [`acquire`](Self::acquire); keep it as long as
-/// you like and acquire as often as you like.
+/// A name, a kind and options.
+///
+/// Nothing is sent until you call [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
+/// You can keep a `Lock` and acquire it many times.
 ///
 /// ```no_run
 /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -55,38 +57,45 @@ impl Lock {
         self
     }
 
-    /// What the server keeps if nobody renews, and so how long a crashed holder blocks the others: 10 ms to 24 h.
+    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. A crashed holder blocks the others for this long.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
     }
 
-    /// Whether the lease is renewed at a third of its TTL while it is held. Default true; false makes a fixed lease.
+    /// Whether the client renews the lease at a third of its TTL while you hold it. Default: true. `false` makes a fixed lease.
     pub fn renew(mut self, renew: bool) -> Self {
         self.options.renew = renew;
         self
     }
 
-    /// A renewed lease is lost after this, with [`LossReason::MaxHold`](crate::LossReason::MaxHold). Default none.
+    /// How long a renewed lease may be held: 10 ms to 30 days. Default: no limit.
+    ///
+    /// After this time the lease is lost, with [`LossReason::MaxHold`](crate::LossReason::MaxHold).
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.options.max_hold = Some(limit);
         self
     }
 
-    /// How long to wait: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`]. A [`try_acquire`](Self::try_acquire) ends within this
-    /// time as well if that is shorter than the response timeout.
+    /// How long an acquire waits: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    ///
+    /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         set_wait(&mut self.options, wait.into());
         self
     }
 
-    /// Only a lease that at least `min` replicas have is given out: a failover to one of them does not lose it. If fewer have
-    /// confirmed it after `timeout` (1 ms to 60 s), the lease is given back and the call ends with
-    /// [`Error::NotReplicated`]; with [`Error::Lost`] if it ended meanwhile. A connection of your own and a quorum can't (`unsupported`).
+    /// Makes an acquire return only after at least `min` replicas have confirmed the lease.
     ///
-    /// Each acquire asks anew, over a connection of its own that is made for it, one that is handed over inside this client too. That
-    /// comes after the `wait`, and takes `timeout` and one response timeout at most. The replicas' confirmation is about this
-    /// moment: later renewals are not waited for, and a failover to a replica that lags still forgets the lock.
+    /// A failover to one of these replicas then does not lose the lease. If fewer have confirmed it after `timeout`
+    /// (1 ms to 60 s), the lease is given back and the call fails with [`Error::NotReplicated`]. If the lease ends
+    /// in the meantime, the call fails with [`Error::Lost`]. A connection that you provide and a quorum don't
+    /// support this (`unsupported`).
+    ///
+    /// Each acquire asks the replicas again, over a new connection, even if the lease was handed over inside
+    /// this client. This comes after the `wait` and takes at most `timeout` plus one response timeout. The
+    /// confirmation is about this moment only: later renewals are not confirmed, and a failover to a replica
+    /// that lags behind can still lose the lock.
     pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
         self.replicas = Some(Replicas { min, timeout });
         self
@@ -97,20 +106,27 @@ impl Lock {
         &self.name
     }
 
-    /// Waits until the lock is free and takes it. A lock is not reentrant: who holds it already waits for itself, and wants
-    /// [`Lease::nested`] instead. Dropping the future cancels the wait; if the lease was just granted, it
-    /// is given back.
+    /// Waits until the lock is free, and takes it.
+    ///
+    /// A mutex is not reentrant: acquiring a lock that you already hold waits until the timeout. Use [`Lease::nested`] instead.
+    ///
+    /// Cancel safe: dropping the future ends the wait. If the lease has just been granted, it is given back.
     ///
     /// # Errors
-    /// `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for a
-    /// name or an option that can't be used, `unsupported` for a kind that a quorum does not have, `not-replicated`, `lost` while replicas were waited
-    /// for, `wrong-kind`, `auth`, `server`, `closed`.
+    /// - `busy`: another client held the lock for the whole wait.
+    /// - `unreachable`: no server answered in that time.
+    /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
+    /// - `unsupported`: a quorum doesn't have this kind of lock.
+    /// - `not-replicated`, and `lost` while the call waited for replicas.
+    /// - `wrong-kind`, `auth`, `server`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_waiting(self.options.wait).await
     }
 
-    /// Takes the lock if it is free; `None` if somebody else holds it or waits for it. It ends within one response timeout, or within the
-    /// [`wait`](Self::wait) if one was set and is shorter.
+    /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
+    ///
+    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter. Cancel
+    /// safe: dropping the future gives back a lease that has just been granted.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
@@ -122,12 +138,14 @@ impl Lock {
         }
     }
 
-    /// Does `work` under the lock: acquires, works, releases. When the lease is lost (or the manager is closed), the work is
-    /// dropped where it stands, at an `await`, and the answer is `lost`. So `Ok` means that the lease was held from the
-    /// start of the work to its end.
+    /// Acquires the lock, does `work`, and releases the lock, also when the work fails.
     ///
-    /// The work's error is any type that an [`Error`] can become, such as `Box<dyn std::error::Error + Send + Sync>` or
-    /// [`Error`] itself; where nothing else tells the compiler which, end the work with `Ok::<_, Error>(..)`.
+    /// If the lease is lost or the manager is closed, the work is dropped at its next `await`, and the call fails with
+    /// `lost` or `closed`. So `Ok` means that the lease was held from the start of the work to its end. Dropping the
+    /// future drops the work and releases the lease in the background.
+    ///
+    /// The work's error can be any type that implements `From<Error>`, such as
+    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the work with `Ok::<_, Error>(..)`.
     ///
     /// ```no_run
     /// # async fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }
@@ -138,7 +156,7 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// The work's own, those of [`acquire`](Self::acquire), and `lost`.
+    /// The work's own, those of [`acquire`](Self::acquire), `lost` and `closed`.
     pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -156,14 +174,14 @@ impl Lock {
         }
     }
 
-    /// The span and what is inside it are two functions, and neither keeps a copy of the options: a waiting task is small.
+    /// Two functions, so that neither keeps a copy of the options: this makes a waiting task small.
     fn acquire_waiting(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
         let span = tracing::info_span!("leasehold.acquire", name = &*self.name, mode = ?self.options.mode);
         self.granted(wait).instrument(span)
     }
 
     async fn granted(&self, wait: Wait) -> Result<Lease, Error> {
-        // A lease that is granted at once awaits nothing: a task that takes many must let others run all the same.
+        // A lease that is granted at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         if let Some(replicas) = self.replicas {
             replicas.check(&self.manager.client)?;
@@ -190,14 +208,14 @@ impl Lock {
     }
 }
 
-/// The lease, if the replicas have it; else it is given back. The release goes on if its answer does not come in time.
+/// Returns the lease if the replicas have it, otherwise gives it back. The release goes on if it is not confirmed in time.
 async fn confirmed(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
     let deadline = Instant::now() + replicas.timeout + response_timeout;
     match lease.confirmed(replicas).await {
         Ok(()) => Ok(lease),
         Err(error) => {
             if let Ok(Err(error)) = timeout_at(deadline, lease.release()).await {
-                tracing::debug!(%error, "a lease that too few replicas have ends by its TTL");
+                tracing::debug!(%error, "can't release a lease that too few replicas have; it ends with its TTL");
             }
             Err(error)
         }
@@ -210,8 +228,10 @@ impl fmt::Debug for Lock {
     }
 }
 
-/// A number of permits, of which each acquire takes some, first come, first served. Options and [`run`](Lock::run) are those of
-/// [`permits`](Self::permits): `locks.semaphore("reports", 5).permits(1).wait(..)`.
+/// A limited number of permits, granted first come, first served. Each acquire takes one or several of them.
+///
+/// To set options or to use [`run`](Lock::run), call [`permits`](Self::permits):
+/// `locks.semaphore("reports", 5).permits(1).wait(..)`.
 #[derive(Clone, Debug)]
 #[must_use = "a semaphore does nothing until permits are acquired"]
 pub struct Semaphore {
@@ -224,12 +244,12 @@ impl Semaphore {
         Self { lock: Lock::new(manager, name), limit }
     }
 
-    /// So many permits at once: 1 to the limit. They are one lease, with one fence and one release.
+    /// A lock that takes this many permits at once: 1 to the limit. They are one lease, with one fence and one release.
     pub fn permits(&self, permits: u32) -> Lock {
         self.lock.clone().with_kind(Kind::Semaphore { permits, limit: self.limit })
     }
 
-    /// Waits for one permit; see [`Lock::acquire`].
+    /// Waits for one permit: see [`Lock::acquire`].
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -237,7 +257,7 @@ impl Semaphore {
         self.permits(1).acquire().await
     }
 
-    /// Takes one permit if it is free; see [`Lock::try_acquire`].
+    /// Takes one permit if it is free: see [`Lock::try_acquire`].
     ///
     /// # Errors
     /// As [`Lock::try_acquire`].
@@ -246,7 +266,7 @@ impl Semaphore {
     }
 }
 
-/// A lock with two sides: many readers, or one writer.
+/// A lock that many readers or one writer can hold.
 #[derive(Clone, Debug)]
 pub struct ReadWrite {
     lock: Lock,
@@ -257,12 +277,12 @@ impl ReadWrite {
         Self { lock: Lock::new(manager, name) }
     }
 
-    /// The shared side: held beside other readers.
+    /// The shared side. Several readers can hold it together.
     pub fn read(&self) -> Lock {
         self.lock.clone().with_mode(Mode::Shared)
     }
 
-    /// The exclusive side.
+    /// The exclusive side. A writer holds it alone.
     pub fn write(&self) -> Lock {
         self.lock.clone().with_mode(Mode::Exclusive)
     }

@@ -1,4 +1,4 @@
-//! The addresses that users give, and the login that goes with them.
+//! The addresses and credentials that users give.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::error::Error;
 
-/// Who we are to the servers that hold the locks, and where they are there, as far as no URL says it.
+/// The credentials and the database for the servers that hold the locks. They replace those of the URLs.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     pub(crate) username: Option<String>,
@@ -45,7 +45,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// The addresses that the user gave as `field`, at least one of them.
+/// Parses the addresses that the user gave in the option `field`. There must be at least one.
 pub(crate) fn addresses<I>(field: &'static str, given: I) -> Result<Vec<ConnectionInfo>, Error>
 where
     I: IntoIterator<Item: IntoConnectionInfo>,

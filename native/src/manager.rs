@@ -1,4 +1,4 @@
-//! The client: where every lock begins.
+//! The client, from which all locks are made.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::lock::{Lock, ReadWrite, Semaphore};
 use crate::multi::Multi;
 use crate::owner::Owner;
 
-/// One client of a server. Cheap to clone; a process needs one for each server.
+/// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.
 ///
-/// The client ends when the last clone and the last [`Lease`](crate::Lease) of it are dropped, or by
-/// [`close`](Self::close): waits end, leases are released.
+/// The client ends when you call [`close`](Self::close), or when the last clone and the last [`Lease`](crate::Lease)
+/// are dropped. Then its waits end and its leases are released.
 #[derive(Clone)]
 pub struct LockManager {
     pub(crate) client: Arc<Client>,
@@ -26,24 +26,29 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to the server at `url`, e.g. `redis://user:password@host:6379/0`, or `rediss://` for TLS, with the feature `tls-rustls`.
+    /// Connects to the server at `url`, such as `redis://user:password@host:6379/0`. TLS (`rediss://`) needs
+    /// the feature `tls-rustls`.
     ///
-    /// It connects again by itself after a break, and subscribes over a connection of its own once somebody waits.
+    /// The manager reconnects by itself after a break. It opens a second connection for messages when a call has to wait.
     ///
-    /// A task on the present tokio runtime drives the client: keep that runtime running as long as you use the manager. When it
-    /// shuts down, leases are told lost and calls answer `closed`; when it is merely not run, nothing moves.
+    /// A task on the current tokio runtime drives the client. Keep that runtime running as long as you use the manager.
+    /// When the runtime shuts down, leases count as lost and calls fail with `closed`. While a runtime is not being
+    /// run, nothing happens: no lease is renewed and no call ends.
+    ///
+    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
     ///
     /// # Errors
-    /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a server that is too old or a replica.
+    /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a replica or a server that is too old.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().connect(url).await
     }
 
-    /// Connects as `client` says. Everything works as with [`connect`](Self::connect).
+    /// Connects with the address and settings of `client`. Everything else is as with [`connect`](Self::connect).
     ///
-    /// A client has one address, and the manager connects to no other. So don't bring one that `redis::sentinel` has made: after a failover
-    /// its address is that of the old primary, which may grant locks for seconds until it becomes a replica; the new primary grants
-    /// them too. Use [`sentinel`](Self::sentinel), which leaves the old primary when a sentinel names another one.
+    /// A `redis::Client` has one address, and the manager connects to no other. So don't pass one that
+    /// `redis::sentinel` made. After a failover, its address is that of the old primary. The old primary may grant
+    /// locks for seconds until it becomes a replica, while the new primary grants them too. Use
+    /// [`sentinel`](Self::sentinel), which leaves the old primary when a sentinel names another one.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -51,10 +56,10 @@ impl LockManager {
         Self::builder().from_client(client).await
     }
 
-    /// Connects to a Redis Cluster; one of its servers is enough to find the others, several are found even when one is down.
+    /// Connects to a Redis Cluster. One server is enough to find the others. Give several, in case one is down.
     ///
-    /// Each lock is on the server that its name's slot is on, and goes where the slot goes. The first URL tells how all servers are
-    /// reached: user, password, TLS. A `redis::ConnectionInfo` serves as well as a URL.
+    /// Each lock is on the server that has its name's slot, and moves with the slot. The first address also sets the
+    /// user, the password and TLS for all servers. You can give URLs or `redis::ConnectionInfo` values.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -66,7 +71,7 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), with `cluster` as the field of a bad address.
+    /// As [`connect`](Self::connect). The field of a bad address is `cluster`.
     pub async fn cluster<I>(nodes: I) -> Result<Self, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -74,13 +79,13 @@ impl LockManager {
         Self::builder().cluster(nodes).await
     }
 
-    /// Connects to the primary that Sentinel watches as `service`, and after a failover to the new one.
+    /// Connects to the primary that Sentinel monitors as `service`. After a failover, connects to the new primary.
     ///
-    /// The manager listens to the sentinels. It leaves the old primary when one of them names another, within a second, and ignores what
-    /// the old one answers later.
+    /// The manager listens to the sentinels. Within a second after one of them names another primary, it leaves the old
+    /// one and ignores everything that the old one answers later.
     ///
-    /// The URLs are the sentinels' own, with their user and password if they have any. For those of the primary and its replicas, and for
-    /// a database number, see [`builder`](Self::builder); they are reached by TLS if the first sentinel is.
+    /// The URLs are those of the sentinels, with their own user and password, if any. Set the primary's user, password
+    /// and database number on the [`builder`](Self::builder). The primary is reached over TLS if the first sentinel is.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -93,7 +98,7 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), with `service` or `sentinels` as the field of what is bad.
+    /// As [`connect`](Self::connect). The field of an invalid value is `service` or `sentinels`.
     pub async fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Result<Self, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -101,13 +106,17 @@ impl LockManager {
         Self::builder().sentinel(service, sentinels).await
     }
 
-    /// Locks over several independent servers (Redlock): each is held while a majority of them says so, so it outlives the loss of a
-    /// minority. The servers must not replicate each other.
+    /// A manager for locks over several independent servers (Redlock). A lock is held while a majority of the servers
+    /// has it, so it survives the loss of a minority.
     ///
-    /// It takes an odd number of servers, three or more, each of its own. A majority has to be reached at the start; a server that is away is
-    /// done without, and joins when it is back. All servers are asked at once, and whoever finds the lock taken asks again after a while: there is
-    /// no queue between clients, and no order but by chance. The fencing token is the greatest of the majority, which all of it then
-    /// remembers. Exclusive locks only: readers, the other kinds, and several names are `unsupported`.
+    /// It needs an odd number of servers, three or more. They must not replicate each other. At the start, a majority
+    /// must be reachable. A server that is down is ignored, and joins when it is back.
+    ///
+    /// A client asks all servers at once. If the lock is taken, it asks again after a random delay. There is no
+    /// queue between clients and no order. The fencing token is the greatest of the majority's, and the whole
+    /// majority then remembers it.
+    ///
+    /// Only exclusive locks are supported. Readers, the other kinds and several names are `unsupported`.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -120,8 +129,9 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// `invalid-option` for fewer than three servers, an even number of them, or one that appears twice, also under two addresses;
-    /// `unreachable` if there is no majority, with what each server said in `votes`; `auth`, and `unsupported` for a server that is too old or a replica.
+    /// `invalid-option` for fewer than three servers, an even number, or a server that appears twice, even under two
+    /// addresses. `unreachable` if there is no majority, with each server's answer in `votes`. `auth`, and
+    /// `unsupported` for a replica or a server that is too old.
     pub async fn quorum<I>(servers: I) -> Result<Self, Error>
     where
         I: IntoIterator<Item: IntoConnectionInfo>,
@@ -129,16 +139,16 @@ impl LockManager {
         Self::builder().quorum(servers).await
     }
 
-    /// Uses a connection that the caller has, and never closes it.
+    /// Uses a connection that you provide, and never closes it.
     ///
-    /// It can't subscribe, so waiters poll at a third of the claim window. Connecting again is the connection's own affair. It must
-    /// **never resend a command by itself**: a repeated command may arrive after the release of its lease. For a cluster prefer
-    /// [`cluster`](Self::cluster).
+    /// The manager can't subscribe on it, so waiters poll at a third of the claim window. Reconnecting is the
+    /// connection's job. It must **never resend a command by itself**: a repeated command may arrive after the release
+    /// of its lease. For a cluster, prefer [`cluster`](Self::cluster).
     ///
-    /// Don't bring a connection that `redis::sentinel` has made, such as that of a `SentinelClient`: it stays at the old primary after
-    /// a failover. Sentinel tells the old primary up to 10 seconds later that it is a replica, and until then it grants locks that the new
-    /// primary grants too. The manager can't see where a connection comes from. Use [`sentinel`](Self::sentinel): it leaves the old primary
-    /// when a sentinel names another one, and ignores its late answers.
+    /// Don't pass a connection that `redis::sentinel` made, such as that of a `SentinelClient`: it stays at the old
+    /// primary after a failover. The old primary may learn up to 10 seconds later that it is a replica. Until then it
+    /// grants locks that the new primary grants too, and the manager can't notice. Use [`sentinel`](Self::sentinel): it
+    /// leaves the old primary when a sentinel names another one, and ignores its late answers.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -149,23 +159,24 @@ impl LockManager {
         Self::builder().from_connection(connection).await
     }
 
-    /// Sets options first.
+    /// A builder, to set options before connecting.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// An exclusive lock.
+    /// A mutex: one holder at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.clone(), name.as_ref())
     }
 
-    /// A lock with many readers or one writer, in one queue: neither starves the other.
+    /// A read-write lock: many readers or one writer, in one queue, so neither starves the other.
     pub fn read_write(&self, name: impl AsRef<str>) -> ReadWrite {
         ReadWrite::new(self.clone(), name.as_ref())
     }
 
-    /// A lock that its owner may take again while it holds it, without a round trip. It is Redisson's `RLock` on the wire: Java
-    /// services and this one exclude and wake each other on the same key.
+    /// A reentrant lock: its owner can take it again while it holds it, without a round trip.
+    ///
+    /// On the server it is Redisson's `RLock`. Java services and this client exclude and wake each other on the same key.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -181,9 +192,10 @@ impl LockManager {
         Lock::new(self.clone(), name.as_ref()).with_kind(Kind::Reentrant(owner.id()))
     }
 
-    /// `limit` permits (1 to 1,000,000), of which each acquire takes some, first come, first served. All callers should say the same limit.
-    /// The latest acquire's stands; lowering it takes nothing from anybody, and who asked for more than the new limit gets it when
-    /// all else is free.
+    /// A semaphore with `limit` permits (1 to 1,000,000), granted first come, first served.
+    ///
+    /// All callers should use the same limit. The limit of the latest acquire counts. A lower limit takes nothing from
+    /// current holders. A request for more than the new limit is granted when everything else is free.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -197,13 +209,14 @@ impl LockManager {
         Semaphore::new(self.clone(), name.as_ref(), limit)
     }
 
-    /// Several names as one lock: all or nothing, and nobody deadlocks.
+    /// One lock over several names: all or none, without deadlocks.
     pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Multi {
         Multi::new(self.clone(), names.into_iter().map(|name| name.as_ref().into()))
     }
 
-    /// Asks the server who holds the lock `name` and who waits for it, in one round trip. Who waits for a reentrant lock or in a quorum
-    /// stands in no queue, and is not told.
+    /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
+    ///
+    /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
     ///
     /// # Errors
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed`.
@@ -215,15 +228,16 @@ impl LockManager {
         }
     }
 
-    /// Takes the lock `name`, of whatever kind, from whoever holds it, and grants the next in line: an operator's way out. Answers
-    /// how many held it.
+    /// Takes the lock `name`, of any kind, from its holders, and grants the next waiter. For operators. Returns
+    /// how many holders there were.
     ///
-    /// The holders are told [`LossReason::Revoked`](crate::LossReason::Revoked), or at their next renewal that the lease is gone. What they do
-    /// until then they do beside the next holder: only the fence keeps the resource safe.
+    /// The holders are notified with [`LossReason::Revoked`](crate::LossReason::Revoked), or learn at their next
+    /// renewal that the lease is gone. Until then they may work at the same time as the next holder, so only a fence
+    /// check protects the resource.
     ///
     /// # Errors
-    /// As [`inspect`](Self::inspect). `unreachable` leaves open whether it was done: it is never sent twice, as that would take the lock
-    /// from the next holder as well.
+    /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
+    /// never sent twice, because a second one would take the lock from the next holder.
     pub async fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
         let name = name.as_ref();
         match self.client.ask(Request::ForceRelease { name }, Some(name)).await? {
@@ -232,28 +246,28 @@ impl LockManager {
         }
     }
 
-    /// Ends the client for all its clones: waits end with [`Error::Closed`], and the leases are released. It never fails, and a second
-    /// call is fine.
+    /// Ends the client for all its clones: waits end with [`Error::Closed`], and leases are released. It never fails,
+    /// and you can call it twice.
     ///
-    /// It ends when the server has confirmed all releases, or when no answer has come for one response timeout; with nothing held it ends
-    /// at once. Leases that the server has not confirmed as released end by their TTL; [`Closed::unreleased`] counts them. Dropping the
-    /// future does not stop the end of the client.
+    /// It returns at once if nothing is held. Otherwise it returns when the server has confirmed all releases, or when
+    /// the server has been silent for one response timeout. Leases without a confirmation end with their TTL;
+    /// [`Closed::unreleased`] counts them. Dropping the future does not stop the closing.
     pub async fn close(&self) -> Closed {
         let ended = self.client.ask(Request::Close, None).await;
         let unreleased = match ended {
             Ok(Outcome::Closed { unreleased }) => unreleased,
-            // The runtime of the driver has ended meanwhile, and nothing is known of the releases.
+            // The driver's runtime has ended, so nothing is known about the releases.
             _ => self.client.shared.holders(),
         };
         Closed { unreleased }
     }
 }
 
-/// How [`LockManager::close`] ended.
+/// The result of [`LockManager::close`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
-    /// How many leases the server has not confirmed as released. They end by their TTL.
+    /// How many leases the server has not confirmed as released. They end with their TTL.
     pub unreleased: u32,
 }
 

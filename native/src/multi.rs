@@ -1,4 +1,4 @@
-//! Several locks as one: all or nothing.
+//! One lock over several names: all or none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,11 @@ use crate::lease::{Fence, Lease};
 use crate::manager::LockManager;
 use crate::state::granted;
 
-/// Several names that are wanted together, exclusively: one lease for all of them, or none. Nobody deadlocks, whatever the
-/// order in which others name them.
+/// Several names that are taken together, exclusively, as one lease. Nobody deadlocks, whatever order others use.
 ///
-/// Where all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them at one moment.
-/// Otherwise they are taken in sorted order, each through its queue; a failure, a cancel or the end of the wait gives
-/// everything back.
+/// If all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them at
+/// one moment. Otherwise the client takes them in sorted order, each through its queue. A failure, a cancelled call or
+/// the end of the wait gives everything back.
 ///
 /// ```no_run
 /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -37,7 +36,7 @@ use crate::state::granted;
 pub struct Multi {
     manager: LockManager,
     names: Arc<[Arc<str>]>,
-    /// The names in one, for spans and errors.
+    /// The names as one text, for spans and errors.
     label: Arc<str>,
     options: AcquireOptions,
     one_script: bool,
@@ -51,54 +50,63 @@ impl Multi {
         Self { manager, names, label, options, one_script: false }
     }
 
-    /// What the server keeps if nobody renews, and so how long a crashed holder blocks the others: 10 ms to 24 h.
+    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. A crashed holder blocks the others for this long.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
     }
 
-    /// Whether the lease is renewed at a third of its TTL while it is held. Default true; false makes a fixed lease.
+    /// Whether the client renews the lease at a third of its TTL while you hold it. Default: true. `false` makes a fixed lease.
     pub fn renew(mut self, renew: bool) -> Self {
         self.options.renew = renew;
         self
     }
 
-    /// A renewed lease is lost after this, with [`LossReason::MaxHold`]. Default none.
+    /// How long a renewed lease may be held: 10 ms to 30 days. Default: no limit.
+    ///
+    /// After this time the lease is lost, with [`LossReason::MaxHold`].
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.options.max_hold = Some(limit);
         self
     }
 
-    /// How long to wait, for all of them together: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`]. A
-    /// [`try_acquire`](Self::try_acquire) ends within this time as well if that is shorter than the response timeout.
+    /// How long an acquire waits for all names together: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    ///
+    /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         set_wait(&mut self.options, wait.into());
         self
     }
 
-    /// Refuses names that no single script can take, as they are in different slots of a cluster, with `cross-slot`. Names in
-    /// one slot are always tried by one script.
+    /// Refuses names that no single script can take, because they are in several slots of a cluster, with `cross-slot`.
+    /// Names in one slot are always tried with one script first.
     pub fn one_script(mut self) -> Self {
         self.one_script = true;
         self
     }
 
-    /// The names in the order in which they were given, without the manager's prefix.
+    /// The names in the order in which you gave them, without the manager's prefix.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// Waits until all of them are free and takes them. Dropping the future cancels the wait and gives back what it has got.
+    /// Waits until all names are free, and takes them.
+    ///
+    /// Cancel safe: dropping the future ends the wait and gives back what was already taken.
     ///
     /// # Errors
-    /// `busy` when the wait is over, `unreachable` when no server answered in that time, `invalid-option` at once for no
-    /// name, one that is given twice or can't be used, or an option, `cross-slot`, `wrong-kind`, `auth`, `server`, `closed`.
+    /// - `busy`: other clients held a name for the whole wait.
+    /// - `unreachable`: no server answered in that time.
+    /// - `invalid-option`: there is no name, a name is given twice, or a name or an option can't be used. Nothing was sent.
+    /// - `cross-slot`, `wrong-kind`, `auth`, `server`, `closed`.
     pub async fn acquire(&self) -> Result<MultiLease, Error> {
         self.acquire_waiting(self.options.wait).await
     }
 
-    /// Takes all of them if they are free; `None` if one is held or waited for. It ends within one response timeout, or within the
-    /// [`wait`](Self::wait) if one was set and is shorter.
+    /// Takes all names if they are free. Returns `None` if another client holds one or waits for it.
+    ///
+    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter. Cancel
+    /// safe: dropping the future gives everything back.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
@@ -110,11 +118,11 @@ impl Multi {
         }
     }
 
-    /// Does `work` under all of them, as [`Lock::run`](crate::Lock::run) does under one: the work is dropped where it stands when one
-    /// of them is lost.
+    /// Acquires all names, does `work`, and releases them, as [`Lock::run`](crate::Lock::run) does with one name. If
+    /// one of them is lost, the work is dropped at its next `await`.
     ///
     /// # Errors
-    /// The work's own, those of [`acquire`](Self::acquire), and `lost`.
+    /// The work's own, those of [`acquire`](Self::acquire), `lost` and `closed`.
     pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFnOnce(&MultiLease) -> Result<T, E>,
@@ -159,8 +167,9 @@ impl fmt::Debug for Multi {
     }
 }
 
-/// Several locks that are held as one: renewed, lost, extended and released together. Dropping it releases in the background,
-/// as with a [`Lease`].
+/// Several names that are held as one lease: renewed, lost, extended and released together.
+///
+/// Dropping it releases it in the background, like a [`Lease`].
 #[must_use = "a lease that is dropped is released at once"]
 pub struct MultiLease {
     lease: Lease,
@@ -168,8 +177,7 @@ pub struct MultiLease {
 }
 
 impl MultiLease {
-    /// The fencing token of each name, in the order in which the names were given. A resource that one of the names stands for
-    /// gets that name's.
+    /// The fencing token of each name, in the order in which you gave the names. Send each resource the fence of its name.
     pub fn fences(&self) -> impl ExactSizeIterator<Item = (&str, Fence)> {
         self.fences.iter().map(|(name, fence)| (&**name, *fence))
     }
@@ -179,17 +187,17 @@ impl MultiLease {
         self.fences().find(|(other, _)| *other == name).map(|(_, fence)| fence)
     }
 
-    /// How long all of them are still valid by the local clock, if no renewal comes any more. Zero once one is over.
+    /// How long all names are still valid by the local clock, unless they are renewed. Zero once one has ended. No I/O.
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
 
-    /// Whether all of them are still valid by the local clock. No I/O.
+    /// Whether all names are still valid by the local clock. No I/O.
     pub fn is_held(&self) -> bool {
         self.lease.is_held()
     }
 
-    /// Asks the server whether all of them are still there. If not, the lease is lost from now on.
+    /// Asks the server whether all names are still held. If it returns `false`, the lease is lost from now on.
     ///
     /// # Errors
     /// `unreachable`, `auth`, `closed`.
@@ -197,12 +205,13 @@ impl MultiLease {
         self.lease.verify().await
     }
 
-    /// Ends when the first of them is lost, with the reason; the others are given back then. As [`Lease::lost`].
+    /// Resolves with the reason when the first of the names is lost. The others are then given back. See [`Lease::lost`].
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + Sync + 'static + use<> {
         self.lease.lost()
     }
 
-    /// Makes all of them valid for at least `ttl` from now, but not past their [`max_hold`](crate::Multi::max_hold).
+    /// Makes all names valid for at least `ttl` from now, but not past their
+    /// [`max_hold`](crate::Multi::max_hold). See [`Lease::extend`].
     ///
     /// # Errors
     /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.
@@ -210,7 +219,7 @@ impl MultiLease {
         self.lease.extend(ttl).await
     }
 
-    /// One more hold on all of them, counted here and without I/O.
+    /// Takes one more hold on all names, without I/O. They are given back when the last hold is.
     ///
     /// # Errors
     /// `not-held` if the lease was lost, `closed`.
@@ -218,15 +227,18 @@ impl MultiLease {
         Ok(Self { lease: self.lease.nested()?, fences: Arc::clone(&self.fences) })
     }
 
-    /// How many holds there are on this lease.
+    /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
         self.lease.hold_count()
     }
 
-    /// Gives this hold back, with the last one all names, and tells the worst of what became of them.
+    /// Gives this hold back; the last one releases all names. Returns the worst of their outcomes.
+    ///
+    /// The release goes on even if you drop the future.
     ///
     /// # Errors
-    /// `unreachable` if the server could not be told in time: what it was not told of ends by its TTL. `auth`, `server`, `closed`.
+    /// `unreachable` if the server did not confirm the release in time: the names without a confirmation end with their
+    /// TTL. `auth`, `server`, `closed`.
     pub async fn release(self) -> Result<ReleaseOutcome, Error> {
         self.lease.release().await
     }

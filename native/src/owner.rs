@@ -1,17 +1,20 @@
-//! Who owns a reentrant lock.
+//! The owner of a reentrant lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Whoever shows the same owner again while it holds a reentrant lock has it once more, on the same manager or a clone of it; every other
-/// owner waits, also in this process, and so does the same one on another manager. Make one for each piece of work that may take its own lock
-/// again: a request, a job. A clone is the same owner.
+/// The owner of a reentrant lock.
+///
+/// An owner can take a lock again while it holds it, through the same manager or a clone of it. Every other owner
+/// waits, even in the same process. The same owner on another manager counts as another owner.
+///
+/// Make one for each piece of work that may take its own lock again, such as a request or a job. A clone is the same owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
 impl Owner {
-    /// An owner unlike all others of this process.
+    /// An owner that differs from all others in this process.
     pub fn new() -> Self {
         Self(LAST.fetch_add(1, Ordering::Relaxed))
     }

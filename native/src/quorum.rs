@@ -1,4 +1,4 @@
-//! Several independent servers: a majority has to be there at the start, and each has to be a server of its own.
+//! Connecting to a quorum: a majority must be reachable at the start, and no server may appear twice.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,10 +15,11 @@ use crate::server::{Server, within};
 use crate::server_link::ServerLink;
 use crate::version::{self, Demands};
 
-/// The option that names them.
+/// The option with the servers' addresses.
 pub(crate) const FIELD: &str = "servers";
 
-/// What a server of a quorum has to be: as the user demands, and none of the others. One that is away at the start is judged when it is there.
+/// The checks for one server of a quorum: the user's demands, and that it is no other member. A server that is down at
+/// the start is checked when it comes back.
 #[derive(Clone)]
 pub(crate) struct Member {
     place: usize,
@@ -28,7 +29,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// One a server.
+    /// One for each server.
     pub(crate) fn all(addresses: &[String], demands: Demands) -> impl Iterator<Item = Self> {
         let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
         (0..addresses.len()).map(move |place| Self {
@@ -39,7 +40,7 @@ impl Member {
         })
     }
 
-    /// Asks the server, and judges what it tells.
+    /// Asks the server about itself and checks the answer.
     pub(crate) async fn judge(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
         let connection: Connection = Arc::new(connection.clone());
         let (info, policy) = version::answers(&connection, self.demands).await?;
@@ -59,7 +60,8 @@ impl Member {
     }
 }
 
-/// Connects to all at once. One that can't be reached now is connected to when it is needed, unless that leaves no majority.
+/// Connects to all servers at once. Those that can't be reached are connected when they are needed, as long as
+/// there is a majority without them.
 pub(crate) async fn connect(servers: Vec<(Server, Member)>, node_timeout: Duration) -> Result<Vec<ServerLink>, Error> {
     let start = Instant::now();
     let attempts = servers.iter().map(|(server, member)| async move {

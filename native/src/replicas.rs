@@ -1,9 +1,10 @@
-//! Holds a new lease back until enough replicas have it.
+//! Waits until enough replicas have a new lease, before the caller gets it.
 //!
-//! `WAIT` covers the writes of its own connection only and stalls whatever else goes over it. So this has a connection of its own: a
-//! write to the lease stands behind the grant in the stream that replicas follow, and who has confirmed that write has the grant. That the
-//! write finds the lease shows that this server is the one which granted it, and no other that was promoted since. The connection is
-//! made anew each time: one that was kept could still lead to an old primary.
+//! `WAIT` only covers the writes of its own connection, and it blocks everything else on that connection. So this
+//! module opens a connection of its own and writes to the lease. That write comes after the grant in the replication
+//! stream, so a replica that confirms the write has the grant too. If the write finds the lease, this server is the one
+//! that granted it, and not another one that was promoted since. The connection is new each time, because an old one
+//! could still lead to an old primary.
 //!
 //! <https://redis.io/docs/latest/commands/wait/>
 
@@ -20,7 +21,7 @@ use crate::link::Commands;
 use crate::slots::key_of;
 use crate::wire;
 
-/// How many replicas have to have a lease, and how long they are waited for.
+/// How many replicas must have a lease, and how long to wait for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replicas {
     pub(crate) min: u32,
@@ -31,13 +32,13 @@ const FIELD: &str = "wait_for_replicas";
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Replicas {
-    /// Whether that can be had at all. Nothing is sent.
+    /// Checks the options and that the connection supports them. Sends nothing.
     pub(crate) fn check(self, client: &Client) -> Result<(), Error> {
         if self.min == 0 {
             return Err(Error::invalid(FIELD, "asks for no replica: ask for at least one"));
         }
         if self.timeout < Duration::from_millis(1) || self.timeout > LONGEST {
-            return Err(Error::invalid(FIELD, "needs a time from 1 ms to 60 s"));
+            return Err(Error::invalid(FIELD, "needs a timeout from 1 ms to 60 s"));
         }
         if client.endpoint.is_none() {
             let problem = "`wait_for_replicas` opens connections of its own to the server that has the lease; connect by a URL or a client. \
@@ -47,7 +48,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// Ends when enough replicas have the lease.
+    /// Returns when enough replicas have the lease.
     pub(crate) async fn confirm(self, client: &Client, lease: LeaseId, name: &str) -> Result<(), Error> {
         let start = Instant::now();
         let lost = |reason| {
@@ -70,7 +71,7 @@ impl Replicas {
         let limit = (self.timeout + limit).saturating_sub(start.elapsed());
         let confirmed = timeout(limit, question.wait(&connection, self)).await.unwrap_or(Err(Failure::TimedOut));
         let confirmed = confirmed.map_err(failed)?;
-        // Its time may have ended meanwhile.
+        // The lease may have expired in the meantime.
         if client.shared.remaining(lease).is_zero() {
             return Err(lost(LossReason::Expired));
         }
@@ -87,10 +88,10 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Writes to the lease on a new connection to its server, and answers both.
+    /// Writes to the lease over a new connection to its server. Returns the connection and the reply.
     async fn touch(&self, [digest, source]: &[Command; 2]) -> Result<(MultiplexedConnection, Reply), Failure> {
         let key = key_of(digest).unwrap_or_default();
-        // The slot may have moved: the second time it is known where to.
+        // The slot may have moved. The second attempt knows the new place.
         let mut again = true;
         loop {
             let connection = self.endpoint.connect_for(key).await.map_err(|error| wire::connect_failure(&error))?;
@@ -108,7 +109,7 @@ impl Question<'_> {
         }
     }
 
-    /// How many replicas have confirmed what was written on the connection.
+    /// How many replicas have confirmed the writes of this connection.
     async fn wait(&self, connection: &MultiplexedConnection, replicas: Replicas) -> Result<u32, Failure> {
         let mut wait = redis::cmd("WAIT");
         let ms = u64::try_from(replicas.timeout.as_millis()).unwrap_or(u64::MAX);

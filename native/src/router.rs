@@ -1,8 +1,8 @@
-//! Takes each command to the server of a cluster that has its key.
+//! Sends each command to the server of a cluster that has its key.
 //!
-//! Every server has a link of its own, so that one server's trouble delays no other's commands. A command that a server
-//! refuses with `MOVED` or `ASK` was not run: it goes to the server that was named. Nothing else is ever sent twice here.
-//! A failure of any server is a reason to ask who serves which slot by now.
+//! Every server has its own link, so a slow server delays only its own commands. A server that refuses a command with
+//! `MOVED` or `ASK` has not run it, so the command goes to the server that it names. No other command is ever sent
+//! twice here. After a failure of any server, the router asks again which server serves which slot.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,19 +21,19 @@ use crate::server_link::{ServerLink, Way};
 use crate::slots::{Address, Redirect, key_of, slot_of};
 use crate::wire;
 
-/// How often one command follows a redirect.
+/// How many redirects one command follows.
 const MOST_HOPS: u8 = 5;
 
-/// The servers are not asked for their slots again before this has passed.
+/// The shortest time between two queries for the slots.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
 
 pub(crate) struct Router {
     cluster: Arc<Cluster>,
     response_timeout: Duration,
     links: HashMap<Address, ServerLink>,
-    /// The commands under way, for the case that they have to go elsewhere.
+    /// The commands in flight, in case a redirect sends them elsewhere.
     commands: HashMap<CallId, Sent, ByNumber>,
-    /// Answers that are known without a server.
+    /// Answers that need no server.
     ready: Vec<Answer>,
     discovery: Option<BoxFuture<'static, RedisResult<()>>>,
     discovered: Instant,
@@ -70,7 +70,7 @@ impl Router {
         }
     }
 
-    /// Puts the answers that have come into `answers`; ready if there is at least one.
+    /// Appends new results to `answers`. Ready if there is at least one.
     pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
         loop {
             let mut came = Vec::new();
@@ -85,7 +85,7 @@ impl Router {
             }
             answers.append(&mut self.ready);
             self.poll_discovery(context);
-            // A link that was sent to just now has to be looked at once more before we sleep.
+            // A command was just sent over a link, so the link must be polled once more.
             if !redirected {
                 break;
             }
@@ -93,7 +93,7 @@ impl Router {
         if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Passes an answer on, or the command if it has to go elsewhere, which it tells.
+    /// Passes an answer on, or follows its redirect. True if it followed one.
     fn take(&mut self, from: &Address, (call, result): Answer, answers: &mut Vec<Answer>) -> bool {
         let sent = self.commands.remove(&call);
         let Err(failure) = &result else {
@@ -116,7 +116,7 @@ impl Router {
     }
 
     fn follow(&mut self, redirect: Redirect, call: CallId, Sent { command, hops }: Sent) {
-        tracing::debug!(call = call.0, ?redirect, "the command belongs elsewhere");
+        tracing::debug!(call = call.0, ?redirect, "cluster redirect");
         if hops >= MOST_HOPS {
             let why = Failure::Unavailable("too many cluster redirects".to_owned());
             return self.ready.push((call, Err(why)));
@@ -134,7 +134,7 @@ impl Router {
         self.commands.insert(call, Sent { command, hops: hops + 1 });
     }
 
-    /// The link to this server; if it can't be made, the call ends.
+    /// The link to this server. If it can't be made, the call fails.
     fn link(&mut self, to: &Address, call: CallId) -> Option<&mut ServerLink> {
         if !self.links.contains_key(to) {
             match self.cluster.server(to) {
@@ -166,7 +166,7 @@ impl Router {
                 let cluster = &self.cluster;
                 self.links.retain(|address, link| cluster.is_primary(address) || !link.is_idle());
             }
-            Err(error) => tracing::warn!(%error, "no server of the cluster tells its slots"),
+            Err(error) => tracing::warn!(%error, "can't ask the cluster for its slots"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A primary that Sentinel watches: found anew for each connection, since a failover makes another server of it.
+//! A primary that Sentinel monitors. It is looked up for each connection, because a failover makes another server the primary.
 //!
 //! <https://redis.io/docs/latest/develop/reference/sentinel-clients/>
 
@@ -18,18 +18,18 @@ use crate::slots::Address;
 pub(crate) struct Sentinel {
     service: String,
     sentinels: Vec<Server>,
-    /// How the servers that hold the data are reached; its address is none of them.
+    /// How to reach the data servers. Only its address is a placeholder.
     template: Server,
     response_timeout: Duration,
-    /// The primary that was connected to last.
+    /// The last primary that [`connect`](Self::connect) reached.
     connected: Mutex<Option<Address>>,
 }
 
-/// Without a message from the sentinel it is asked again after so long, and more often where it gives no messages.
+/// A sentinel that sends no message is asked again after this time, or after `POLL` if it can't send messages.
 const QUIET: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_secs(1);
 
-/// Sentinels that don't agree must not have us connect without end.
+/// The pause before each sentinel is asked, so that sentinels that disagree don't cause endless reconnects.
 const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {
@@ -42,21 +42,21 @@ impl Sentinel {
         format!("the primary `{}` (Sentinel at {})", self.service, sentinels.join(", "))
     }
 
-    /// A connection to the server that is the primary now, to be kept: see [`switched`](Self::switched).
+    /// A connection to the current primary, which is remembered for [`switched`](Self::switched).
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let (address, connection) = self.connect_now().await?;
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
         Ok(connection)
     }
 
-    /// A connection to the server that is the primary now, and its address.
+    /// The address of the current primary, and a connection to it.
     pub(crate) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
         let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_by(sentinel).boxed()).collect();
         within(self.response_timeout, first_of(attempts)).await
     }
 
-    /// Ends when another server is the primary than the one that [`connect`](Self::connect) led to last. The old one may take writes for
-    /// seconds before it is told so, and all of them will be lost.
+    /// Resolves when the primary is no longer the server that [`connect`](Self::connect) last reached. The old primary
+    /// may accept writes for some seconds until it learns this, and all of them will be lost.
     pub(crate) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
         let from = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.switched_from(from)
@@ -78,7 +78,7 @@ impl Sentinel {
         watch.boxed()
     }
 
-    /// Ends well when this sentinel names another primary, and with an error if it can't be asked any more.
+    /// Returns `Ok` when this sentinel names another primary, and an error when it can't be asked any more.
     async fn watch(&self, sentinel: &Server, from: Option<&Address>) -> RedisResult<()> {
         let mut messages = sentinel.subscribe("+switch-master").await.ok();
         while Some(&self.named(sentinel).await?) == from {
@@ -93,7 +93,7 @@ impl Sentinel {
         Ok(())
     }
 
-    /// As [`Server::subscribe`], on the primary, and what ends when another server has become that.
+    /// As [`Server::subscribe`], on the primary. The second value resolves when another server becomes the primary.
     pub(crate) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
         let by = |sentinel| async move {
             let address = self.named(sentinel).await?;
@@ -108,7 +108,7 @@ impl Sentinel {
     async fn connect_by(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
         let address = self.named(sentinel).await?;
         let mut connection = self.server(&address)?.connect().await?;
-        // What a sentinel says may be old.
+        // The sentinel's answer may be outdated.
         let role = within(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
         match role.and_then(Value::extract_error) {
             Ok(Value::Array(role)) if role.first().is_some_and(|role| !is_text(role, "master")) => {
@@ -116,7 +116,7 @@ impl Sentinel {
                 Err(std::io::Error::new(std::io::ErrorKind::NotConnected, problem).into())
             }
             Err(error) if error.code().is_none() => Err(error),
-            // A user who may not ask finds out by READONLY.
+            // Without the right to run `ROLE`, the first READONLY error shows that the server is a replica.
             _ => Ok((address, connection)),
         }
     }
@@ -125,7 +125,7 @@ impl Sentinel {
         self.template.at(&address.host, address.port)
     }
 
-    /// The primary in the opinion of this sentinel.
+    /// The address of the primary, according to this sentinel.
     async fn named(&self, sentinel: &Server) -> RedisResult<Address> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);

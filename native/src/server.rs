@@ -1,4 +1,4 @@
-//! One server, and how to get there.
+//! One server and how to connect to it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use crate::error::Error;
 use crate::quorum::Member;
 
-/// A server that can be connected to again and again.
+/// A server that the client can reconnect to.
 #[derive(Clone)]
 pub(crate) struct Server {
     client: Client,
     response_timeout: Duration,
-    /// What it has to be, if it is one of a quorum.
+    /// The checks to run when connecting, if it belongs to a quorum.
     member: Option<Member>,
 }
 
@@ -22,17 +22,17 @@ impl Server {
     pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
         #[cfg(feature = "tls-rustls")]
         crate::tls::prepare(&info);
-        // Small commands one after the other: waiting to fill a packet would only delay them.
+        // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
     }
 
-    /// Its host and port, or the path of its socket.
+    /// The host and port, or the path of the socket.
     pub(crate) fn address(&self) -> String {
         self.info().addr().to_string()
     }
 
-    /// Its URL, without user, password and database.
+    /// The URL without user, password and database.
     pub(crate) fn url(&self) -> String {
         let place = |host: &str, port: &u16| {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -44,7 +44,7 @@ impl Server {
         }
     }
 
-    /// How long one answer, or all the steps of one connection, may take.
+    /// The time limit for one answer, and for connecting with all its steps.
     pub(crate) const fn response_timeout(&self) -> Duration {
         self.response_timeout
     }
@@ -53,7 +53,7 @@ impl Server {
         self.client.get_connection_info()
     }
 
-    /// Another server that is reached in the same way: with the same credentials, the same trust, the same database.
+    /// Another server that is reached the same way: same credentials, TLS settings and database.
     pub(crate) fn at(&self, host: &str, port: u16) -> RedisResult<Self> {
         let info = self.info().clone();
         let addr = match info.addr() {
@@ -68,12 +68,12 @@ impl Server {
         Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout, member: None })
     }
 
-    /// The same, as one of a quorum.
+    /// The same server as a member of a quorum.
     pub(crate) fn with_member(self, member: Member) -> Self {
         Self { member: Some(member), ..self }
     }
 
-    /// A connection for commands. It resends nothing, and its calls have no time limit of their own.
+    /// A connection for commands. It never resends one, and its calls have no time limit of their own.
     pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         within(self.response_timeout, self.dial_and_judge()).await
     }
@@ -81,7 +81,7 @@ impl Server {
     async fn dial_and_judge(&self) -> RedisResult<MultiplexedConnection> {
         let connection = self.dial().await?;
         if let Some(member) = &self.member {
-            // Its problem is no other than that of a server that is away: its vote is missing.
+            // A member that fails its checks counts like one that is down: it has no vote.
             let problem =
                 |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
             member.judge(&connection).await?.map_err(problem)?;
@@ -89,14 +89,14 @@ impl Server {
         Ok(connection)
     }
 
-    /// A connection to whatever server it is.
+    /// A connection without any check of the server.
     pub(crate) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// A connection that is subscribed to `channel`: the server has acknowledged it.
+    /// A connection that is subscribed to `channel`, after the server's acknowledgement.
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
         let subscribing = async {
             let mut connection = self.client.get_async_pubsub().await?;
@@ -106,7 +106,7 @@ impl Server {
         within(self.response_timeout, subscribing).await
     }
 
-    /// The answer to one command on a connection of its own.
+    /// The answer to one command, over a new connection.
     pub(crate) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
         let asking = async {
             let mut connection = self.dial_and_judge().await?;
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// The result, or the error that the `redis` crate gives for a timeout.
+/// The action's result, or the `redis` crate's timeout error.
 pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     match timeout(limit, action).await {
         Ok(result) => result,

@@ -1,10 +1,11 @@
-//! The connection to one server that commands go over: calls in flight, and connecting again after a break.
+//! The connection for commands to one server: it tracks the calls in flight and reconnects after a break.
 //!
 //! ```text
-//! Up --a call broke or timed out--> Down --a command, not too early--> Connecting --ok--> Up
-//!                                     ^------------------------------------ failed ---'
+//! Up --a call broke or timed out--> Down --next command, after a pause--> Connecting --ok--> Up
+//!                                     ^--------------------------------------- failed ---'
 //! ```
-//! Nothing is ever sent twice here: a call that broke is told as such, and the engine decides.
+//!
+//! Nothing is ever sent twice here. The engine learns that a call broke, and decides what to do.
 
 use std::mem;
 use std::sync::Arc;
@@ -21,26 +22,26 @@ use crate::endpoint::Endpoint;
 use crate::link::{Answer, Connection};
 use crate::wire;
 
-/// After a failed attempt to connect no other is made for this long, doubled with each failure.
+/// The pause after a failed attempt to connect. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// At most so many answers are taken in one turn of the driver.
+/// The maximum of replies to process in one turn of the driver.
 const ANSWERS_A_TURN: usize = 256;
 
 pub(crate) struct ServerLink {
-    /// Where to connect again; none if the connection is the user's.
+    /// Where to reconnect. None if the user provided the connection.
     endpoint: Option<Endpoint>,
     response_timeout: Duration,
     state: State,
-    /// Ends when another server has taken this one's place.
+    /// Resolves when another server has become the primary.
     switched: Option<BoxFuture<'static, ()>>,
     calls: FuturesUnordered<BoxFuture<'static, Ended>>,
-    /// Answers that are known without a server.
+    /// Answers that need no server.
     ready: Vec<Answer>,
-    /// Counts the connections, so that an old one's last words don't end the new one.
+    /// The number of the connection, so that a late failure of an old connection doesn't close the new one.
     generation: u64,
-    /// What a server of an older generation than this answers is worth nothing: another one has taken its place.
+    /// Replies from connections with a smaller number are discarded, because another server is the primary now.
     trusted: u64,
 }
 
@@ -52,7 +53,7 @@ enum State {
     Down { failures: u32, retry_at: Instant, why: Failure },
 }
 
-/// How a command goes to its server.
+/// How to send a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     Plain,
@@ -82,7 +83,7 @@ impl ServerLink {
         }
     }
 
-    /// Connects with the first command.
+    /// A link that connects when the first command is sent.
     pub(crate) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
         let why = Failure::Unavailable("not connected yet".to_owned());
         Self {
@@ -97,7 +98,7 @@ impl ServerLink {
         }
     }
 
-    /// Sends a command, or queues it while connecting. Its end comes out of [`poll_answers`](Self::poll_answers).
+    /// Sends a command, or queues it while connecting. [`poll_answers`](Self::poll_answers) returns its result.
     pub(crate) fn send(&mut self, call: CallId, cmd: Cmd, way: Way) {
         match &mut self.state {
             State::Up(connection) => {
@@ -118,12 +119,12 @@ impl ServerLink {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether no command is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.calls.is_empty() && self.ready.is_empty() && !matches!(self.state, State::Connecting { .. })
     }
 
-    /// Puts the answers that have come into `answers`; ready if there is at least one.
+    /// Appends new results to `answers`. Ready if there is at least one.
     pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
         self.poll_connecting(context);
         self.poll_switched(context);
@@ -182,13 +183,13 @@ impl ServerLink {
         }
     }
 
-    /// The next command connects again. A connection that the user brought is kept: its own affair.
+    /// Drops the connection. The next command reconnects. A connection that the user provided is kept.
     fn lose_connection(&mut self, why: Failure) {
         if self.endpoint.is_none() || !matches!(self.state, State::Up(_)) {
             return;
         }
         tracing::warn!(%why, "connection to the server lost");
-        // A demoted server would otherwise be connected to again and again.
+        // Without a pause, a demoted server would be connected to in a tight loop.
         let pause = if wire::is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
         self.state = State::Down { failures: 0, retry_at: Instant::now() + pause, why };
     }

@@ -1,7 +1,8 @@
-//! A client's lock, and the one way to take it.
+//! The state that a client's calls, leases and driver share, behind one mutex.
 //!
-//! Whatever happens takes the lock once: the engine is told, its outputs are sorted, and only after the lock is given up
-//! are tasks woken. So a hand-over inside one client is one critical section, without the driver and without I/O.
+//! Every event locks the mutex once: it passes the input to the engine and sorts the engine's outputs. Tasks
+//! are only woken after the mutex is unlocked. So a hand-over inside one client is one critical section,
+//! without the driver and without I/O.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,12 +18,12 @@ use crate::call::Request;
 use crate::clock;
 use crate::state::{After, CallResult, State, Waiting, Work, granted};
 
-/// What a client's calls, leases and driver have in common.
+/// The shared part of a client.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// The server's address, for errors.
+    /// The server's URL, for error messages.
     server: Option<String>,
-    /// Rung when there is work for the driver.
+    /// Notified when the driver has work to do.
     pub(crate) bell: Notify,
 }
 
@@ -31,18 +32,19 @@ impl Shared {
         Self { state: Mutex::new(State::new(engine)), server, bell: Notify::new() }
     }
 
-    /// The engine's error about the lock `name`, for users.
+    /// Converts the engine's error for users. `name` is the lock, if the error is about one.
     pub(crate) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
         crate::Error::from_engine(error, name, self.server.as_deref())
     }
 
-    /// Begins a user's call. If it does not end at once, `waker` is woken at its end and [`fetch`](Self::fetch) has it.
+    /// Begins a user's call. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
+    /// [`fetch`](Self::fetch) returns the result.
     pub(crate) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
         self.turn(|state, now, after| {
             if let Request::Release { lease } = request
                 && let Some(reason) = state.drop_handle(*lease, after)
             {
-                // The engine has forgotten a lost lease; how it was lost is known here.
+                // The engine forgets a lost lease. Its loss is only known here.
                 let taken = reason == LossReason::Taken;
                 let outcome = if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired };
                 return Ok(Ok(Outcome::Released(outcome)));
@@ -67,7 +69,7 @@ impl Shared {
         })
     }
 
-    /// The end of a user's call, if it has ended; else `waker` is woken at its end.
+    /// The result of a user's call if it has ended. Otherwise `waker` is woken at its end.
     pub(crate) fn fetch(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
         let mut state = self.lock();
         let old = match state.calls.get_mut(&op) {
@@ -81,13 +83,13 @@ impl Shared {
                 return Poll::Ready(ended.and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed)));
             }
         };
-        // A waker may run foreign code when it is dropped: not under the lock.
+        // Dropping a waker may run foreign code, so drop it after unlocking.
         drop(state);
         drop(old);
         Poll::Pending
     }
 
-    /// Nobody waits for the call any more: an acquire is cancelled, or given back if it was granted.
+    /// The call's future was dropped: cancels an acquire, or gives back the lease that it has just got.
     pub(crate) fn abandon(&self, op: OpId) {
         let abandoned = self.turn(|state, now, after| {
             let abandoned = state.calls.remove(&op);
@@ -105,12 +107,12 @@ impl Shared {
         drop(abandoned);
     }
 
-    /// Gives one hold back, and nobody waits for the end of it.
+    /// Gives one hold back without waiting for the result.
     pub(crate) fn give_back(&self, lease: LeaseId) {
         self.turn(|state, now, after| state.give_back(now, lease, after));
     }
 
-    /// Ends the client, and nobody waits for the end of it.
+    /// Closes the client without waiting for the result.
     pub(crate) fn close(&self) {
         self.turn(|state, now, after| {
             let op = state.next_op();
@@ -126,12 +128,12 @@ impl Shared {
         }
     }
 
-    /// How many handles there are to a lease.
+    /// How many handles a lease has.
     pub(crate) fn handles(&self, lease: LeaseId) -> u32 {
         self.lock().held.get(&lease).map_or(0, |held| held.handles)
     }
 
-    /// A lease's fence and mode, which a conversion changes.
+    /// A lease's fence and mode. A conversion changes them.
     pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
         self.lock().held.get(&lease).map(|held| (held.fence, held.mode))
     }
@@ -141,11 +143,12 @@ impl Shared {
         u32::try_from(self.lock().held.len()).unwrap_or(u32::MAX)
     }
 
-    /// How long a lease is still valid by the local clock: zero once it is over. When its time has run out, its loss is told before this
-    /// answers, so that nobody sees a lease without time left that is not lost.
+    /// How long a lease is still valid by the local clock. Zero once it has ended.
+    ///
+    /// If its time has run out, the engine reports the loss first. So no caller sees a lease that has no time left but isn't lost.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| {
-            // The engine has not heard that its driver is gone.
+            // After the driver has stopped, the engine doesn't know that leases count as lost.
             if state.held.get(&lease).is_some_and(|held| held.lost.is_some()) {
                 return None;
             }
@@ -162,24 +165,25 @@ impl Shared {
         }
     }
 
-    /// A write to what a lease is on its server, by digest and with the source; none once it is over.
+    /// A write to the lease on its server, as `EVALSHA` and as `EVAL`. None once the lease has ended.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         self.lock().engine.touch(lease)
     }
 
-    /// How a lease was lost, if it was.
+    /// How a lease was lost. None if it wasn't.
     pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
         self.lock().held.get(&lease).and_then(|held| held.lost)
     }
 
-    /// Tells when a lease is lost. Its sender is dropped when the lease is given back or its client is closed.
+    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is given
+    /// back or the client is closed.
     pub(crate) fn told(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
         let mut state = self.lock();
         let closing = state.closing;
         let held = state.held.get_mut(&lease)?;
         let lost = held.lost;
         if lost.is_some() {
-            // Those who watch may be told a moment later, after the lock.
+            // Other watchers may receive the loss a moment later, after the mutex is unlocked.
             return Some(watch::channel(lost).1);
         }
         if closing {
@@ -188,7 +192,7 @@ impl Shared {
         Some(held.told.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
 
-    /// The driver's turn: `inputs` tells the engine what happened, `work` is filled with what there is to do.
+    /// The driver's turn. `inputs` passes events to the engine, and `work` is filled with what the driver has to do.
     pub(crate) fn drive(&self, work: &mut Work, inputs: impl FnOnce(&mut Engine, Instant)) {
         self.turn(|state, now, after| {
             inputs(&mut state.engine, now);
@@ -203,17 +207,17 @@ impl Shared {
         });
     }
 
-    /// Tells the engine what happened, outside the driver's loop.
+    /// Passes an input to the engine, outside the driver's loop.
     pub(crate) fn tell(&self, input: Input<'_>) {
         self.turn(|state, now, _| state.engine.handle(now, input));
     }
 
-    /// The driver is gone: whoever waits is told, and whoever comes as well.
+    /// The driver has stopped: fails pending and future calls.
     pub(crate) fn end(&self) {
         self.turn(|state, _, after| state.end(after));
     }
 
-    /// Takes the lock for one turn, sorts what the engine put out, and does the rest after the lock.
+    /// Locks the mutex, runs `act`, and sorts the engine's outputs. Wakes tasks after unlocking.
     fn turn<R>(&self, act: impl FnOnce(&mut State, Instant, &mut After) -> R) -> R {
         let mut after = After::default();
         let mut state = self.lock();
@@ -238,7 +242,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock panics; if it did, going on would still be better than a panic in every holder.
+        // Nothing panics under the mutex. If something did, going on would still be better than a panic in every holder.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster's hash slots: which server has which keys.
+//! A cluster's hash slots: which server serves which keys.
 //!
 //! <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
 
@@ -9,7 +9,7 @@ use redis::Value;
 
 const COUNT: u16 = 16_384;
 
-/// A server of a cluster, as the others call it.
+/// A server's address as the cluster announces it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) host: Arc<str>,
@@ -21,7 +21,7 @@ impl Address {
         Self { host: host.into(), port }
     }
 
-    /// `host:port`; an empty host stands for that of the server which says so.
+    /// Parses `host:port`. An empty host stands for the host of the server that answered.
     fn parse(text: &str, said_by: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { Arc::clone(&said_by.host) } else { host.into() };
@@ -35,17 +35,17 @@ impl fmt::Display for Address {
     }
 }
 
-/// Who serves each slot, as far as is known.
+/// The known primary of each slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     primaries: Vec<Address>,
     replicas: Vec<Address>,
-    /// For each slot the place of its primary, counted from 1; 0 if it is not known.
+    /// For each slot, the index of its primary plus 1. 0 if it is unknown.
     owners: Vec<u16>,
 }
 
 impl Slots {
-    /// Reads the answer to `CLUSTER SLOTS` of the server at `said_by`.
+    /// Parses the answer to `CLUSTER SLOTS` from the server at `said_by`.
     pub(crate) fn parse(answer: &Value, said_by: &Address) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
         let mut slots = Self::default();
@@ -88,7 +88,7 @@ impl Slots {
     }
 }
 
-/// One server in an answer to `CLUSTER SLOTS`: its host, unless the asked server does not know its own, and its port.
+/// Parses one server in an answer to `CLUSTER SLOTS`: host and port. The host is empty if the server doesn't know its own.
 fn address(server: &Value, said_by: &Address) -> Option<Address> {
     let Value::Array(fields) = server else { return None };
     let (host, port) = match fields.as_slice() {
@@ -104,17 +104,17 @@ fn address(server: &Value, said_by: &Address) -> Option<Address> {
     }
 }
 
-/// Where a server says that a command belongs.
+/// Where a server redirects a command to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// The slot is that server's from now on.
+    /// The slot has moved to that server for good.
     Moved { slot: u16, to: Address },
-    /// The slot is being moved, and these keys are there already, or are nowhere.
+    /// The slot is being moved. These keys are already there, or don't exist.
     Ask { to: Address },
 }
 
 impl Redirect {
-    /// Reads what the server at `said_by` refused a command with.
+    /// Parses the error with which the server at `said_by` refused a command.
     pub(crate) fn parse(refusal: &str, said_by: &Address) -> Option<Self> {
         let mut words = refusal.split_ascii_whitespace();
         let (code, slot, to) = (words.next()?, words.next()?, Address::parse(words.next()?, said_by)?);
@@ -126,7 +126,7 @@ impl Redirect {
     }
 }
 
-/// The slot of a key: of its hash tag, if it has one.
+/// The slot of a key, or of its hash tag if it has one.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % COUNT
 }
@@ -145,7 +145,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// The key that says where a command belongs: a script's first.
+/// The key that decides where a command goes: for a script, its first key.
 pub(crate) fn key_of(command: &leasehold_core::Command) -> Option<&[u8]> {
     let mut words = command.words();
     let name = words.next()?;

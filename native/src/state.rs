@@ -1,4 +1,4 @@
-//! What stands under a client's lock: the engine, the calls that wait, the leases that are held, the driver's work.
+//! The state behind a client's mutex: the engine, the pending calls, the held leases, and the driver's work.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::subscription::Wish;
 
-/// The result of a user's call, as the engine gives it.
+/// The result of a user's call, as the engine returns it.
 pub(crate) type CallResult = Result<Outcome, Error>;
 
 pub(crate) struct State {
@@ -21,51 +21,51 @@ pub(crate) struct State {
     pub(crate) held: HashMap<LeaseId, Held, ByNumber>,
     next_op: u64,
     pub(crate) work: Work,
-    /// Whether the driver was already rung and has not come yet.
+    /// Whether the driver was notified and has not run since.
     pub(crate) rung: bool,
-    /// Whether the client was closed: its leases are given back.
+    /// Whether the client is closing, so that its leases are being given back.
     pub(crate) closing: bool,
-    /// How many of them the server has not confirmed in time.
+    /// How many of the leases the server did not confirm as released in time.
     pub(crate) unreleased: u32,
-    /// Whether the driver is gone: nothing is sent any more.
+    /// Whether the driver has stopped, so that nothing is sent any more.
     pub(crate) ended: bool,
 }
 
-/// One user's call that the engine has not ended, or whose end was not fetched yet.
+/// A user's call that is still running, or whose result was not fetched yet.
 pub(crate) struct Waiting {
-    /// The lock's name, of an acquire.
+    /// The lock's name, if the call is an acquire.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) waker: Option<Waker>,
     pub(crate) result: Option<CallResult>,
 }
 
-/// One lease, as long as there is a handle to it.
+/// A lease that has at least one handle.
 pub(crate) struct Held {
     name: Option<Arc<str>>,
     pub(crate) handles: u32,
     pub(crate) fence: u64,
     pub(crate) mode: Mode,
     pub(crate) lost: Option<LossReason>,
-    /// Made when somebody first asks to be told; dropped with the last handle.
+    /// Created when a task first asks to be notified. Dropped with the last handle.
     pub(crate) told: Option<Told>,
 }
 
-/// Tells the tasks that watch a lease how it was lost.
+/// Notifies the tasks that watch a lease.
 pub(crate) type Told = watch::Sender<Option<LossReason>>;
 
-/// What there is for the driver to do.
+/// What the driver has to do.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) sends: Vec<(NodeId, CallId, Command)>,
-    /// Channels to subscribe to, or to leave, in this order.
+    /// Channels to subscribe to or to leave, in this order.
     pub(crate) subscriptions: Vec<Wish>,
     /// When to wake the engine at the latest.
     pub(crate) wake_at: Option<Instant>,
-    /// The engine is closed and nothing is left to do.
+    /// Whether the engine is closed and nothing is left to do.
     pub(crate) closed: bool,
 }
 
-/// What follows from a turn once the lock is given up: wakers, watchers and logs run foreign code.
+/// What to do after unlocking, because wakers, watchers and logs run foreign code.
 #[derive(Default)]
 pub(crate) struct After {
     pub(crate) ring: bool,
@@ -128,7 +128,7 @@ impl State {
             Some(waiting) => {
                 if let Some(grant) = granted(&result) {
                     let name = waiting.name.take();
-                    // The owner of a reentrant lock gets a lease that it has.
+                    // The owner of a reentrant lock may get a lease that it already has.
                     let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, &grant));
                     held.handles = held.handles.saturating_add(1);
                 }
@@ -150,7 +150,7 @@ impl State {
         after.lost.push((held.name.clone(), held.told.clone(), reason));
     }
 
-    /// The driver is gone: whoever waits is told, and the leases will not be renewed any more.
+    /// The driver has stopped: fails the pending calls, and reports the leases as lost because they can't be renewed any more.
     pub(crate) fn end(&mut self, after: &mut After) {
         self.ended = true;
         for waiting in self.calls.values_mut() {
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// The engine gives every lease back: nobody is told of a loss any more.
+    /// The engine gives every lease back, so losses are no longer reported.
     pub(crate) fn close_leases(&mut self, after: &mut After) {
         self.closing = true;
         after.closed.extend(self.held.values_mut().filter_map(|held| held.told.take()));
@@ -178,7 +178,7 @@ impl State {
         self.engine.handle(now, Input::Release { op, lease });
     }
 
-    /// Takes one handle off a lease, and tells how the lease was lost, if it was.
+    /// Removes one handle from a lease. Returns how the lease was lost, if it was.
     pub(crate) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) -> Option<LossReason> {
         let held = self.held.get_mut(&lease)?;
         let lost = held.lost;
@@ -189,7 +189,7 @@ impl State {
         lost
     }
 
-    /// The driver comes by itself at `work.wake_at`; it is rung for what can't wait until then.
+    /// The driver wakes by itself at `work.wake_at`. This notifies it if there is something to do sooner.
     pub(crate) fn ring_if_needed(&mut self, after: &mut After) {
         if self.rung {
             return;
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-/// What a call has granted. Of several names the greatest fence stands for the lease.
+/// The lease that a call was granted. For several names, the greatest fence is the lease's fence.
 pub(crate) fn granted(result: &CallResult) -> Option<Grant> {
     match result {
         Ok(Outcome::Acquired(grant)) => Some(*grant),

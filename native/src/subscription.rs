@@ -1,5 +1,5 @@
-//! The channels that a client listens on, over one connection: made on demand, told as made only after the server's
-//! acknowledgement, and watched.
+//! The client's channels, over one connection. A subscription is made on demand, counts only after the server's
+//! acknowledgement, and is checked for silence.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::server::within;
 use crate::shared::Shared;
 use crate::wire;
 
-/// A silent connection is asked for a sign of life this often: nothing else would tell that it is dead.
+/// A connection that is silent for this long gets a PING, the only way to notice that it is dead.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// A channel that the engine wants to listen on, or no longer.
+/// A request by the engine to subscribe to a channel or to leave it.
 pub(crate) struct Wish {
     pub(crate) node: NodeId,
     pub(crate) channel: String,
@@ -35,9 +35,9 @@ struct Channels {
     response_timeout: Duration,
     node: NodeId,
     connection: Option<(PubSubSink, PubSubStream)>,
-    /// Ends when the connection leads to the wrong server.
+    /// Resolves when the connection leads to the wrong server.
     switched: Option<BoxFuture<'static, ()>>,
-    /// Those that the server has acknowledged.
+    /// The channels that the server has acknowledged.
     open: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ enum Event {
     End,
 }
 
-/// Subscribes as it is wished, passes messages on, and tells of every channel that broke or can't be made. Never ends.
+/// Subscribes as requested, passes messages to the engine, and reports every subscription that fails or breaks. Never returns.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     endpoint: Option<Endpoint>,
@@ -67,7 +67,7 @@ pub(crate) async fn run(
             Event::Wish(Wish { channel, .. }) => channels.unsubscribe(&channel).await,
             Event::Message(message) => channels.tell(&message),
             Event::Silence => channels.ping().await,
-            Event::End => channels.break_off(&Failure::Interrupted("the subscription's connection is over".into())),
+            Event::End => channels.break_off(&Failure::Interrupted("the subscription's connection closed".into())),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Channels {
         if !self.open.contains(&channel) {
             if let Err(failure) = self.listen_on(&channel).await {
                 self.tell_broken(&channel, failure.clone());
-                // The others share the connection, which may be gone with it.
+                // The other channels share the connection, which may be broken as well.
                 if !matches!(failure, Failure::Refused(_)) || self.open.is_empty() {
                     self.break_off(&failure);
                 }
@@ -138,7 +138,7 @@ impl Channels {
         }
     }
 
-    /// Any answer is a sign of life, a refused PING as well.
+    /// Checks whether the connection is alive. Any reply proves it, even a refused PING.
     async fn ping(&mut self) {
         let Some((sink, _)) = &mut self.connection else { return };
         match within(self.response_timeout, sink.ping::<redis::Value>()).await {
@@ -149,7 +149,7 @@ impl Channels {
         }
     }
 
-    /// The connection is of no more use.
+    /// Drops the connection and reports its channels as broken.
     fn break_off(&mut self, cause: &Failure) {
         (self.connection, self.switched) = (None, None);
         for channel in std::mem::take(&mut self.open) {
@@ -165,13 +165,13 @@ impl Channels {
     fn tell_broken(&self, channel: &str, cause: Failure) {
         match cause {
             Failure::Refused(_) => tracing::warn!(channel, %cause, "subscription refused: waiters poll"),
-            _ => tracing::info!(channel, %cause, "no subscription"),
+            _ => tracing::info!(channel, %cause, "subscription failed"),
         }
         self.shared.tell(Input::Unsubscribed { node: self.node, channel, cause });
     }
 }
 
-/// Only what the server itself refused stays refused; anything else is worth another try.
+/// Only a refusal by the server is final. Any other failure is worth another attempt.
 fn refusal(error: &RedisError) -> Failure {
     match wire::connect_failure(error) {
         refused @ Failure::Refused(_) => refused,

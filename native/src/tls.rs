@@ -2,12 +2,12 @@
 
 use redis::{ConnectionAddr, ConnectionInfo};
 
-/// rustls panics where nobody has chosen who computes, and that is the program's choice: only if it made none by the time of its first
-/// connection over TLS, ring is taken.
+/// Installs `ring` as the rustls `CryptoProvider` if the program has installed none before its first TLS connection.
+/// Without one, rustls panics.
 pub(crate) fn prepare(info: &ConnectionInfo) {
     use rustls::crypto::{CryptoProvider, ring};
     if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster.
+        // Another thread may have installed one first.
         let _ = ring::default_provider().install_default();
     }
 }

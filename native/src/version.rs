@@ -1,4 +1,4 @@
-//! Asks a server whether it will do: new enough, a primary, and one that evicts nothing if that was asked for.
+//! Checks whether a server is usable: new enough, a primary and, if required, one that evicts nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::link::Connection;
 use crate::server::within;
 use crate::wire;
 
-/// What a server has to be.
+/// What a server must be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demands {
-    /// No replica. Of a cluster any server answers for all of them.
+    /// Whether it must not be a replica. In a cluster, any server can answer for all of them.
     pub(crate) primary: bool,
-    /// Its `maxmemory-policy` is `noeviction`.
+    /// Whether its `maxmemory-policy` must be `noeviction`.
     pub(crate) no_eviction: bool,
 }
 
-/// Judges the server by what it tells. One that does not tell its version and role is taken as it is.
+/// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted.
 pub(crate) async fn check(
     connection: &Connection,
     server: Option<&str>,
@@ -32,7 +32,7 @@ pub(crate) async fn check(
     judge(&info, demands, policy.as_deref())
 }
 
-/// What the server says of itself, and its eviction policy if that matters, in one round trip.
+/// The server's `INFO`, and its eviction policy if it matters, in one round trip.
 pub(crate) async fn answers(connection: &Connection, demands: Demands) -> RedisResult<(String, Option<String>)> {
     let policy = async { if demands.no_eviction { eviction_policy(connection).await.map(Some) } else { Ok(None) } };
     let role = async { if demands.primary { info(connection, "replication").await } else { Ok(String::new()) } };
@@ -40,7 +40,7 @@ pub(crate) async fn answers(connection: &Connection, demands: Demands) -> RedisR
     Ok((server + &role, policy))
 }
 
-/// One section of what the server tells of itself; empty if this user may not ask.
+/// One section of the server's `INFO`. Empty if this user may not ask for it.
 async fn info(connection: &Connection, section: &str) -> RedisResult<String> {
     let mut info = redis::cmd("INFO");
     info.arg(section);
@@ -49,7 +49,7 @@ async fn info(connection: &Connection, section: &str) -> RedisResult<String> {
         Ok(Value::VerbatimString { text, .. }) => Ok(text),
         Ok(_) => Ok(String::new()),
         Err(error) if error.code() == Some("NOPERM") => {
-            tracing::debug!("this user may not ask for the server's version");
+            tracing::debug!("this user may not run INFO: the server's version and role are not checked");
             Ok(String::new())
         }
         Err(error) => Err(error),

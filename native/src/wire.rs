@@ -1,4 +1,4 @@
-//! Between the engine's words and those of the `redis` crate.
+//! Converts between the engine's types and those of the `redis` crate.
 
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::{error, io};
 use leasehold_core::{Command, Failure, Reply, Scalar};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerError, Value};
 
-/// The longest text that an error keeps of what a server says. Every redirect fits in.
+/// The longest text of a server's that an error keeps. Every redirect is shorter.
 const LONGEST_TEXT: usize = 300;
 
-/// The engine's command as the `redis` crate sends it.
+/// Converts an engine's command for the `redis` crate.
 pub(crate) fn command(command: &Command) -> Cmd {
     let words = command.words();
     let mut cmd = Cmd::with_capacity(words.len(), words.clone().map(<[u8]>::len).sum());
@@ -20,7 +20,7 @@ pub(crate) fn command(command: &Command) -> Cmd {
     cmd
 }
 
-/// What a call brought, as the engine reads it.
+/// Converts the result of a call for the engine.
 pub(crate) fn result(result: RedisResult<Value>) -> Result<Reply, Failure> {
     match result {
         Ok(Value::ServerError(error)) => Err(Failure::Refused(server_text(&error))),
@@ -29,7 +29,7 @@ pub(crate) fn result(result: RedisResult<Value>) -> Result<Reply, Failure> {
     }
 }
 
-/// A reply that is not flat becomes a text, which the engine reports as not understood.
+/// Converts a reply. A nested one becomes a text, which the engine then reports as not understood.
 fn reply(value: Value) -> Reply {
     match value {
         Value::Array(items) if items.iter().all(is_scalar) => Reply::List(items.into_iter().map(scalar).collect()),
@@ -52,7 +52,7 @@ fn scalar(value: Value) -> Scalar {
     }
 }
 
-/// What a failed call tells the engine. When in doubt the command may have been applied.
+/// Converts a failed call for the engine. In doubt, the command may have been applied.
 pub(crate) fn failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
@@ -69,7 +69,7 @@ pub(crate) fn failure(error: &RedisError) -> Failure {
     }
 }
 
-/// What a failed attempt to connect tells the engine: nothing was sent.
+/// Converts a failed attempt to connect for the engine: nothing was sent.
 pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => failure(error),
@@ -78,19 +78,19 @@ pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     }
 }
 
-/// What went wrong, in the words that an error's message has for it.
+/// The cause of an error, as it appears in an error message.
 pub(crate) fn cause(error: &RedisError) -> String {
     let source =
         error::Error::source(error).and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
     let system = source.and_then(|source| source.downcast_ref::<io::Error>());
     if let Some(system) = system.filter(|system| system.raw_os_error().is_some()) {
         return match system.kind().to_string() {
-            // The system knows it better.
+            // The system's own message says more.
             kind if kind.contains("uncategorized") => shortened(system),
             kind => kind,
         };
     }
-    // The `redis` crate puts its own name of the kind between the words and the detail.
+    // The `redis` crate puts its own name for the kind between the message and the detail.
     shortened(error).replacen(&format!(" - {:?}", error.kind()), "", 1)
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn shortened(text: impl Display) -> String {
     short.0
 }
 
-/// Takes what there is room for, and then fails, so that nobody writes the rest.
+/// Takes text up to its limit and then fails, so that the rest is never formatted.
 struct Shortened(String);
 
 impl Write for Shortened {
@@ -120,13 +120,13 @@ impl Write for Shortened {
     }
 }
 
-/// The server is a replica now: the address may lead to the new primary, but only for a new connection.
+/// The server is a replica now. The address may already lead to the new primary, but only over a new connection.
 pub(crate) fn is_demoted(failure: &Failure) -> bool {
-    // Redis 6 wraps what a script ran into.
+    // Redis 6 wraps the error that a script ran into.
     matches!(failure, Failure::Refused(text) if text.contains("READONLY") || text.contains("MASTERDOWN"))
 }
 
-/// Something is wrong with the server itself, and another one may have its place.
+/// Something is wrong with the server itself, and another one may have taken its place.
 pub(crate) fn is_trouble(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(text) => is_demoted(failure) || text.starts_with("CLUSTERDOWN"),
@@ -135,7 +135,7 @@ pub(crate) fn is_trouble(failure: &Failure) -> bool {
     }
 }
 
-/// The server's own words, code first.
+/// The server's message, with its error code first.
 pub(crate) fn error_text(error: &RedisError) -> String {
     text(error.code().unwrap_or("ERR"), error.detail())
 }
@@ -187,7 +187,7 @@ mod tests {
         {
             let wire = format!("-{text}\r\n");
             assert_eq!(parsed(wire.as_bytes()), Err(Failure::Refused(text.to_owned())));
-            // Some connections give the server's error as an `Err`.
+            // Some connections return the server's error as an `Err`.
             let error = redis::parse_redis_value(wire.as_bytes()).and_then(Value::extract_error).unwrap_err();
             assert_eq!(result(Err(error)), Err(Failure::Refused(text.to_owned())));
         }

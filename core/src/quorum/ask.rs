@@ -1,4 +1,4 @@
-//! Asking every server at once, and deciding as soon as the outcome is certain.
+//! Asking all servers at once, and deciding as soon as the outcome is certain.
 
 use core::mem;
 use core::time::Duration;
@@ -17,10 +17,10 @@ use crate::reply::Failure;
 use crate::resource::{is_try, waited};
 use crate::vote::Votes;
 
-/// The longest wait before a second attempt, doubled with each further one up to the last.
+/// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
 const LAST_RETRY: Duration = Duration::from_millis(200);
-/// How long callers of one client go on one after the other before clients that poll get their chance.
+/// How long callers of one client may take turns before other clients, which poll, get a chance.
 const TURNS: Duration = Duration::from_secs(1);
 
 impl Quorum {
@@ -36,7 +36,7 @@ impl Quorum {
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         let tries = options.wait == Wait::No;
-        // A try ends with its attempt, whose commands all have an end.
+        // A try ends with its attempt, because each of its commands has a time limit.
         let patience = if let Wait::For(wait) = options.wait { Some(wait) } else { None };
         self.cx.open(op, OpKind::Acquire { resource, tries }, patience);
         self.with(resource, |ballot, cx, members| {
@@ -50,7 +50,7 @@ impl Quorum {
         });
     }
 
-    /// A caller's time is over.
+    /// A caller's wait has ended.
     pub(crate) fn wait_ends(&mut self, op: OpId) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
@@ -62,7 +62,7 @@ impl Quorum {
         }
     }
 
-    /// Ends a wait.
+    /// Ends a wait with an error.
     pub(crate) fn end_acquire(&mut self, op: OpId, error: Error) {
         let Some(OpKind::Acquire { resource, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         self.with(*resource, |ballot, cx, members| {
@@ -73,7 +73,7 @@ impl Quorum {
 }
 
 impl Ballot {
-    /// Puts things right: gives up what nobody wants, and asks for the first caller.
+    /// Updates the state: gives up what no caller wants any more, and asks on behalf of the first caller.
     pub(crate) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
         match self.stage {
             Stage::Held(..) => return,
@@ -93,7 +93,7 @@ impl Ballot {
         }
     }
 
-    /// Asks every server that has not said yes.
+    /// Asks every server that has not agreed yet.
     pub(crate) fn ask(&mut self, cx: &Context, members: &mut Members) {
         let AcquireOptions { ttl, max_hold, .. } = self.options;
         let ttl = max_hold.map_or(ttl, |most| ttl.min(crate::lease::covering(most)));
@@ -114,7 +114,7 @@ impl Ballot {
         }
     }
 
-    /// The timer: the next attempt, or one more try to win the servers that a held lease lacks.
+    /// The timer fired: makes the next attempt, or tries again to win the servers that a held lease lacks.
     pub(crate) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
@@ -124,7 +124,7 @@ impl Ballot {
         self.settle(cx, members);
     }
 
-    /// A server's machine answers; [`Self::decide`] counts it.
+    /// A server's machine has answered. [`Self::decide`] counts the answer.
     pub(crate) fn answered(
         &mut self,
         cx: &mut Context,
@@ -150,7 +150,7 @@ impl Ballot {
                 }
                 *raise = Raise::Done;
             }
-            // A server whose lease is over says so by itself; one that failed to raise is done without.
+            // If a server's lease ends, that is reported separately. A server that failed to raise its fence is given up.
             (Seat::Ours { raise, .. }, Err(error)) if raise.asked() == Some(op) => {
                 let given = mem::replace(seat, Seat::Denied(error));
                 clear(cx, members, at, given, None);
@@ -160,7 +160,7 @@ impl Ballot {
         }
     }
 
-    /// Counts, and goes on as soon as the outcome is certain.
+    /// Counts the answers, and continues as soon as the outcome is certain.
     pub(crate) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
         let majority = members.majority();
         if let Stage::Asking(op) = self.stage
@@ -175,7 +175,7 @@ impl Ballot {
         match self.stage {
             Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),
             Stage::Asking(_) | Stage::Raising(..) if agreed.saturating_add(open) < majority => self.fail(cx, members),
-            // It takes one that drew a greater fence since, which somebody else may have had meanwhile.
+            // A server with a greater fence is needed. Another client may have held that fence, so the quorum's fence must rise.
             Stage::Raising(op, fence) if self.remember(fence).saturating_add(open) < majority => {
                 self.stage = Stage::Raising(op, self.greatest_fence());
                 self.decide(cx, members);
@@ -189,12 +189,12 @@ impl Ballot {
         fences.max().unwrap_or_default()
     }
 
-    /// How many remember this fence, and have drawn no greater one.
+    /// How many servers remember this fence and have drawn no greater one.
     fn remember(&self, most: u64) -> usize {
         self.count(|seat| matches!(seat, Seat::Ours { fence, raise: Raise::Done, .. } if *fence <= most))
     }
 
-    /// Has every server that is ours remember the fence. One that drew it, or a greater one, does already.
+    /// Makes every server of ours remember the fence. A server that drew it, or a greater one, already does.
     fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
         for (at, seat) in (0..).zip(&mut self.seats) {
             let Seat::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = seat else { continue };
@@ -204,7 +204,7 @@ impl Ballot {
             }
             let op = members.new_op(Some(Task::Seat(self.id)));
             *raise = Raise::Asked(op, least);
-            // It may not have been told the time yet.
+            // The machine may not know the current time yet.
             members.tell(at, cx.now, Input::Wake);
             if let Some(node) = members.node(at) {
                 node.raise(op, *lease, least);
@@ -225,7 +225,7 @@ impl Ballot {
         if renew {
             self.ask_after(cx, ttl / 3);
         }
-        // Every server's machine has told what ended by now, so a majority is valid at this moment.
+        // The machines have already reported everything that has ended, so a majority is valid at this moment.
         let valid_until = self.valid_until(cx, members).unwrap_or(cx.now);
         let lease = Lease {
             resource: self.id,
@@ -246,7 +246,7 @@ impl Ballot {
         self.end_callers(cx, members, true);
     }
 
-    /// A majority can't be had: everything goes back, and whoever waits asks again after a while.
+    /// There is no majority: gives everything back. Waiting callers ask again after a pause.
     fn fail(&mut self, cx: &mut Context, members: &mut Members) {
         self.votes = self.votes(members);
         self.turns_since = None;
@@ -259,7 +259,7 @@ impl Ballot {
         }
     }
 
-    /// After a release the next local caller asks at once, but not for ever.
+    /// After a release, the next local caller asks at once, but only for a limited time.
     pub(crate) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
         if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
             self.turns_since = None;
@@ -268,7 +268,7 @@ impl Ballot {
         self.settle(cx, members);
     }
 
-    /// Ends the callers that don't wait, or all of them.
+    /// Ends the callers that don't wait, or all callers.
     fn end_callers(&mut self, cx: &mut Context, members: &Members, tries_only: bool) {
         if tries_only && self.queue.tries() == 0 {
             return;
@@ -287,14 +287,14 @@ impl Ballot {
         self.queue.ended(tries, |op| cx.ops.contains_key(&op));
     }
 
-    /// Why a caller ends without a lease: by the last attempt, or by what the servers have said of the present one.
+    /// The error for a caller that ends without a lease: from the last attempt, or from the answers to the current one.
     fn empty_handed(&self, cx: &Context, members: &Members, op: OpId) -> Error {
         let waited = waited(cx, op);
         let first = matches!(self.stage, Stage::Asking(first) | Stage::Raising(first, _) if first == op);
         let held = matches!(self.stage, Stage::Held(..));
         let votes = match self.votes.is_empty() {
             true if held => Votes::default(),
-            // Who has not answered until now did not answer in time.
+            // A server without an answer so far did not answer in time.
             true => {
                 let mut votes = self.votes(members);
                 for vote in votes.0.iter_mut().filter(|vote| first && vote.answer.is_none()) {
@@ -306,7 +306,7 @@ impl Ballot {
             false => self.votes.clone(),
         };
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
-            // Others of this client have it, or come first.
+            // Other callers of this client hold the lock, or come first.
             let holder_remaining = self.valid_until(cx, members).map(|until| until.since(cx.now));
             return Error::Busy { waited, holder_remaining, votes };
         }

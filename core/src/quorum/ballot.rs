@@ -1,10 +1,10 @@
-//! One name in use: its local callers, and what each server says of the lock.
+//! A name in use: its local callers, and what each server answered.
 //!
 //! ```text
-//!           ask every server           a majority agrees            it has the fence, and is valid
-//! (nobody) ------------------> Asking -------------------> Raising --------------------------------> Held
-//!    ^                           |                            |                                        |
-//!    '--- a while, by chance ----+------ denied: all back ----'        released, or no majority left --'
+//!           ask every server           a majority agrees          a majority has the fence and is valid
+//! (nobody) ------------------> Asking -------------------> Raising -----------------------------------> Held
+//!    ^                           |                            |                                           |
+//!    '----- random pause --------+---- no majority: give all back       released, or majority lost -------'
 //! ```
 
 use alloc::string::String;
@@ -28,49 +28,49 @@ use crate::vote::{Vote, Votes};
 pub(crate) struct Ballot {
     pub(crate) id: ResourceId,
     pub(crate) name: Arc<str>,
-    /// With the prefix.
+    /// The name with its prefix.
     pub(crate) key: String,
     pub(crate) queue: LocalQueue,
     pub(crate) stage: Stage,
     pub(crate) seats: Vec<Seat>,
-    /// How the present caller, or holder, wants it.
+    /// The options of the current caller or holder.
     pub(crate) options: AcquireOptions,
     /// When a renewed lease ends at the latest.
     pub(crate) until: Option<Instant>,
-    /// What came of the last attempt, if nothing has been granted since.
+    /// The result of the last attempt, if nothing has been granted since.
     pub(crate) votes: Votes,
-    /// Attempts without success in a row.
+    /// How many attempts have failed in a row.
     pub(crate) attempts: u32,
-    /// Since when callers of this client have had it one after the other.
+    /// Since when callers of this client have taken turns.
     pub(crate) turns_since: Option<Instant>,
-    /// The next attempt, or the next try to win a server for the lease that is held.
+    /// The next attempt, or the next try to win another server for a held lease.
     pub(crate) timer: Slot,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Stage {
-    /// Nothing is asked.
+    /// No request is in progress.
     Idle,
-    /// Every server is asked for this caller.
+    /// All servers are asked, on behalf of this caller.
     Asking(OpId),
-    /// A majority agreed, and is to remember the fence.
+    /// A majority agreed. It must now remember the fence.
     Raising(OpId, u64),
-    /// It is held, with this fence.
+    /// The lock is held, with this fence.
     Held(LeaseId, u64),
 }
 
-/// What is known of one server.
+/// What is known about one server.
 pub(crate) enum Seat {
     Empty,
-    /// The server is asked for the lock.
+    /// The server was asked for the lock.
     Asked(OpId),
-    /// The lock is ours there, and this is the last fence that the server remembers.
+    /// We hold the lock there. `fence` is the last fence that the server remembers.
     Ours {
         lease: LeaseId,
         fence: u64,
         raise: Raise,
     },
-    /// Not ours, and why.
+    /// We don't hold the lock there, for this reason.
     Denied(Error),
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Seat {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Raise {
     No,
-    /// To remember this one at least.
+    /// The server was asked to remember at least this fence.
     Asked(OpId, u64),
     Done,
 }
@@ -115,17 +115,17 @@ impl Ballot {
         self.seats.iter().filter(|seat| which(seat)).count()
     }
 
-    /// How many servers count: ours, and with the quorum's fence.
+    /// How many servers count: we hold the lock there, and they remember the quorum's fence.
     pub(crate) fn agreed(&self) -> usize {
         self.count(|seat| matches!(seat, Seat::Ours { raise: Raise::Done, .. }))
     }
 
-    /// How many may still come to count.
+    /// How many servers can still come to count.
     pub(crate) fn open(&self) -> usize {
         self.count(|seat| matches!(seat, Seat::Asked(_) | Seat::Ours { raise: Raise::No | Raise::Asked(..), .. }))
     }
 
-    /// Until when a majority of the servers has the lease as ours.
+    /// Until when we hold the lock on a majority of the servers.
     pub(crate) fn valid_until(&self, cx: &Context, members: &Members) -> Option<Instant> {
         let ends = self.seats.iter().zip(&members.list).filter_map(|(seat, member)| match seat {
             Seat::Ours { lease, raise: Raise::Done, .. } => {
@@ -138,7 +138,7 @@ impl Ballot {
         ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= needed).max()
     }
 
-    /// What each server has said so far.
+    /// What each server has answered so far.
     pub(crate) fn votes(&self, members: &Members) -> Votes {
         let votes = self.seats.iter().zip(&members.list).map(|(seat, member)| {
             let answer = match seat {
@@ -151,7 +151,7 @@ impl Ballot {
         votes.collect()
     }
 
-    /// Takes back whatever any server may have for us. The holder's call waits for the servers that have the lease.
+    /// Gives back whatever the servers may have for us. `call` waits for the servers where we hold the lock.
     pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, call: Option<OpId>) {
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
         self.stage = Stage::Idle;
@@ -161,14 +161,14 @@ impl Ballot {
         }
     }
 
-    /// When to ask again: after a while that differs between clients.
+    /// Schedules the next attempt after a random pause.
     pub(crate) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
         let at = cx.now + cx.random.jitter(most);
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, Some(at));
     }
 }
 
-/// Takes back what one server may have for us.
+/// Gives back whatever one server may have for us.
 pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, seat: Seat, call: Option<OpId>) {
     match seat {
         Seat::Asked(_) if cx.has(Mutant::QuorumReleasesGrantedOnly) => {}
@@ -186,7 +186,7 @@ pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, seat: Seat, ca
     }
 }
 
-/// The error that the servers' votes make, and that tells them.
+/// The error for these votes. It includes them.
 pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
     let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
     let hopeless = || errors().filter(|error| is_final(error));
@@ -216,7 +216,7 @@ pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
     Error::Unreachable { waited, cause, votes }
 }
 
-/// Whether asking again would bring the same.
+/// Whether asking again would give the same answer.
 const fn is_final(error: &Error) -> bool {
     !(error.is_retryable() || matches!(error, Error::NotHeld | Error::Cancelled))
 }

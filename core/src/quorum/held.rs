@@ -1,4 +1,4 @@
-//! A lease that a majority holds: kept, lost, given back.
+//! A lease that a majority holds: renewing, losing and releasing it.
 
 use core::mem;
 use core::time::Duration;
@@ -49,7 +49,7 @@ impl Quorum {
         self.lease_call(op, id, Kind::Verify(id), None);
     }
 
-    /// Asks every server that has the lease: to extend it, or whether it is still there.
+    /// Asks every server where we hold the lock: to extend the lease, or whether it is still there.
     fn lease_call(&mut self, op: OpId, id: LeaseId, kind: Kind, ttl: Option<Duration>) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
@@ -86,7 +86,7 @@ impl Quorum {
         self.with(lease.resource, |ballot, cx, members| ballot.keep(cx, members, until));
     }
 
-    /// Ends the client: waits end, leases go back.
+    /// Closes the client: ends the waits and releases the leases.
     pub(crate) fn close(&mut self, op: OpId) {
         self.cx.closed = true;
         for id in (0..self.ballots.len()).filter_map(|id| u32::try_from(id).ok()) {
@@ -105,7 +105,7 @@ impl Quorum {
 }
 
 impl Ballot {
-    /// Every server's machine stops renewing then.
+    /// Every server's machine renews until then and no longer.
     pub(crate) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
         self.until = Some(until);
         for (at, seat) in (0..).zip(&self.seats) {
@@ -115,7 +115,7 @@ impl Ballot {
         }
     }
 
-    /// One server's lease is over. The whole is lost with the one that ends the majority.
+    /// The lease on one server has ended. Without a majority, the whole lease is lost.
     pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
         if cx.has(Mutant::QuorumCountsTheGone) {
             return;

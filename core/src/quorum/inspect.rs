@@ -1,4 +1,4 @@
-//! Who holds a lock by the majority's word, and taking it from whoever does.
+//! Reading the holder that a majority reports, and taking a lock by force.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ impl Quorum {
         self.ask_all(op, Kind::Inspect, |op| Input::Inspect { op, name });
     }
 
-    /// Every server takes the lock from its holder.
+    /// Takes the lock from its holder on every server.
     pub(crate) fn force(&mut self, op: OpId, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
@@ -24,7 +24,8 @@ impl Quorum {
         self.ask_all(op, Kind::Force, |op| Input::ForceRelease { op, name });
     }
 
-    /// A holder is whom a majority names; it is told with the token and the time of the first that does. Nobody queues.
+    /// A holder counts if a majority reports it. Its token and remaining time are from the first server that
+    /// does. There are no queues.
     pub(crate) fn majority_view(&self, parts: &[Option<Result<Outcome, Error>>]) -> Inspection {
         let seen: Vec<&Inspection> = parts
             .iter()
@@ -43,7 +44,7 @@ impl Quorum {
     }
 }
 
-/// What a client's tokens have in common on all servers: all but the end of its id, and the counter.
+/// The part of a token that is the same on all servers: the client's id without its last 16 bits, and without the counter.
 fn owner(holder: &Holder) -> &str {
     if holder.foreign { &holder.token } else { holder.token.get(..32).unwrap_or(&holder.token) }
 }

@@ -1,4 +1,4 @@
-//! The servers of a quorum, and what their machines were asked for.
+//! The servers of a quorum, and what their machines are doing.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,18 +20,18 @@ pub(crate) struct Member {
     pub(crate) server: Arc<str>,
 }
 
-/// What a server's machine was asked for, or what a lease there is part of.
+/// Why a server's machine was called, or what a lease on it belongs to.
 #[derive(Clone, Copy)]
 pub(crate) enum Task {
-    /// Its seat in a name's ballot.
+    /// A seat in a name's ballot.
     Seat(ResourceId),
-    /// Its part in a user's call.
+    /// A part of a user's call.
     Part(OpId),
 }
 
 pub(crate) struct Members {
     pub(crate) list: Vec<Member>,
-    /// By even numbers the calls to the servers' machines, by odd ones the leases that they gave.
+    /// Even numbers are calls to the servers' machines, odd numbers are leases on them.
     pub(crate) tasks: HashMap<OpId, Task, ByNumber>,
     last: u64,
 }
@@ -41,7 +41,7 @@ impl Members {
         let mut list = Vec::with_capacity(servers.len());
         for (at, server) in (0..).zip(servers) {
             let mut node = Box::new(Node::new(client.of_member(at), config.clone())?);
-            // A second attempt at a server whose time is short.
+            // Leaves time for a second attempt, because the timeout of one server is short.
             node.cx.patience = config.response_timeout.saturating_mul(2);
             list.push(Member { node, server: (*server).into() });
         }
@@ -76,14 +76,14 @@ impl Members {
         }
     }
 
-    /// Gives a lease back to one server, for a user's call or for nobody's.
+    /// Gives a lease back to one server, for a user's call or on its own.
     pub(crate) fn release(&mut self, at: u16, now: Instant, lease: LeaseId, call: Option<OpId>) {
         self.tasks.remove(&self.lease_key(at, lease));
         let op = self.new_op(call.map(Task::Part));
         self.tell(at, now, Input::Release { op, lease });
     }
 
-    /// Lets the time pass for all of them.
+    /// Advances the time of all machines.
     pub(crate) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {
             if member.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
@@ -101,12 +101,12 @@ impl Members {
         None
     }
 
-    /// One server's number of a call or a lease as one over all of them.
+    /// Converts a server's number of a call or a lease to a number that is unique over all servers.
     pub(crate) fn outer(&self, at: u16, number: u64) -> u64 {
         number.saturating_mul(self.count()).saturating_add(u64::from(at))
     }
 
-    /// And back: the server, and its own number.
+    /// Converts it back to the server's index and its own number.
     pub(crate) fn inner(&self, number: u64) -> (u16, u64) {
         let count = self.count();
         let at = number.checked_rem(count).unwrap_or_default();

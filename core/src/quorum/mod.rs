@@ -1,12 +1,12 @@
-//! Locks over several independent servers (Redlock): each server's [`Node`] takes, keeps and gives back by its own rules, and a
-//! lease is held while a majority of them agrees.
+//! Locks over several independent servers (Redlock). Each server's [`Node`] acquires, renews and releases by its own
+//! rules, and a lease is held while a majority of them has it.
 //!
 //! ```text
-//! user's call ──► Quorum ──► Ballot (a name) ──► one Seat a server ──► Node ──► commands
-//!                    └─────► Tally (a call that every server has a part in)
+//! user's call ──► Quorum ──► Ballot (a name) ──► one Seat for each server ──► Node ──► commands
+//!                    └─────► Tally (a call with a part for each server)
 //! ```
 //!
-//! A node knows nothing of the others. What it tells its user, a grant, a loss or an answer, comes here and is counted.
+//! A node knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
 
 mod ask;
 mod ballot;
@@ -38,18 +38,19 @@ pub(crate) use tally::Tally;
 
 /// One client's locks on several servers.
 pub(crate) struct Quorum {
-    /// What users see: their calls, their leases, and the timers of both.
+    /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
     pub(crate) members: Members,
     ballots: Vec<Option<Box<Ballot>>>,
     by_name: Table<Arc<str>, ResourceId>,
-    /// Names of which servers have told something that is not counted yet.
+    /// Names with new outputs from the servers' machines that are not counted yet.
     told: Vec<ResourceId>,
 }
 
 impl Quorum {
     /// # Errors
-    /// [`Error::InvalidOption`] for an option out of its bounds, fewer than three servers, an even number of them, or one that is named twice.
+    /// [`Error::InvalidOption`] for an option that is out of its bounds, for fewer than three servers, an
+    /// even number, or a duplicate.
     pub(crate) fn new(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
         check(servers)?;
         config.check()?;
@@ -67,7 +68,7 @@ impl Quorum {
 
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
-        // What has ended is told before anything else happens, on every server.
+        // Leases that have expired, on any server, are reported before anything else.
         self.members.wake(self.cx.now);
         self.count();
         self.run_timers();
@@ -114,7 +115,7 @@ impl Quorum {
                 let (at, call) = self.members.inner(call.0);
                 self.members.tell(at, now, Input::Reply { call: CallId(call), result });
             }
-            // Whoever waits asks again: nothing is subscribed to.
+            // There are no subscriptions: waiters poll.
             Input::Message { .. } | Input::Subscribed { .. } | Input::Unsubscribed { .. } | Input::Wake => {}
         }
     }
@@ -130,8 +131,8 @@ impl Quorum {
         }
     }
 
-    /// Takes in what the servers' own machines put out, until they have nothing more to say. All that they tell at one moment is in before
-    /// it is counted: of two that give up at once, both have said so.
+    /// Processes the outputs of the servers' machines until there are no more. Everything that happens at one moment is
+    /// processed before it is counted. So if two servers give up at the same time, both count.
     fn count(&mut self) {
         loop {
             let Some((at, output)) = self.members.poll_output() else {
@@ -144,7 +145,7 @@ impl Quorum {
                     let call = CallId(self.members.outer(at, call.0));
                     self.cx.outputs.push_back(Output::Send { call, node: NodeId(at), command });
                 }
-                // A lock that is taken by force is missed at the next renewal.
+                // A lock that is taken by force is noticed at the next renewal.
                 Output::Subscribe { channel, .. } => {
                     let cause = Failure::Unsupported("a quorum subscribes to nothing".into());
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
@@ -169,7 +170,7 @@ impl Quorum {
                 self.told.push(id);
             }
             (Some(Task::Part(call)), result) => self.part_ended(call, at, result),
-            // Nobody wants it any more.
+            // No caller wants it any more.
             (None, Ok(Outcome::Acquired(grant))) => self.members.release(at, self.cx.now, grant.lease, None),
             (None, _) => {}
         }
@@ -179,7 +180,7 @@ impl Quorum {
         self.ballots.get(id.0 as usize)?.as_deref()
     }
 
-    /// The name's ballot; a new one if the name is not in use.
+    /// The name's ballot. Creates it if the name is not in use.
     fn ballot_of(&mut self, name: &str) -> Result<ResourceId, Error> {
         if let Some(id) = self.by_name.get(name) {
             return Ok(*id);
@@ -197,7 +198,7 @@ impl Quorum {
         Ok(id)
     }
 
-    /// Runs one name's ballot, and forgets the name when nothing is left of it.
+    /// Runs one name's ballot, and removes the name if nothing is left of it.
     fn with(&mut self, id: ResourceId, run: impl FnOnce(&mut Ballot, &mut Context, &mut Members)) {
         let Some(place) = self.ballots.get_mut(id.0 as usize) else { return };
         let Some(ballot) = place else { return };
@@ -209,7 +210,7 @@ impl Quorum {
     }
 }
 
-/// An odd number of servers, so many that one may be lost, each named once.
+/// Checks the servers: an odd number, at least three, without duplicates.
 fn check(servers: &[&str]) -> Result<(), Error> {
     let refuse = |problem: String| Err(Error::InvalidOption { field: "servers", problem });
     if servers.len() < 3 || servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {

@@ -1,4 +1,4 @@
-//! A user's call that every server has a part in.
+//! A user's call with a part for each server.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::vote::Vote;
 
 pub(crate) struct Tally {
     kind: Kind,
-    /// One a server; none while it has not answered.
+    /// The result of each server. None while it has not answered.
     pub(crate) parts: Vec<Option<Result<Outcome, Error>>>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum Kind {
 }
 
 impl Tally {
-    /// A call that no server is asked for yet.
+    /// A call that no server has been asked for yet.
     pub(crate) fn new(kind: Kind, servers: usize) -> Self {
         Self { kind, parts: (0..servers).map(|_| Some(Err(Error::NotHeld))).collect() }
     }
 
-    /// A server is asked.
+    /// Marks a server as asked.
     pub(crate) fn asks(&mut self, at: usize) {
         if let Some(part) = self.parts.get_mut(at) {
             *part = None;
@@ -48,14 +48,14 @@ impl Tally {
 }
 
 impl Context {
-    /// Opens a call whose parts all have an end of their own.
+    /// Opens a call. Each of its parts has its own time limit.
     pub(crate) fn open_tally(&mut self, op: OpId, tally: Tally) {
         self.open(op, OpKind::Tally(Box::new(tally)), None);
     }
 }
 
 impl Quorum {
-    /// Asks every server the same.
+    /// Asks all servers the same.
     pub(crate) fn ask_all<'a>(&mut self, op: OpId, kind: Kind, input: impl Fn(OpId) -> Input<'a>) {
         let servers = self.members.list.len();
         let tally = Tally { kind, parts: (0..servers).map(|_| None).collect() };
@@ -66,7 +66,7 @@ impl Quorum {
         }
     }
 
-    /// A server's part of a call has ended: the call ends as soon as the outcome is certain.
+    /// A part of a call has ended. The call ends as soon as its outcome is certain.
     pub(crate) fn part_ended(&mut self, op: OpId, at: u16, result: Result<Outcome, Error>) {
         let Some(OpKind::Tally(tally)) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
         if let Some(part) = tally.parts.get_mut(usize::from(at)) {
@@ -125,7 +125,7 @@ const fn agrees(outcome: &Outcome) -> bool {
     )
 }
 
-/// Whether the server said nothing about the lease.
+/// Whether the error says nothing about the lease.
 const fn fails(error: &Error) -> bool {
     !matches!(error, Error::NotHeld | Error::Lost(_))
 }

@@ -1,4 +1,4 @@
-//! What is asked of a lease of several names: each call is made to every part, and ends with the worst of their answers.
+//! Calls on a lease of several names. Each call is made to all parts, and its result is the worst of theirs.
 
 use super::{Entry, part};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::op::OpKind;
 use crate::time::Instant;
 
-/// One user's call, made to every part.
+/// A user's call that is made to all parts.
 pub(crate) struct Fan {
     pub(super) op: OpId,
     pub(super) left: usize,
@@ -28,7 +28,7 @@ impl Node {
         self.fan_out(op, Outcome::Released(ReleaseOutcome::Released), parts, Self::release);
     }
 
-    /// An extend or a verify.
+    /// Extends or verifies all parts.
     pub(crate) fn call_all(&mut self, op: OpId, lease: LeaseId, kind: &OpKind) {
         let Some(group) = self.several.held(lease) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         let fixed = !group.options.renew;
@@ -39,7 +39,7 @@ impl Node {
         let until = self.cx.now + ttl;
         let end = Outcome::Extended { valid_until: Instant::from_micros(u64::MAX) };
         self.fan_out(op, end, parts, |node, op, part| {
-            // A fixed lease's end moves; its parts may be renewed up to it.
+            // The end of a fixed lease moves, and its parts may be renewed up to it.
             let ends = node.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| fixed);
             if let Some(ends) = ends {
                 node.keep(part, ends.at.max(until));
@@ -61,7 +61,7 @@ impl Node {
             call(self, OpId(part(number, left)), LeaseId(lease));
             left = left.saturating_add(1);
         }
-        // What they come to is gathered later.
+        // The results are gathered later.
         self.several.insert(number, Entry::Fan(Fan { op, left, result: Ok(best) }));
     }
 
@@ -93,7 +93,7 @@ impl Node {
 }
 
 impl Fan {
-    /// Keeps the worst; that the server has another token there is the worst word of a verify.
+    /// Keeps the worst result. For a verify, that is `Verified(false)`.
     pub(super) fn take_in(&mut self, result: Result<Outcome, Error>) {
         match (&mut self.result, result) {
             (worst, Ok(Outcome::Verified(false))) => *worst = Ok(Outcome::Verified(false)),

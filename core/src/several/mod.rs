@@ -1,15 +1,15 @@
-//! Several names at once: one lease over the leases of its parts, all or nothing.
+//! Several names at once: one lease over the leases of its parts, all or none.
 //!
 //! ```text
 //!             one slot and all free: one script
-//! (wanted) ---------------------------------------> held ---> released, or lost with the first part that is lost
+//! (wanted) ---------------------------------------> held ---> released, or lost when the first part is lost
 //!    \  busy, or several slots                       ^
-//!     '--> in sorted order, one after the other -----'
+//!     '--> one after the other, in sorted order -----'
 //! ```
 //!
-//! A part is acquired like any other lease, by a call of the engine's own whose number tells the group and the part; its lease
-//! has the same number. What becomes of both is put aside for [`Node::gather`]. Everybody takes names in the same order and
-//! waits for the next one only, so nobody waits in a circle (Havender 1968).
+//! A part is acquired like any other lease, by a call of the engine itself. The call's number contains the group and
+//! the part, and its lease has the same number. The results are collected by [`Node::gather`]. All clients take names
+//! in the same order and wait only for the next one, so there is no deadlock (Havender 1968).
 
 mod held;
 mod script;
@@ -33,42 +33,42 @@ use crate::vote::Votes;
 
 use held::Fan;
 
-/// The bit of calls and leases that no driver knows of.
+/// The bit that marks the engine's own calls and leases.
 pub(crate) const INNER: u64 = 1 << 63;
-/// Where a part's index stands in such a number, above its group's.
+/// Where a part's index begins in such a number, above the group's number.
 const INDEX: u32 = 48;
 const MOST_NAMES: usize = 256;
-/// The most bytes that the names of one call have together, each with its prefix. Commands repeat a name up to six times, so more could not be sent and
-/// answered in time.
+/// The most bytes that the names of one call may have together, each with its prefix. A command repeats a name up to
+/// six times, so larger ones could not be sent and answered in time.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What is under way for leases of several names, by numbers that are drawn as those of leases are.
+/// Operations on several names. Their numbers are drawn from the same counter as those of leases.
 #[derive(Default)]
 pub(crate) struct Several {
     open: HashMap<LeaseId, Entry, ByNumber>,
 }
 
 pub(crate) enum Entry {
-    /// Wanted, or held; its number is its lease then.
+    /// A group of names, wanted or held. Its number is also its lease's.
     Group(Group),
-    /// One user's call, made to every part.
+    /// A user's call that is made to all parts.
     Fan(Fan),
-    /// One script that was sent for all names of a group. It may outlive the group.
+    /// A script that was sent for all names of a group. It may outlive the group.
     Script { group: LeaseId, parts: Vec<(ResourceId, Token)> },
 }
 
 pub(crate) struct Group {
     pub(crate) op: OpId,
-    /// Sorted: by their names is by their keys, whatever the prefix.
+    /// Sorted. The order by name is the order by key, whatever the prefix.
     pub(crate) names: Vec<String>,
-    /// Where the caller's names stand among the sorted.
+    /// For each of the caller's names, its index among the sorted ones.
     order: Vec<usize>,
     pub(crate) options: AcquireOptions,
-    /// Whether all are taken at once.
+    /// Whether one script takes all names at once.
     pub(crate) by_script: bool,
-    /// Of the parts that are held. 0 for the others: no fence is.
+    /// The fences of the held parts. 0 for the others, because no fence is 0.
     fences: Vec<u64>,
-    /// None as long as it is wanted.
+    /// 0 while the group is wanted.
     holds: u32,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn part(group: LeaseId, index: usize) -> u64 {
     INNER | ((index as u64) << INDEX) | group.0
 }
 
-/// The group and the index that a part's number was made of.
+/// The group and the index in a part's number.
 fn whose(number: u64) -> (LeaseId, usize) {
     (LeaseId(number & ((1 << INDEX) - 1)), ((number & !INNER) >> INDEX) as usize)
 }
@@ -95,7 +95,7 @@ impl Several {
         self.open.remove(&number)
     }
 
-    /// The group and the tokens of a script that was sent or is about to be.
+    /// The group and the tokens of a script that was sent or is queued.
     fn script(&self, number: LeaseId) -> Option<(LeaseId, Vec<(ResourceId, Token)>)> {
         match self.open.get(&number) {
             Some(Entry::Script { group, parts }) => Some((*group, parts.clone())),
@@ -130,7 +130,7 @@ impl Node {
         self.begin(group);
     }
 
-    /// Checks what is wanted.
+    /// Checks the names and options.
     fn group(&self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) -> Result<Group, Error> {
         let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
         if self.cx.closed {
@@ -180,12 +180,12 @@ impl Node {
         if by_script { self.at_once(number) } else { self.next(number) }
     }
 
-    /// Takes the next name in their order, or tells that all are held.
+    /// Acquires the next name in order. If all are held, completes the call.
     pub(crate) fn next(&mut self, number: LeaseId) {
         let Some(group) = self.several.wanted(number) else { return };
         let Some(index) = group.fences.iter().position(|fence| *fence == 0) else { return self.all_held(number) };
         let Some(name) = group.names.get(index).cloned() else { return };
-        // It is renewed until all are held, however long that takes; its own time begins then.
+        // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
         let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
         self.acquire(OpId(part(number, index)), &name, options);
@@ -214,7 +214,7 @@ impl Node {
         (0..parts).map(move |index| part(number, index))
     }
 
-    /// Takes in what has become of parts.
+    /// Processes the results of parts.
     pub(crate) fn gather(&mut self) {
         while let Some(event) = self.cx.inner.pop_front() {
             self.take_in_part(event);
@@ -261,7 +261,7 @@ impl Node {
             if let Some(fence) = group.fences.get_mut(index) {
                 *fence = 0;
             }
-            // A script that is out tells by its answer how to go on.
+            // The answer to a script in flight will decide how to go on.
             if !group.by_script {
                 self.start_over(number, Error::Lost(reason));
             }
@@ -279,7 +279,7 @@ impl Node {
         self.give_back_all(number, &Error::Lost(reason));
     }
 
-    /// Gives back what a group has got and takes all of it anew, in sorted order. Who does not wait ends with `error`.
+    /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
     pub(crate) fn start_over(&mut self, number: LeaseId, error: Error) {
         let Some(group) = self.several.wanted(number) else { return };
         if group.options.wait == Wait::No {
@@ -292,11 +292,11 @@ impl Node {
         }
     }
 
-    /// A group ends empty-handed.
+    /// Ends a group with an error.
     pub(crate) fn fail_all(&mut self, number: LeaseId, error: Error) {
         let Some(op) = self.several.wanted(number).map(|group| group.op) else { return };
         let all = self.cx.ops.get(&op).map(|op| self.cx.now.since(op.since)).unwrap_or_default();
-        // Not what the one part has waited.
+        // The time that the whole call waited, not only this part.
         let error = match error {
             Error::Busy { holder_remaining, .. } => {
                 Error::Busy { waited: all, holder_remaining, votes: Votes::default() }
@@ -308,7 +308,7 @@ impl Node {
         self.give_back_all(number, &Error::NotHeld);
     }
 
-    /// Ends a group and every part of it. `error` is for the calls that wait for a lease.
+    /// Ends a group and all its parts. Calls that wait for a part's lease end with `error`.
     fn give_back_all(&mut self, number: LeaseId, error: &Error) -> Option<Group> {
         let parts = self.parts(number);
         let Some(Entry::Group(group)) = self.several.remove(number) else { return None };
@@ -328,7 +328,7 @@ impl Node {
         Some(group)
     }
 
-    /// The wait is over, for whatever part it is.
+    /// The wait has ended. The error is that of the part that is still missing.
     pub(crate) fn all_ends(&mut self, op: OpId, number: LeaseId) {
         let Some(group) = self.several.wanted(number) else { return };
         let next = group.fences.iter().position(|fence| *fence == 0).and_then(|index| group.names.get(index));
@@ -339,7 +339,7 @@ impl Node {
         self.fail_all(number, error);
     }
 
-    /// The client ends: waits have ended, leases were given back.
+    /// Closes the client: the waits have ended and the leases were given back.
     pub(crate) fn close_all(&mut self) {
         self.gather();
         self.several.open.retain(|_, entry| !matches!(entry, Entry::Group(_)));
@@ -356,7 +356,7 @@ mod tests {
     use crate::time::Instant;
     use crate::token::ClientId;
 
-    /// What the engine does at once about so many names of so many bytes.
+    /// The engine's first outputs for `count` names with `bytes` bytes in total.
     fn outputs(prefix: &str, count: usize, bytes: usize) -> Vec<Output> {
         let config = Config { prefix: prefix.to_string(), ..Config::default() };
         let mut engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();

@@ -1,7 +1,7 @@
-//! The one script that takes several names of one slot at once, and what becomes of its answer.
+//! The script that takes several names of one slot at once.
 //!
-//! Each name has its machine with a request as usual; only the command is one for all. Its answer is dealt out, so what is
-//! late, lost or doubled is met by what each machine knows of its token.
+//! Each name has its own machine with a request, as usual. Only the command is shared. Its answer is distributed to the
+//! machines, so each machine handles late, lost and duplicate answers by what it knows about its token.
 
 use alloc::format;
 use alloc::string::String;
@@ -29,7 +29,7 @@ use crate::trouble::{Failed, Trouble};
 use crate::vote::Votes;
 
 impl Node {
-    /// Asks for all names by one script, if none of them is in use here.
+    /// Asks for all names with one script, if none of them is in use here.
     pub(crate) fn at_once(&mut self, number: LeaseId) {
         let Some(group) = self.several.wanted(number) else { return };
         let (op, options, names) = (group.op, group.options, group.names.clone());
@@ -37,7 +37,7 @@ impl Node {
         for name in &names {
             let in_use = self.resources.find(Family::Lock, &Name::key(&self.cx.config.prefix, name));
             let Some(resource) = in_use.and_then(|id| self.resources.get(id)) else { continue };
-            // Somebody here is first.
+            // Another local caller comes first.
             let busy = resource.busy(&self.cx, op);
             return self.start_over(number, busy);
         }
@@ -64,7 +64,7 @@ impl Node {
         for name in names {
             let id = self.resources.find(Family::Lock, &Name::key(&self.cx.config.prefix, &name));
             let token = id.and_then(|id| self.resources.get(id)).and_then(Resource::present_token);
-            // A part that was held meanwhile, and lost.
+            // A part was held in the meantime and lost again.
             let (Some(id), Some(token)) = (id, token) else { return self.start_over(number, nobody) };
             parts.push((id, token));
         }
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// The script has left: each of its tokens may be taken by it.
+    /// The script has left: from now on it may take any of its tokens.
     pub(crate) fn several_sent(&mut self, script: LeaseId) {
         let Some((group, parts)) = self.several.script(script) else { return };
         self.for_each(&parts, |resource, token, _| {
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Whether a queued script is still of use. One that is not is forgotten: its group has gone.
+    /// Whether a queued script is still needed. If its group is gone, the script is removed.
     pub(crate) fn wants_several(&mut self, script: LeaseId) -> bool {
         let Some((group, _)) = self.several.script(script) else { return false };
         let wanted = self.several.wanted(group).is_some_and(|group| group.by_script);
@@ -111,7 +111,7 @@ impl Node {
                     }
                 });
                 self.gather();
-                // One came too late to be of use, or was held before and lost.
+                // One part came too late to be useful, or was held before and lost.
                 let waited = Duration::ZERO;
                 return self.start_over(
                     group,
@@ -132,7 +132,7 @@ impl Node {
         self.script_ended(&parts, failed.maybe_applied, cause);
         match failed.trouble {
             Trouble::NoScript => self.send_several(group, Form::Source),
-            // The same again: who holds its part by now is told so.
+            // The same script again: tokens that have been granted by now are reported as such.
             Trouble::Retry(_) => {
                 if let Some(op) = self.several.wanted(group).map(|group| group.op) {
                     self.cx.send_op_again(op);
@@ -159,7 +159,7 @@ impl Node {
         }
     }
 
-    /// A part's caller goes. Who is behind it, and counted on the script, asks by itself.
+    /// Ends a part's caller. The callers behind it relied on the script, so they now ask for themselves.
     pub(crate) fn stop_wanting(&mut self, op: OpId) {
         let Some(OpKind::Acquire { resource, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let resource = *resource;
@@ -187,9 +187,9 @@ impl Resource {
 }
 
 enum Taken {
-    /// As if each name had been asked for alone.
+    /// One answer for each name, as if each had been asked for alone.
     All(Vec<Answer>),
-    /// What is left of the lease that is in the way.
+    /// The remaining time of the lease that is in the way.
     None(Option<Duration>),
 }
 

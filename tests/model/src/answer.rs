@@ -1,4 +1,4 @@
-//! What a command answers inside the model.
+//! The result of a command inside the model.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(crate) enum Answer {
     List(Vec<Vec<u8>>),
 }
 
-/// A command's error reply, code word first.
+/// A command's error reply, beginning with its code.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal(pub(crate) Cow<'static, str>);
 

@@ -1,23 +1,23 @@
-//! The commands that scripts and foreign clients use, with the server's rules on who may run them when.
+//! The commands that scripts and foreign clients use, and the server's rules for when they may run.
 
 use crate::answer::{Answer, Outcome, Refusal};
 use crate::keyspace::Keyspace;
 use crate::{generic, hashes, sorted_sets, strings};
 
-/// What the server must know of a command before it runs it.
+/// What the server must know about a command before it runs it.
 pub(crate) struct Command {
     name: &'static [u8],
     run: fn(&mut Keyspace, &[&[u8]]) -> Outcome,
-    /// The number of words, the name included: at least the first, at most the second.
+    /// The least and the greatest number of words, including the name.
     words: (usize, usize),
     keys: Keys,
-    /// It writes, so a script that ran it may go on at maxmemory.
+    /// The command writes, so a script that ran it may continue at maxmemory.
     pub(crate) writes: bool,
-    /// It may need memory, so it is refused at maxmemory.
+    /// The command may need memory, so it is refused at maxmemory.
     pub(crate) grows: bool,
 }
 
-/// Which words after the name are keys.
+/// Which of the words after the name are keys.
 enum Keys {
     None,
     First,
@@ -53,7 +53,7 @@ const DELETE: Command = Command { writes: true, ..READ };
 const WRITE: Command = Command { grows: true, ..DELETE };
 const MANY: usize = usize::MAX;
 
-/// The most used first: the list is searched from its begin.
+/// The most frequent commands come first, because the list is searched from the start.
 const COMMANDS: &[Command] = &[
     Command { name: b"GET", run: strings::get, ..READ },
     Command { name: b"EXISTS", run: generic::exists, words: (2, MANY), keys: Keys::All, ..READ },

@@ -20,7 +20,7 @@ pub(crate) fn pttl(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     }))
 }
 
-/// Without GT, NX and the like: Redis 6.2 does not know them.
+/// Without options such as GT and NX, because Redis 6.2 doesn't have them.
 pub(crate) fn pexpire(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     let ms = number::integer(words[2])?;
     let now = keyspace.now_ms();

@@ -1,4 +1,4 @@
-//! Lua 5.1 with the part of Redis's `redis` library that scripts use.
+//! Lua 5.1 with the part of Redis's `redis` library that the scripts use.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,24 +13,24 @@ use crate::answer::{Answer, Outcome, Refusal};
 use crate::server::Server;
 use crate::utf8;
 
-/// Compiles each text once and runs it against one server.
+/// Compiles each script once and runs it against one server.
 pub(crate) struct Interpreter {
     lua: Lua,
     globals: Table,
     server: Rc<RefCell<Server>>,
     compiled: HashMap<String, Function>,
-    /// The tables that `KEYS` was, by the keys with their lengths: scripts don't write to it, and locks are few.
+    /// The `KEYS` tables, by their keys with lengths. They can be reused, because scripts don't write to them and locks are few.
     key_tables: FxHashMap<Vec<u8>, Table>,
 }
 
-/// So many lists of keys are remembered.
+/// How many `KEYS` tables are kept.
 const MOST_KEY_TABLES: usize = 64;
 
-/// The words of one `redis.call`: taken as a tuple they come straight from Lua's stack.
+/// The words of one `redis.call`. As a tuple, they come directly from Lua's stack.
 type Words = (BString, Word, Word, Word, Word, Word, Word, Variadic<BString>);
 type Word = Option<BString>;
 
-/// Redis refuses scripts that touch globals; a forgotten `local` must not go unseen here either.
+/// Redis refuses scripts that touch globals. The model does too, so that a forgotten `local` is noticed.
 const FREEZE_GLOBALS: &str = r#"
     dofile, loadfile, print, newproxy, getfenv, setfenv = nil
     setmetatable(_G, {
@@ -42,7 +42,7 @@ const FREEZE_GLOBALS: &str = r#"
 impl Interpreter {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, mlua::LuaOptions::default())?;
-        // Little lives long here: a cycle at ten times what lives instead of twice.
+        // Few objects live long, so the collector starts a cycle at ten times the live memory instead of twice.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1_000)));
         let ok = lua.create_table()?;
         ok.raw_set("ok", "OK")?;
@@ -71,7 +71,7 @@ impl Interpreter {
         Ok(Self { lua, globals, server, compiled: HashMap::new(), key_tables: FxHashMap::default() })
     }
 
-    /// The function of a script's text.
+    /// Compiles a script's text, or returns the function from an earlier call.
     pub(crate) fn compile(&mut self, text: &str) -> Result<Function, String> {
         if let Some(function) = self.compiled.get(text) {
             return Ok(function.clone());
@@ -134,7 +134,7 @@ fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Outc
     server.run(&words)
 }
 
-/// A string that Lua takes from Rust without a detour, or any other value.
+/// A string that Lua takes from Rust directly, or any other value.
 type FastValue = Either<String, Value>;
 
 fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
@@ -152,7 +152,7 @@ fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
     }))
 }
 
-/// As Redis turns what a script returns into a reply; a list ends at its first nil.
+/// Converts a script's return value as Redis does. A list ends at its first nil.
 fn into_reply(value: Value) -> Result<Reply, String> {
     let Value::Table(table) = value else { return scalar(value).map(Reply::One) };
     let field = |name: &str| table.raw_get::<Option<BString>>(name).ok().flatten();
@@ -185,7 +185,7 @@ fn scalar(value: Value) -> Result<Scalar, String> {
     })
 }
 
-/// The server's own words where a command was refused, else Lua's.
+/// The server's error text if a command was refused, otherwise Lua's.
 fn error_text(error: &mlua::Error) -> String {
     match error.downcast_ref::<Refusal>() {
         Some(refusal) => refusal.to_string(),

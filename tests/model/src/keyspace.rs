@@ -1,14 +1,14 @@
-//! The keys of a server: three types, lazy expiry by the server's clock in milliseconds.
+//! A server's keys: three types, which expire lazily by the server's clock in milliseconds.
 
 use rustc_hash::FxHashMap;
 
 use crate::answer::Refusal;
 use crate::sorted_set::SortedSet;
 
-/// Fields in the order of insertion, as small hashes keep them on a server.
+/// Fields in the order in which they were set, as in a small hash on a server.
 pub(crate) type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone)]
 pub(crate) enum Data {
     Text(Vec<u8>),
@@ -18,7 +18,7 @@ pub(crate) enum Data {
 
 pub(crate) struct Entry {
     pub(crate) data: Data,
-    /// Server milliseconds; the key is still there in that very millisecond.
+    /// In server milliseconds. The key still exists during this millisecond.
     pub(crate) expires_ms: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Keyspace {
         self.now_us / 1000
     }
 
-    /// The key's entry; one that is over is removed first.
+    /// The key's entry. An expired one is removed first.
     pub(crate) fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let now = self.now_ms();
         if self.entries.get(key)?.is_over(now) {
@@ -84,7 +84,7 @@ impl Keyspace {
         }
     }
 
-    /// Removes a collection that became empty.
+    /// Removes a collection that has become empty.
     pub(crate) fn sweep(&mut self, key: &[u8]) {
         let empty = match self.entry(key).map(|entry| &entry.data) {
             Some(Data::Sorted(set)) => set.members().is_empty(),
@@ -96,19 +96,19 @@ impl Keyspace {
         }
     }
 
-    /// The keys that are not over at `now_us`, without removing anything. Sorted, so that it is the same each time.
+    /// The keys that have not expired at `now_us`, without removing expired ones. Sorted, so that the order is always the same.
     pub(crate) fn live(&self, now_us: u64) -> Vec<(&Vec<u8>, &Entry)> {
         let mut live: Vec<_> = self.entries.iter().filter(|(_, entry)| !entry.is_over(now_us / 1000)).collect();
         live.sort_unstable_by_key(|(key, _)| *key);
         live
     }
 
-    /// When a key that is not over at `now_us` expires, if ever.
+    /// When a key expires. None if it never does, or if it has already expired at `now_us`.
     pub(crate) fn expires_ms(&self, now_us: u64, key: &str) -> Option<u64> {
         self.entries.get(key.as_bytes()).filter(|entry| !entry.is_over(now_us / 1000))?.expires_ms
     }
 
-    /// The key's data at `now_us`, without removing anything.
+    /// The key's value at `now_us`, without removing an expired one.
     pub(crate) fn look(&self, now_us: u64, key: &str) -> Option<&Data> {
         self.entries.get(key.as_bytes()).filter(|entry| !entry.is_over(now_us / 1000)).map(|entry| &entry.data)
     }

@@ -1,8 +1,8 @@
-//! A model of one Redis server: the real scripts, in real Lua 5.1, over a model keyspace on a clock that is an argument.
+//! A model of a Redis server: it runs the real scripts in real Lua 5.1 over a model keyspace. The time is an argument.
 //!
-//! It knows the commands that leasehold's scripts and simple foreign clients use, and nothing else. It is stricter than a
-//! server where hosts differ: a script that touches a key it did not declare, or an option that Redis 6.2 does not
-//! know, is an error. A differential test holds it against a real server.
+//! It knows only the commands that leasehold's scripts and simple foreign clients use. It is stricter than a real
+//! server: a script must not touch a key that it did not declare, nor use an option that Redis 6.2 doesn't have. A
+//! differential test compares it with a real server.
 //!
 //! ```
 //! use leasehold_core::{Reply, Scalar};
@@ -38,19 +38,19 @@ use crate::keyspace::Data;
 use crate::scripts::Scripts;
 use crate::server::Server;
 
-/// One server: its keys, its script cache, its Lua.
+/// A server with its keys, its script cache and its Lua interpreter.
 pub struct ModelServer {
     server: Rc<RefCell<Server>>,
     interpreter: Interpreter,
     scripts: Scripts,
 }
 
-/// What one command did.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Executed {
-    /// The answer, or the error's text as a server gives it, code word first.
+    /// The reply, or the server's error text, beginning with its code.
     pub reply: Result<Reply, String>,
-    /// The channel and payload of every message it published, in order.
+    /// The channel and payload of every published message, in order.
     pub published: Vec<(String, Vec<u8>)>,
 }
 
@@ -61,7 +61,7 @@ impl Default for ModelServer {
 }
 
 impl ModelServer {
-    /// An empty server that knows no script. It costs about a hundred microseconds; [`reset`](Self::reset) costs less.
+    /// An empty server without scripts. Creating it takes about 100 microseconds; [`reset`](Self::reset) takes less.
     ///
     /// # Panics
     /// If Lua can't be started.
@@ -71,13 +71,13 @@ impl ModelServer {
         Self { server, interpreter, scripts: Scripts::default() }
     }
 
-    /// Makes it as new: no keys, no loaded scripts, no faults. Only compiled texts are kept.
+    /// Resets the server: no keys, no loaded scripts, no faults. Compiled scripts are kept for reuse.
     pub fn reset(&mut self) {
         *self.server.borrow_mut() = Server::default();
         self.scripts.reset();
     }
 
-    /// Runs one command while the server's wall clock shows `now_us`.
+    /// Runs one command. `now_us` is the time of the server's wall clock.
     pub fn execute(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
         self.server.borrow_mut().keyspace.now_us = now_us;
         let reply = match words.first() {
@@ -106,43 +106,43 @@ impl ModelServer {
         self.interpreter.run(function, keys, arguments)
     }
 
-    /// Loses every key, as FLUSHALL does; loaded scripts stay.
+    /// Deletes all keys, like FLUSHALL. Loaded scripts stay.
     pub fn flush_all(&mut self) {
         self.server.borrow_mut().keyspace.clear();
     }
 
-    /// Forgets the loaded scripts, as SCRIPT FLUSH does.
+    /// Forgets the loaded scripts, like SCRIPT FLUSH.
     pub fn script_flush(&mut self) {
         self.scripts.flush();
     }
 
-    /// From now on the server is at maxmemory and may evict nothing: it refuses commands that may need memory.
+    /// Whether the server is at maxmemory and may evict nothing. Then it refuses commands that may need memory.
     pub fn set_out_of_memory(&mut self, on: bool) {
         self.server.borrow_mut().out_of_memory = on;
     }
 
-    /// From now on every PUBLISH is refused, as for a user without the channel.
+    /// Whether the server refuses every PUBLISH, as for a user without a right to the channel.
     pub fn refuse_publish(&mut self, on: bool) {
         self.server.borrow_mut().refuse_publish = on;
     }
 
-    /// From now on it is a replica: it reads, and refuses to write.
+    /// Whether the server is a replica. Then it refuses writes.
     pub fn set_read_only(&mut self, on: bool) {
         self.server.borrow_mut().read_only = on;
     }
 
-    /// From now on all keys are in a slot that moves away: a script is refused unless all of its keys are still here, and fails at
-    /// the first command for a key that it has deleted itself.
+    /// Whether all keys are in a slot that is being moved away. Then a script is refused unless all its keys are still
+    /// here, and it fails at the first command for a key that it has deleted itself.
     pub fn set_migrating(&mut self, on: bool) {
         self.server.borrow_mut().migrating = on;
     }
 
-    /// So many listen on a channel from now on, for PUBSUB NUMSUB.
+    /// Sets how many clients listen on a channel, for PUBSUB NUMSUB.
     pub fn set_listeners(&mut self, channel: &str, count: u64) {
         self.server.borrow_mut().listeners.insert(channel.to_owned(), count);
     }
 
-    /// Every key that lives, sorted, and the server's time in µs at which its last millisecond begins.
+    /// All keys that have not expired, sorted. With each comes the server time, in µs, at which its last millisecond begins.
     pub fn keys(&self, now_us: u64) -> Vec<(String, Option<u64>)> {
         let server = self.server.borrow();
         let live = server.keyspace.live(now_us);
@@ -151,12 +151,12 @@ impl ModelServer {
             .collect()
     }
 
-    /// The server's time in µs at which a key's last millisecond begins; None if there is none or it never ends.
+    /// The server time, in µs, at which a key's last millisecond begins. None if there is no such key or it never expires.
     pub fn expires(&self, now_us: u64, key: &str) -> Option<u64> {
         self.server.borrow().keyspace.expires_ms(now_us, key).map(|expires| expires * 1000)
     }
 
-    /// The greatest score in a sorted set; None if there is none or it is of another type.
+    /// The greatest score in a sorted set. None if there is no such key or it has another type.
     pub fn greatest_score(&self, now_us: u64, key: &str) -> Option<f64> {
         match self.server.borrow().keyspace.look(now_us, key) {
             Some(Data::Sorted(set)) => set.members().last().map(|(score, _)| *score),
@@ -164,7 +164,7 @@ impl ModelServer {
         }
     }
 
-    /// A string's value; None if there is none or it is of another type.
+    /// The value of a string. None if there is no such key or it has another type.
     pub fn get(&self, now_us: u64, key: &str) -> Option<String> {
         match self.server.borrow().keyspace.look(now_us, key) {
             Some(Data::Text(value)) => Some(utf8(value).to_owned()),
@@ -172,7 +172,7 @@ impl ModelServer {
         }
     }
 
-    /// A sorted set's members in order; empty if there is none or it is of another type.
+    /// The members of a sorted set, in order. Empty if there is no such key or it has another type.
     pub fn zset(&self, now_us: u64, key: &str) -> Vec<(String, f64)> {
         match self.server.borrow().keyspace.look(now_us, key) {
             Some(Data::Sorted(set)) => {
@@ -182,7 +182,7 @@ impl ModelServer {
         }
     }
 
-    /// A hash's fields in the order they were set; empty if there is none or it is of another type.
+    /// The fields of a hash, in the order in which they were set. Empty if there is no such key or it has another type.
     pub fn hash(&self, now_us: u64, key: &str) -> Vec<(String, String)> {
         match self.server.borrow().keyspace.look(now_us, key) {
             Some(Data::Hash(fields)) => {
@@ -192,11 +192,11 @@ impl ModelServer {
         }
     }
 
-    /// Puts a fault into a script: from now on the server runs the text with every `find` replaced by `put` for
-    /// that script's digest. Faults add up, until [`reset`](Self::reset).
+    /// Puts a fault into a script. When a client runs the script, by its text or its digest, the server runs a copy in
+    /// which every `find` is replaced by `put`. Faults add up until [`reset`](Self::reset).
     ///
     /// # Errors
-    /// If there is no such script, its text does not contain `find`, or the new text does not compile.
+    /// If there is no such script, if its text doesn't contain `find`, or if the new text doesn't compile.
     pub fn replace_script(&mut self, name: &str, find: &str, put: &str) -> Result<(), String> {
         let script = leasehold_lua::ALL.iter().find(|script| script.name == name);
         let script = script.ok_or_else(|| format!("there is no script {name}"))?;
@@ -214,7 +214,7 @@ fn flat(answer: Answer) -> Reply {
     })
 }
 
-/// Everything in the model is UTF-8: `execute` refuses other words.
+/// A text. Everything in the model is UTF-8, because `execute` refuses other words.
 fn utf8(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Numbers as the server reads and writes them.
+//! Numbers in the server's format.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ pub(crate) fn float(word: &[u8]) -> Result<f64, Refusal> {
     parse(word).filter(|number: &f64| !number.is_nan()).ok_or(Refusal::NOT_A_FLOAT)
 }
 
-/// A score with `(` before it if it is not itself meant.
+/// Parses a score. A `(` before it makes the bound exclusive.
 pub(crate) fn bound(word: &[u8]) -> Result<Bound, Refusal> {
     let (exclusive, score) = match word.strip_prefix(b"(") {
         Some(score) => (true, score),

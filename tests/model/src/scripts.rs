@@ -1,4 +1,4 @@
-//! The server's script cache, and the faults that are put into scripts on purpose.
+//! The server's script cache, and the deliberate faults in scripts.
 
 use leasehold_lua::Script;
 use mlua::Function;
@@ -11,27 +11,27 @@ type Digest = Vec<u8>;
 
 #[derive(Default)]
 pub(crate) struct Scripts {
-    /// Every text seen so far, with its digest and what it compiled to.
+    /// Every script text so far, with its digest and its compiled function.
     known: FxHashMap<String, (Digest, Function)>,
-    /// What EVALSHA runs.
+    /// The scripts that EVALSHA can run.
     loaded: FxHashMap<Digest, Function>,
-    /// What the server runs instead of a script's own text.
+    /// The faulty scripts, which run instead of the originals.
     faulty: FxHashMap<Digest, (String, Function)>,
 }
 
 impl Scripts {
-    /// Forgets what was loaded and what was made faulty.
+    /// Forgets the loaded scripts and the faults.
     pub(crate) fn reset(&mut self) {
         self.loaded.clear();
         self.faulty.clear();
     }
 
-    /// Forgets what was loaded.
+    /// Forgets the loaded scripts.
     pub(crate) fn flush(&mut self) {
         self.loaded.clear();
     }
 
-    /// What EVAL of this text runs; EVALSHA finds it from then on.
+    /// The function that EVAL of this text runs. From then on, EVALSHA finds it too.
     pub(crate) fn load(&mut self, interpreter: &mut Interpreter, text: &str) -> Result<&Function, String> {
         if !self.known.contains_key(text) {
             let digest = sha1_smol::Sha1::from(text).digest().to_string().into_bytes();
@@ -42,12 +42,12 @@ impl Scripts {
         Ok(self.loaded.entry(digest.clone()).insert_entry(function.clone()).into_mut())
     }
 
-    /// What EVALSHA of this digest runs.
+    /// The function that EVALSHA of this digest runs.
     pub(crate) fn loaded(&self, digest: &[u8]) -> Result<&Function, String> {
         self.loaded.get(digest).ok_or_else(|| Refusal::NO_SCRIPT.to_string())
     }
 
-    /// Puts a fault into a script, beside those that it may have already.
+    /// Adds a fault to a script, which may already have others.
     pub(crate) fn replace(
         &mut self,
         interpreter: &mut Interpreter,

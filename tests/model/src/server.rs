@@ -1,4 +1,4 @@
-//! What a server is besides Lua: keys, messages, and its refusals.
+//! The server without Lua: its keys, messages and refusals.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,25 @@ use crate::keyspace::Keyspace;
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) keyspace: Keyspace,
-    /// Messages of the command that runs.
+    /// The messages that the current command has published.
     pub(crate) published: Vec<(String, Vec<u8>)>,
     pub(crate) out_of_memory: bool,
     pub(crate) refuse_publish: bool,
-    /// It follows another server, and takes no writes.
+    /// The server is a replica and refuses writes.
     pub(crate) read_only: bool,
-    /// The slot of all keys moves away from here.
+    /// The slot of all keys is being moved to another server.
     pub(crate) migrating: bool,
-    /// How many listen on a channel, where anybody does.
+    /// How many clients listen on each channel.
     pub(crate) listeners: HashMap<String, u64>,
     script: Option<RunningScript>,
 }
 
 struct RunningScript {
-    /// The declared keys, one after the other in one buffer, and where each ends.
+    /// The declared keys in one buffer, and where each of them ends.
     keys: Vec<u8>,
     ends: Vec<usize>,
     wrote: bool,
-    /// It runs where its keys still are, while their slot moves away.
+    /// The script runs while its slot is being moved, because all its keys are still here.
     migrating: bool,
 }
 
@@ -39,7 +39,7 @@ impl RunningScript {
 }
 
 impl Server {
-    /// As a cluster does while a slot moves: all keys of a script must be in one place. One key alone goes where it is.
+    /// Behaves like a cluster whose slot is being moved: all keys of a script must be in one place. A single key may be anywhere.
     pub(crate) fn begin_script(&mut self, keys: &[&[u8]]) -> Result<(), Refusal> {
         let migrating = self.migrating && keys.iter().all(|key| self.keyspace.entry(key).is_some());
         if self.migrating && !migrating && keys.len() > 1 {
@@ -59,7 +59,7 @@ impl Server {
         self.script = None;
     }
 
-    /// One command of a client, or of the script that runs.
+    /// Runs one command of a client or of the current script.
     pub(crate) fn run(&mut self, words: &[&[u8]]) -> Outcome {
         let Some(name) = words.first() else { return Err(Refusal::new("ERR empty command")) };
         if name.eq_ignore_ascii_case(b"PUBLISH") {
@@ -79,14 +79,14 @@ impl Server {
             if command.keys(words).iter().any(|key| !script.declares(key)) {
                 return Err(Refusal::new("ERR Script attempted to access a key that is not declared in KEYS"));
             }
-            // Each of a script's commands is asked the same as a client's, so a key that the script has deleted counts as moved.
+            // Each command of a script is checked like a client's, so a key that the script has deleted counts as moved.
             if script.migrating && !command.keys(words).iter().all(|key| self.keyspace.entry(key).is_some()) {
                 return Err(Refusal::NON_LOCAL);
             }
             wrote = script.wrote;
             script.wrote |= command.writes && !(self.out_of_memory && command.grows);
         }
-        // A script that has written is not stopped in the middle.
+        // A script that has already written is not stopped.
         if self.out_of_memory && command.grows && !wrote {
             return Err(Refusal::OUT_OF_MEMORY);
         }

@@ -1,4 +1,4 @@
-//! A sorted set: members by score, and by their bytes where scores tie.
+//! A sorted set: members ordered by score, and by their bytes if the scores are equal.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub(crate) struct Bound {
     pub(crate) exclusive: bool,
 }
 
-/// Kept sorted in one vector: the sets of a simulated lock have a few dozen members.
+/// One sorted vector, because the sets of a simulated lock have only a few dozen members.
 #[derive(Clone, Default)]
 pub(crate) struct SortedSet {
     members: Vec<(f64, Vec<u8>)>,
@@ -28,7 +28,7 @@ impl SortedSet {
         self.members.iter().position(|(_, other)| other == member)
     }
 
-    /// Whether the member is new.
+    /// True if the member is new.
     pub(crate) fn insert(&mut self, score: f64, member: &[u8]) -> bool {
         let new = !self.remove(member);
         let at = self.members.partition_point(|(other_score, other)| {
@@ -46,7 +46,7 @@ impl SortedSet {
         self.members.drain(ranks).count()
     }
 
-    /// The ranks of the scores between two bounds.
+    /// The ranks of the members with scores between two bounds.
     pub(crate) fn between(&self, low: Bound, high: Bound) -> Range<usize> {
         let start = self.members.partition_point(|(score, _)| match low.exclusive {
             true => *score <= low.score,
@@ -59,7 +59,7 @@ impl SortedSet {
         start..end.max(start)
     }
 
-    /// The ranks from `start` to `stop` inclusive; negative ones count from the end, as in ZRANGE.
+    /// The ranks from `start` to `stop`, inclusive. Negative ones count from the end, as in ZRANGE.
     pub(crate) fn ranks(&self, start: i64, stop: i64) -> Range<usize> {
         let length = self.members.len() as i64;
         let resolve = |index: i64| if index < 0 { index + length } else { index };

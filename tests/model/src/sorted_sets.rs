@@ -21,7 +21,7 @@ pub(crate) fn rank(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     Ok(rank.map_or(Answer::Nil, |rank| Answer::Int(rank as i64)))
 }
 
-/// Without NX, GT and the like: no script needs them.
+/// Without options such as NX and GT, because no script needs them.
 pub(crate) fn add(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     if !words.len().is_multiple_of(2) {
         return Err(Refusal::SYNTAX);

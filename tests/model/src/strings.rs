@@ -8,7 +8,7 @@ pub(crate) fn get(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     Ok(keyspace.text(words[1])?.map_or(Answer::Nil, |text| Answer::Text(text.clone())))
 }
 
-/// `SET key value [NX | XX] [GET] [EX s | PX ms]`; NX with GET is refused, as by Redis 6.2.
+/// `SET key value [NX | XX] [GET] [EX s | PX ms]`. NX together with GET is refused, as in Redis 6.2.
 pub(crate) fn set(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     let (mut only_new, mut only_old, mut answer_old, mut ms) = (false, false, false, None);
     let mut options = words[3..].iter();

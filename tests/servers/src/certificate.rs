@@ -5,17 +5,17 @@ use tempfile::TempDir;
 
 use crate::Error;
 
-/// A throw-away certificate for 127.0.0.1, valid for a day, with its key; both are deleted when it is dropped.
+/// A temporary certificate for 127.0.0.1 and its key, valid for one day. Dropping it deletes both.
 #[derive(Debug)]
 pub struct Certificate {
     directory: TempDir,
 }
 
 impl Certificate {
-    /// Has `openssl` make one.
+    /// Makes a certificate with `openssl`.
     ///
     /// # Errors
-    /// If there is no `openssl`, or it fails.
+    /// If there is no `openssl`, or if it fails.
     pub fn make() -> Result<Self, Error> {
         let directory = tempfile::tempdir().map_err(Error::io("making a directory"))?;
         let made = Self { directory };
@@ -36,7 +36,7 @@ impl Certificate {
         Err(Error::NotFound(format!("openssl failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
     }
 
-    /// The certificate's file, in PEM.
+    /// The path of the certificate, a PEM file.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join("server.crt")
     }

@@ -7,17 +7,17 @@ use crate::wait::until;
 const SLOTS: usize = 16_384;
 const PRIMARIES: usize = 3;
 
-/// Three primaries with a replica each: servers 0 to 2, and 3 to 5 in the same order.
+/// Three primaries with one replica each. Servers 0 to 2 are the primaries, 3 to 5 their replicas in the same order.
 #[derive(Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
 }
 
 impl Cluster {
-    /// Starts six servers that are made alike, and waits until they agree. With TLS they use it among themselves too.
+    /// Starts six servers with the same settings, and waits until they agree. With TLS, they also use it among themselves.
     ///
     /// # Errors
-    /// If it does not come to that.
+    /// If that does not happen in time.
     pub fn start(builder: impl Fn() -> Builder) -> Result<Self, Error> {
         let start = || {
             builder()
@@ -47,7 +47,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Everybody is told of everybody: news would take seconds to go round.
+    /// Introduces every server to every other, because gossip alone would take seconds.
     fn meet(&self) -> Result<(), Error> {
         for server in &self.servers {
             for other in &self.servers {
@@ -95,7 +95,7 @@ impl Cluster {
         &self.servers[place]
     }
 
-    /// One of the servers, to stop it.
+    /// One of the servers, mutable, so that it can be stopped.
     ///
     /// # Panics
     /// If there is no such server.
@@ -103,10 +103,10 @@ impl Cluster {
         &mut self.servers[place]
     }
 
-    /// The place of the server that serves this key's slot now, in the opinion of any server that runs.
+    /// The index of the server that serves this key's slot, according to any running server.
     ///
     /// # Errors
-    /// If none can be asked.
+    /// If no server can be asked.
     pub fn owner(&self, key: &str) -> Result<usize, Error> {
         let slot = self.slot(key)?;
         for (place, server) in self.servers.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Cluster {
         Err(Error::Refused(format!("nobody serves slot {slot}")))
     }
 
-    /// The key's slot.
+    /// The slot of a key.
     ///
     /// # Errors
     /// If no server can be asked.
@@ -128,7 +128,7 @@ impl Cluster {
         answer.and_then(|reply| reply.integer()).ok_or_else(|| Error::Refused("no server tells the slot".to_owned()))
     }
 
-    /// Begins to move the key's slot to the server at `to`: see [`SlotMove`].
+    /// Starts to move the key's slot to the server at index `to`: see [`SlotMove`].
     ///
     /// # Errors
     /// If a server refuses.
@@ -141,7 +141,7 @@ impl Cluster {
     }
 }
 
-/// A slot on its way from one server to another, as `redis-cli --cluster reshard` moves it.
+/// A slot that is being moved from one server to another, the way `redis-cli --cluster reshard` does it.
 #[derive(Debug)]
 pub struct SlotMove<'a> {
     cluster: &'a Cluster,
@@ -151,7 +151,7 @@ pub struct SlotMove<'a> {
 }
 
 impl SlotMove<'_> {
-    /// Moves the keys that are there now; new ones are made on the other side.
+    /// Moves the keys that exist now. New keys are created on the target.
     ///
     /// # Errors
     /// If a server refuses.
@@ -172,7 +172,7 @@ impl SlotMove<'_> {
         self.from.cli(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]).map(|_| ())
     }
 
-    /// Moves what is left, and gives the slot to the other server.
+    /// Moves the remaining keys, and assigns the slot to the target.
     ///
     /// # Errors
     /// If a server refuses.
@@ -180,7 +180,7 @@ impl SlotMove<'_> {
         while self.keys()? > 0 {}
         let to = id(self.to)?;
         for server in [self.to, self.from].into_iter().chain(&self.cluster.servers) {
-            // A replica learns it from its primary.
+            // A replica refuses this and learns it from its primary.
             let _ = server.cli(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &to]);
         }
         Ok(())
@@ -192,7 +192,7 @@ fn id(server: &Server) -> Result<String, Error> {
     reply.text().map(str::to_owned).ok_or_else(|| Error::Refused("a server without an id".to_owned()))
 }
 
-/// Whether a server's line in `CLUSTER NODES` tells that it serves the slot.
+/// Whether a server's own line in `CLUSTER NODES` lists the slot.
 fn serves(line: &str, slot: i64) -> bool {
     line.split_whitespace().skip(8).filter(|range| !range.starts_with('[')).any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

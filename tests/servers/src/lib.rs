@@ -1,4 +1,4 @@
-//! Real servers for tests: found or installed, started on a free loopback port, stopped for sure.
+//! Real servers for tests. They are found or installed, run on a free loopback port, and are always stopped.
 //!
 //! ```
 //! # fn main() -> Result<(), leasehold_servers::Error> {
@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! The server dies with its [`Server`], and also if the test process is killed.
+//! The server stops when its [`Server`] is dropped, and also when the test process is killed.
 
 mod certificate;
 mod cluster;

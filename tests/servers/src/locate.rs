@@ -4,12 +4,12 @@ use std::process::Command;
 
 use crate::{Error, install};
 
-/// A server version that `--full` tests run against.
+/// A server version that `--full` tests use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// The oldest that is supported.
+    /// The oldest supported version.
     Redis62,
-    /// What Debian and Ubuntu ship.
+    /// The version that Debian and Ubuntu ship.
     Redis70,
     /// The newest Redis line.
     Redis8,
@@ -18,10 +18,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// All of them, oldest first.
+    /// All versions, oldest first.
     pub const ALL: [Self; 4] = [Self::Redis62, Self::Redis70, Self::Redis8, Self::Valkey9];
 
-    /// As people write it.
+    /// The version's name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redis62 => "Redis 6.2",
@@ -31,7 +31,7 @@ impl Version {
         }
     }
 
-    /// How the program's `--version` line begins.
+    /// The beginning of the program's `--version` line.
     fn banner(self) -> &'static str {
         match self {
             Self::Redis62 => "Redis server v=6.2.",
@@ -42,10 +42,11 @@ impl Version {
     }
 }
 
-/// Any server program: `LEASEHOLD_SERVER`, then `redis-server` or `valkey-server` on `PATH`, else one is installed.
+/// Finds any server program: `LEASEHOLD_SERVER`, then `redis-server` or `valkey-server` on `PATH`. If there
+/// is none, it installs one.
 ///
 /// # Errors
-/// [`Error::NotFound`] if there is none and none can be installed without a password; it says what to run.
+/// [`Error::NotFound`] if there is none and none can be installed without a password. The text says what to run.
 pub fn find() -> Result<PathBuf, Error> {
     if let Some(program) = env::var_os("LEASEHOLD_SERVER") {
         let program = PathBuf::from(program);
@@ -62,10 +63,10 @@ pub fn find() -> Result<PathBuf, Error> {
     install::any()
 }
 
-/// A server program of this version: on `PATH`, else installed.
+/// Finds a server program of this version on `PATH`. If there is none, it installs one.
 ///
 /// # Errors
-/// [`Error::NotFound`] if it is not here and can't be installed without a password.
+/// [`Error::NotFound`] if there is none and it can't be installed without a password.
 pub fn find_version(version: Version) -> Result<PathBuf, Error> {
     let is_it = |program: &PathBuf| banner(program).is_some_and(|banner| banner.starts_with(version.banner()));
     if let Some(program) = on_path().find(is_it) {

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// A child process that can be killed and paused, and that never outlives this process.
 ///
-/// It runs in a process group of its own, so that Ctrl-C reaches us and not it; dropping it kills it.
+/// It runs in its own process group, so Ctrl-C doesn't reach it. Dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -20,12 +20,12 @@ impl Process {
     /// Starts the program.
     ///
     /// # Errors
-    /// If it, or the `sh` that watches over it, can't be started.
+    /// If the program, or the `sh` that watches it, can't be started.
     pub fn spawn(command: &mut Command) -> Result<Self, Error> {
         Self::spawn_in(command, Path::new(""))
     }
 
-    /// As [`Process::spawn`]; if this process dies, the directory goes with the child.
+    /// As [`Process::spawn`]. If this process dies, the directory is removed together with the child.
     pub(crate) fn spawn_in(command: &mut Command, directory: &Path) -> Result<Self, Error> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.process_group(0).spawn().map_err(Error::io(format!("starting {name}")))?;
@@ -44,20 +44,20 @@ impl Process {
         self.child.id()
     }
 
-    /// The pipe to its standard input, once, if it was asked for.
+    /// The pipe to its standard input, if it was requested. Only the first call returns it.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// The pipe from its standard output, once, if it was asked for.
+    /// The pipe from its standard output, if it was requested. Only the first call returns it.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// How it ended, or `None` while it runs.
+    /// The exit status. `None` while the process runs.
     ///
     /// # Errors
-    /// If the system can't tell.
+    /// If the operating system can't tell.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         let status = self.child.try_wait().map_err(Error::io("looking after a process"))?;
         if status.is_some() {
@@ -66,40 +66,40 @@ impl Process {
         Ok(status)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process exits.
     ///
     /// # Errors
-    /// If the system can't tell.
+    /// If the operating system can't tell.
     pub fn wait(&mut self) -> Result<ExitStatus, Error> {
         let status = self.child.wait().map_err(Error::io("waiting for a process"))?;
         self.call_off();
         Ok(status)
     }
 
-    /// Kills it at once (SIGKILL), and waits until it is gone.
+    /// Kills the process at once (SIGKILL), and waits until it has exited.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.call_off();
         let _ = self.child.wait();
     }
 
-    /// Stops it from running (SIGSTOP): its connections stay open, and it does nothing.
+    /// Pauses the process (SIGSTOP). Its connections stay open.
     ///
     /// # Errors
-    /// If it does not run any more.
+    /// If the process no longer runs.
     pub fn pause(&self) -> Result<(), Error> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on after a pause (SIGCONT).
+    /// Resumes the process after a pause (SIGCONT).
     ///
     /// # Errors
-    /// If it does not run any more.
+    /// If the process no longer runs.
     pub fn resume(&self) -> Result<(), Error> {
         self.signal(Signal::CONT)
     }
 
-    /// Ends the watchdog together with the child: the process id may soon be somebody else's.
+    /// Ends the watchdog together with the child, because the process id may soon belong to another process.
     fn call_off(&mut self) {
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
@@ -117,7 +117,7 @@ impl Drop for Process {
     }
 }
 
-/// A shell that waits on a pipe whose other end only this process holds: whatever way we end, the pipe closes,
+/// A shell that reads from a pipe whose other end only this process holds. However this process ends, the pipe closes,
 /// and the shell kills the child.
 fn watchdog(pid: u32, directory: &Path) -> io::Result<Child> {
     Command::new("sh")

@@ -3,13 +3,13 @@ use crate::resp::Reply;
 use crate::server::{Builder, Server};
 use crate::wait::until;
 
-/// The name by which a [`Sentinel`] knows its primary.
+/// The name under which a [`Sentinel`] monitors its primary.
 pub const PRIMARY: &str = "main";
 
 /// Makes the server a replica of `primary`, and waits until it has the data.
 ///
 /// # Errors
-/// If it does not come to that.
+/// If that does not happen in time.
 pub fn follow(server: &Server, primary: &Server) -> Result<(), Error> {
     server.cli(&["CONFIG", "SET", "repl-timeout", "5"])?;
     primary.cli(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"])?;
@@ -19,7 +19,7 @@ pub fn follow(server: &Server, primary: &Server) -> Result<(), Error> {
     until("the primary knows it", || says(primary, &["INFO", "replication"], &online))
 }
 
-/// Makes a replica a primary, by hand.
+/// Makes a replica a primary, without Sentinel.
 ///
 /// # Errors
 /// If the server can't be asked.
@@ -27,17 +27,18 @@ pub fn promote(server: &Server) -> Result<(), Error> {
     server.cli(&["REPLICAOF", "NO", "ONE"]).map(|_| ())
 }
 
-/// A sentinel that watches a primary, alone: what it decides is done.
+/// A sentinel that monitors a primary alone, so no other sentinel has to agree.
 #[derive(Debug)]
 pub struct Sentinel {
     server: Server,
 }
 
 impl Sentinel {
-    /// Watches `primary`, and takes it for down when it is silent for 300 ms; waits until it knows so many replicas.
+    /// Starts a sentinel that monitors `primary`, and waits until it knows this many replicas. It considers the primary
+    /// down after 300 ms without an answer.
     ///
     /// # Errors
-    /// If it does not come to that.
+    /// If that does not happen in time.
     pub fn start(builder: Builder, primary: &Server, replicas: usize, settings: &str) -> Result<Self, Error> {
         let port = primary.port();
         let config = format!(
@@ -51,25 +52,25 @@ impl Sentinel {
         Ok(Self { server })
     }
 
-    /// The sentinel's own server.
+    /// The sentinel's own process.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// The port of the primary that it names now.
+    /// The port of the current primary, according to the sentinel.
     ///
     /// # Errors
-    /// If it can't be asked.
+    /// If the sentinel can't be asked.
     pub fn primary(&self) -> Result<u16, Error> {
         let reply = self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY])?;
         let port = reply.list().get(1).and_then(Reply::text).and_then(|port| port.parse().ok());
         port.ok_or_else(|| Error::Refused(format!("no primary: {reply:?}")))
     }
 
-    /// Has it make a replica the primary, as for maintenance, and waits until that is done.
+    /// Makes the sentinel promote a replica, as for maintenance, and waits until that is done.
     ///
     /// # Errors
-    /// If it does not come to that.
+    /// If that does not happen in time.
     pub fn fail_over(&self) -> Result<(), Error> {
         let old = self.primary()?;
         until("the sentinel begins", || self.server.cli(&["SENTINEL", "FAILOVER", PRIMARY]).map(|_| true))?;
@@ -77,7 +78,7 @@ impl Sentinel {
     }
 }
 
-/// Whether the answer contains this text.
+/// Whether the reply contains this text.
 pub(crate) fn says(server: &Server, command: &[&str], text: &str) -> Result<bool, Error> {
     Ok(server.cli(command)?.text().is_some_and(|answer| answer.contains(text)))
 }

@@ -2,14 +2,14 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// What a server answered.
+/// A server's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// No value.
+    /// A null reply.
     Nil,
     /// An integer.
     Integer(i64),
-    /// A status line or a string; bytes that are no UTF-8 are replaced.
+    /// A status or a string. Bytes that aren't UTF-8 are replaced.
     Text(String),
     /// A list.
     List(Vec<Reply>),
@@ -18,7 +18,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The text of a string or status, else `None`.
+    /// The text of a string or status. `None` for any other reply.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -26,7 +26,7 @@ impl Reply {
         }
     }
 
-    /// The number of an integer reply, else `None`.
+    /// The number of an integer reply. `None` for any other reply.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -34,7 +34,7 @@ impl Reply {
         }
     }
 
-    /// The items of a list; empty for anything else.
+    /// The items of a list. Empty for any other reply.
     pub fn list(&self) -> &[Reply] {
         match self {
             Self::List(items) => items,
@@ -42,23 +42,23 @@ impl Reply {
         }
     }
 
-    /// Whether there is no value.
+    /// Whether the reply is null.
     pub fn is_nil(&self) -> bool {
         *self == Self::Nil
     }
 }
 
-/// One raw connection: sends a command, reads its answer. RESP2.
+/// A raw RESP2 connection, which sends commands and reads replies.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<TcpStream>,
 }
 
 impl Connection {
-    /// Connects; every later read or write that takes longer than `timeout` fails.
+    /// Connects. Every later read or write fails if it takes longer than `timeout`.
     ///
     /// # Errors
-    /// If nobody listens there, or not in time.
+    /// If there is no server at the address, or it does not answer in time.
     pub fn open(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -67,16 +67,16 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Sends one command and reads its answer; a server's error is an answer ([`Reply::Error`]).
+    /// Sends a command and reads its reply. A server's error is also a reply: [`Reply::Error`].
     ///
     /// # Errors
-    /// If the connection fails, the answer comes too late or is no RESP2.
+    /// If the connection fails, or the reply is late or not RESP2.
     pub fn call(&mut self, command: &[&str]) -> io::Result<Reply> {
         self.send(command)?;
         self.receive()
     }
 
-    /// Sends a command without waiting for its answer.
+    /// Sends a command without waiting for its reply.
     ///
     /// # Errors
     /// If the connection fails.
@@ -88,10 +88,10 @@ impl Connection {
         self.stream.get_mut().write_all(&frame)
     }
 
-    /// Reads the next answer or pushed message.
+    /// Reads the next reply or pushed message.
     ///
     /// # Errors
-    /// If the connection fails, nothing comes in time, or what comes is no RESP2.
+    /// If the connection fails, nothing arrives in time, or it is not RESP2.
     pub fn receive(&mut self) -> io::Result<Reply> {
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
@@ -123,7 +123,7 @@ impl Connection {
     }
 }
 
-/// A length; `-1` is no value at all.
+/// Parses a length. `-1` stands for a null reply.
 fn length(text: &str, line: &str) -> io::Result<Option<usize>> {
     if text == "-1" { Ok(None) } else { text.parse().map(Some).map_err(|_| invalid(line)) }
 }

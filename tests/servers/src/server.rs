@@ -19,7 +19,7 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const START_ATTEMPTS: usize = 20;
 
-/// A running server on a loopback port of its own, without persistence; killed when dropped.
+/// A running server on its own loopback port, without persistence. Dropping it kills it.
 #[derive(Debug)]
 pub struct Server {
     program: PathBuf,
@@ -29,11 +29,11 @@ pub struct Server {
     tls_port: Option<u16>,
     config: Option<String>,
     process: Option<Process>,
-    // Last: the directory goes after the process that writes to it.
+    // Last, so that the directory is removed after the process that writes to it.
     directory: TempDir,
 }
 
-/// How a server is to be started.
+/// The settings of a server to start.
 #[derive(Debug, Default)]
 pub struct Builder {
     program: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a directive and its value, as `("--maxmemory", "4mb")`; later ones win over earlier ones and the defaults.
+    /// Adds a directive and its value, such as `("--maxmemory", "4mb")`. Later values replace earlier ones and the defaults.
     #[must_use]
     pub fn arg(mut self, directive: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.arguments.push(directive.as_ref().to_owned());
@@ -53,7 +53,7 @@ impl Builder {
         self
     }
 
-    /// The default user's password; [`Server::cli`] and [`Server::url`] use it.
+    /// Sets the default user's password. [`Server::cli`] and [`Server::url`] use it.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
@@ -62,15 +62,15 @@ impl Builder {
         self
     }
 
-    /// Adds a user by its access rules, as `("app", "on >secret ~job:* +get")`.
+    /// Adds a user with its access rules, such as `("app", "on >secret ~job:* +get")`.
     #[must_use]
     pub fn acl(mut self, user: &str, rules: &str) -> Self {
-        // One argument a rule: the server takes a quoted list of rules for a part of the name.
+        // One argument for each rule, because the server takes a quoted list of rules for a part of the name.
         self.arguments.extend(["--user", user].into_iter().chain(rules.split_whitespace()).map(OsString::from));
         self
     }
 
-    /// Listens on a second port, by TLS with this certificate; see [`Server::tls_url`].
+    /// Listens for TLS on a second port, with this certificate: see [`Server::tls_url`].
     #[must_use]
     pub fn tls(mut self, certificate: &Certificate) -> Self {
         self.tls = true;
@@ -82,28 +82,28 @@ impl Builder {
             .arg("--tls-replication", "yes")
     }
 
-    /// Reads these lines as its configuration file, in which it may keep what it learns.
+    /// Uses these lines as the configuration file, which the server may rewrite.
     #[must_use]
     pub fn config(mut self, lines: impl Into<String>) -> Self {
         self.config = Some(lines.into());
         self
     }
 
-    /// Adds a word without a value, as `--sentinel`.
+    /// Adds a word without a value, such as `--sentinel`.
     #[must_use]
     pub(crate) fn word(mut self, word: &str) -> Self {
         self.arguments.push(word.into());
         self
     }
 
-    /// Asks for a certain server version, installed if it is not here.
+    /// Uses this server version. It is installed if necessary.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// Starts exactly this program.
+    /// Uses exactly this program.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
@@ -113,7 +113,7 @@ impl Builder {
     /// Starts the server and waits until it answers.
     ///
     /// # Errors
-    /// If there is no such program, or it does not start; the error holds its log.
+    /// If there is no such program, or it does not start. The error contains the server's log.
     pub fn start(self) -> Result<Server, Error> {
         let program = match (self.program, self.version) {
             (Some(program), _) => program,
@@ -125,7 +125,7 @@ impl Builder {
         let Self { arguments, password, config, tls, .. } = self;
         let mut server =
             Server { program, arguments, password, port: 0, tls_port: None, config, process: None, directory };
-        // A port that was free may be somebody else's by the time the server binds it.
+        // Another process may have taken a free port by the time the server binds it.
         for _ in 1..START_ATTEMPTS {
             server.port = free_port()?;
             server.tls_port = tls.then(free_port).transpose()?;
@@ -139,7 +139,7 @@ impl Builder {
 }
 
 impl Server {
-    /// Starts the server that this machine has, with nothing special.
+    /// Starts any available server with default settings.
     ///
     /// # Errors
     /// As [`Builder::start`].
@@ -147,7 +147,7 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Says how the server is to be started.
+    /// A builder, to set options before starting.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -162,7 +162,7 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// `redis://127.0.0.1:port/`, with the password if there is one.
+    /// The URL `redis://127.0.0.1:port/`, with the password if there is one.
     pub fn url(&self) -> String {
         match &self.password {
             Some(password) => format!("redis://:{password}@127.0.0.1:{}/", self.port),
@@ -170,42 +170,42 @@ impl Server {
         }
     }
 
-    /// `rediss://127.0.0.1:port/`, with the password if there is one: the port for TLS, if it was asked for.
+    /// The URL `rediss://127.0.0.1:port/` of the TLS port, with the password if there is one. None without TLS.
     pub fn tls_url(&self) -> Option<String> {
         let login = self.password.as_ref().map(|password| format!(":{password}@")).unwrap_or_default();
         self.tls_port.map(|port| format!("rediss://{login}127.0.0.1:{port}/"))
     }
 
-    /// The port by which the servers of a cluster know it: that for TLS, if it has one.
+    /// The port that the servers of a cluster announce: the TLS port if there is one.
     pub(crate) fn cluster_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
 
-    /// The process id, while it runs.
+    /// The process id. None if the server doesn't run.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// The program that runs.
+    /// The server's program.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Kills the server at once (SIGKILL); its port stays its own for [`Server::restart`].
+    /// Kills the server at once (SIGKILL). [`Server::restart`] uses the same port again.
     pub fn stop(&mut self) {
         self.process = None;
     }
 
-    /// Kills the server if it runs, and starts it again on the same port, empty.
+    /// Kills the server if it runs, and starts it again, empty, on the same port.
     ///
     /// # Errors
-    /// If it does not start again.
+    /// If it does not start.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.stop();
         self.launch()
     }
 
-    /// Stops the server's process from running (SIGSTOP): connections stay open and nothing answers.
+    /// Pauses the server's process (SIGSTOP). Connections stay open, but nothing answers.
     ///
     /// # Errors
     /// If it does not run.
@@ -213,7 +213,7 @@ impl Server {
         self.running()?.pause()
     }
 
-    /// Lets a paused server go on (SIGCONT).
+    /// Resumes a paused server (SIGCONT).
     ///
     /// # Errors
     /// If it does not run.
@@ -221,12 +221,12 @@ impl Server {
         self.running()?.resume()
     }
 
-    /// What the server has logged since it was (re)started.
+    /// The server's log since the last start.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// Opens a raw connection, logged in with the password if there is one.
+    /// Opens a raw connection, logged in if there is a password.
     ///
     /// # Errors
     /// If the server can't be reached or refuses the password.
@@ -238,7 +238,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// Runs one command on a connection of its own.
+    /// Runs one command on a new connection.
     ///
     /// # Errors
     /// If the server can't be reached, or answers with an error ([`Error::Refused`]).
@@ -252,7 +252,7 @@ impl Server {
         let errors = log.try_clone().map_err(Error::io("making the server's log"))?;
         let mut command = Command::new(&self.program);
         if let Some(lines) = &self.config {
-            // The file has to come first.
+            // The file must come first.
             let path = self.directory.path().join("server.conf");
             fs::write(&path, lines).map_err(Error::io("writing the server's configuration"))?;
             command.arg(path);
@@ -286,7 +286,7 @@ impl Server {
         Err(Error::NotStarted(format!("the server did not answer within {START_LIMIT:?}:\n{}", self.log())))
     }
 
-    /// Whether the one who answers on our port is our process, and not one that took the port before us.
+    /// Whether our process answers on the port, and not another one that took the port before.
     fn answers_as(&self, pid: u32) -> bool {
         let Ok(Reply::Text(info)) = self.cli(&["INFO", "server"]) else { return false };
         info.lines().any(|line| line.strip_prefix("process_id:") == Some(&pid.to_string()))
@@ -308,8 +308,7 @@ fn accepted(reply: Reply) -> Result<Reply, Error> {
     }
 }
 
-/// A port that nobody listens on, below the range that systems give to outgoing connections:
-/// so a restarted server finds its port free.
+/// A free port below the range that systems use for outgoing connections. So a restarted server finds its port still free.
 fn free_port() -> Result<u16, Error> {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;

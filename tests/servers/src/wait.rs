@@ -6,7 +6,7 @@ use crate::Error;
 /// Several servers on a busy machine may need this long to agree.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Waits until it holds; an error on the way counts as not yet.
+/// Waits until `holds` returns true. An error counts as false.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
     let start = Instant::now();
     loop {

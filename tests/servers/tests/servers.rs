@@ -1,4 +1,4 @@
-//! The servers that other tests rest on.
+//! Tests of the servers that other tests use.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -99,7 +99,7 @@ fn a_sentinel_makes_a_replica_the_primary() {
     assert_eq!(sentinel.primary().unwrap(), replica.port());
 }
 
-/// Started again by the next test as a process of its own, which it kills.
+/// The next test runs this one in a separate process, which it kills.
 #[test]
 #[ignore = "holds a server until it is killed"]
 fn holds_a_server() {
@@ -132,7 +132,7 @@ fn no_server_outlives_a_killed_test_process() {
 }
 
 fn runs(pid: u32) -> bool {
-    // A killed orphan may stay a zombie for a moment: it runs no more.
+    // A killed orphan may stay a zombie for a moment, but it doesn't run any more.
     match std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) {
         Ok(stat) => !stat.contains(") Z "),
         Err(_) => Command::new("kill").args(["-0", &pid.to_string()]).stderr(Stdio::null()).status().unwrap().success(),
