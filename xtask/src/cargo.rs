@@ -12,20 +12,20 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
 }
 
-/// A cargo command in the workspace's root.
+/// A cargo command in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     command
 }
 
-/// Runs a command with our output.
+/// Runs a command that prints to our terminal.
 pub(crate) fn run(command: &mut Command) -> Result {
     let status = command.status().map_err(|error| Error::new(format!("{}: {error}", shown(command))))?;
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
 }
 
-/// Runs a command that runs tests: passes its output on, and counts what the test harness says.
+/// Runs a command that runs tests. Passes its output on, and counts the results that the test harness prints.
 pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     let mut tally = Tally::default();
     let mut child = match command.stdout(Stdio::piped()).spawn() {
@@ -48,13 +48,13 @@ pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     (tally, outcome)
 }
 
-/// The workspace's root.
+/// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -66,7 +66,7 @@ fn tally_of(line: &str) -> Option<Tally> {
     Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")? })
 }
 
-/// Reads `ℹ pass 8` and `ℹ fail 0`, as Node's own test runner ends.
+/// Reads `ℹ pass 8` and `ℹ fail 0`, the last lines of Node's test runner.
 fn node_tally_of(line: &str) -> Option<Tally> {
     let (what, count) = line.strip_prefix("ℹ ")?.split_once(' ')?;
     let count = count.trim().parse().ok()?;

@@ -3,9 +3,9 @@ use std::time::{Duration, Instant};
 use crate::cargo::Tally;
 use crate::error::{Error, Result};
 
-/// Runs named steps one after the other, and sums them up in a table.
+/// Runs named steps one after the other, and prints a table of the results.
 ///
-/// A failed step does not end the run: one run tells all that is wrong.
+/// A failed step doesn't end the run, so one run reports everything that is wrong.
 #[derive(Default)]
 pub(crate) struct Steps {
     began: Option<Instant>,
@@ -28,7 +28,7 @@ impl Steps {
         });
     }
 
-    /// Runs a step that is made of several tests.
+    /// Runs a step that consists of several tests.
     pub(crate) fn counted(&mut self, name: &str, work: impl FnOnce() -> (Tally, Result)) {
         let began = Instant::now();
         let elapsed = began.duration_since(*self.began.get_or_insert(began));
@@ -36,13 +36,13 @@ impl Steps {
         let (mut tally, outcome) = work();
         if let Err(error) = &outcome {
             println!("==> {name}: {error}");
-            // What fails before or outside its tests, as a build does, counts as one.
+            // A failure before or outside the tests, such as a failed build, counts as one failed test.
             tally.failed = tally.failed.max(1);
         }
         self.done.push(Done { name: name.to_owned(), took: began.elapsed(), tally, outcome });
     }
 
-    /// Prints the table; an error if anything failed.
+    /// Prints the table. Returns an error if anything failed.
     pub(crate) fn finish(self) -> Result {
         let width = self.done.iter().map(|done| done.name.chars().count()).max().unwrap_or(0);
         println!("\n{:width$}  {:>6}  {:>6}  {:>6}", "step", "time", "passed", "failed");
