@@ -1,4 +1,4 @@
-//! Over TLS, with a throw-away certificate.
+//! TLS with a temporary certificate.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
 use leasehold_live::{Tested, begin, quick, soon, until};
 use leasehold_servers::{Certificate, Cluster, Error, Server};
 
-/// A server with TLS; none if it was built without.
+/// A server with TLS. None if it was built without TLS.
 fn start() -> Result<Option<(Certificate, Server)>, Error> {
     let certificate = Certificate::make()?;
     match Server::builder().password("secret").tls(&certificate).start() {
@@ -21,7 +21,7 @@ fn start() -> Result<Option<(Certificate, Server)>, Error> {
     }
 }
 
-/// The server's address, with trust in its certificate.
+/// Connection info that trusts the server's certificate.
 fn trusting(
     certificate: &Certificate,
     server: &Server,
@@ -36,7 +36,7 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     let Some((certificate, server)) = start()? else { return Ok(()) };
     let client = async || {
         let client = Client::open(trusting(&certificate, &server)?)?;
-        // Nobody finds a grant by a heartbeat in time.
+        // No heartbeat can find a grant in time.
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
             quick().claim_window(Duration::from_secs(30)).from_client(client).await?,
         )
