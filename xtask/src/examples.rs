@@ -36,7 +36,11 @@ pub(crate) fn run_all() -> (Tally, Result) {
             }
         }
     }
-    let outcome = if tally.failed == 0 { Ok(()) } else { Err(Error::new("some examples print something else than their headers say")) };
+    let outcome = if tally.failed == 0 {
+        Ok(())
+    } else {
+        Err(Error::new("some examples print something else than their headers say"))
+    };
     (tally, outcome)
 }
 

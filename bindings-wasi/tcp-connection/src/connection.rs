@@ -94,11 +94,7 @@ impl Connection {
 impl Output {
     pub(crate) async fn write(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
         let left = self.bytes.write_all(bytes).await;
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(Broken::Closed("the connection broke during a write".into()))
-        }
+        if left.is_empty() { Ok(()) } else { Err(Broken::Closed("the connection broke during a write".into())) }
     }
 }
 

@@ -187,7 +187,9 @@ impl Parser {
                 array.spoil();
                 array.count();
             }
-            Element::Array(_) if array.missing.len() >= DEEPEST => return Err(malformed("arrays that are nested too deeply")),
+            Element::Array(_) if array.missing.len() >= DEEPEST => {
+                return Err(malformed("arrays that are nested too deeply"));
+            }
             Element::Array(length) => {
                 array.spoil();
                 array.missing.push(length);

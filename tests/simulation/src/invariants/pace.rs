@@ -1,4 +1,4 @@
-//! No busy loop: commands and wake-ups are bounded by what there is to do.
+//! No busy loop: the numbers of commands and wake-ups are bounded by the work.
 
 use super::{Verdict, broken};
 use crate::clock::Micros;
@@ -13,18 +13,18 @@ pub struct Pace {
     wakes: u64,
     causes: u64,
     causes_before: u64,
-    /// Wake-ups at one and the same moment.
+    /// Wake-ups at the same moment.
     standing: (Micros, u64),
 }
 
 impl Pace {
-    /// A user asked for something, or something came from outside.
+    /// A user asked for something, or something arrived.
     pub fn cause(&mut self, now: Micros) {
         self.turn(now);
         self.causes += 1;
     }
 
-    /// It sends a command. `load` is how many locks, leases and waits it has to look after.
+    /// The client sends a command. `load` is its number of locks, leases and waits.
     pub fn command(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.commands += 1;
@@ -34,7 +34,7 @@ impl Pace {
         Ok(())
     }
 
-    /// It is woken.
+    /// The client is woken.
     pub fn wake(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.wakes += 1;
