@@ -331,7 +331,7 @@ impl World<'_> {
         };
         let held = self.watch.leases.of(life).find(revoked).cloned();
         if let Some(held) = held {
-            let verdict = broken("revoked", format!("c{place} has heard that it was taken by force: {held:?}"));
+            let verdict = broken("revoked", format!("c{place} has received its revocation, but still holds {held:?}"));
             self.watch.check(verdict);
         }
     }

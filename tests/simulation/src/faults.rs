@@ -11,9 +11,10 @@ pub enum Fault {
     CommandLost,
     /// A command is applied, and its answer is lost.
     ReplyLost,
-    /// A command is reported as interrupted, and applied up to 50 s later.
+    /// A command gets no answer, and is applied up to 50 s later.
     CommandLate,
-    /// A command is applied twice, the second time after the answer. Nobody gets the second answer.
+    /// A command is applied twice. Either both copies arrive before the answer, or the client gets no answer and the
+    /// second copy arrives up to 50 s later.
     CommandTwice,
     /// A command is not sent, and the client knows.
     Unavailable,

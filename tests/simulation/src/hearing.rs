@@ -123,7 +123,7 @@ impl World<'_> {
             token: tenure.token,
         };
         if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
-            self.watch.check(broken("revoked", format!("{token:?} was taken by force, and is held: {held:?}")));
+            self.watch.check(broken("revoked", format!("{token:?} was taken by force, but is held: {held:?}")));
         }
         let tenure = &mut self.watch.tenures[place][name];
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, tenure.orphan);

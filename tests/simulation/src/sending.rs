@@ -122,7 +122,7 @@ impl World<'_> {
             // With so many commands under way, there is no room for another one.
             let full = client.calls.len() >= 64;
             if sent == before && !full && client.has_waiters(name) && !self.watch.leases.has(client.life, name) {
-                let detail = format!("c{place} waits for {name}, and asks nothing at a word on its channel");
+                let detail = format!("c{place} waits for {name}, but did not ask after a message on its channel");
                 self.watch.check(broken("unwoken", detail));
             }
         }
@@ -160,7 +160,7 @@ impl World<'_> {
     /// Checks that it did.
     pub(crate) fn look_at_reentry(&mut self, place: usize, op: u32, must: bool) {
         let Some(op) = self.clients[place].ops.get(op as usize).filter(|op| must && !op.ended) else { return };
-        let detail = format!("the owner holds the lock, and has to wait for it: {op:?}");
+        let detail = format!("the owner holds the lock, but has to wait for it: {op:?}");
         self.watch.check(broken("reentry", detail));
     }
 }

@@ -47,7 +47,7 @@ impl Asking {
             Call::Convert { old, new, .. } => {
                 self.converting = Some(old);
                 if old == new {
-                    return broken("convert-token", format!("{old:?} is to keep its token in the other mode"));
+                    return broken("convert-token", format!("{old:?} keeps its token in a conversion"));
                 }
             }
             Call::Renew { token, .. } if self.converting == Some(token) => {
@@ -96,7 +96,9 @@ impl Asking {
     pub fn nobody_waits(&mut self) -> Verdict {
         self.asks = None;
         match self.joined.first() {
-            Some(token) => broken("left-behind", format!("nobody waits, and {token:?} was not taken out of the queue")),
+            Some(token) => {
+                broken("left-behind", format!("no caller waits, but {token:?} was not taken out of the queue"))
+            }
             None => Ok(()),
         }
     }

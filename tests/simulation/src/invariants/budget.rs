@@ -227,12 +227,12 @@ impl Tenure {
             return broken("budget", format!("handed over inside a client of a mixed fleet: {self:?}"));
         }
         if self.lost {
-            return broken("handed-on", format!("handed on at {now:?} after a loss: {self:?}"));
+            return broken("handed-on", format!("handed over at {now:?} after a loss: {self:?}"));
         }
         if now.since(self.confirmed) >= UNCONFIRMED {
             return broken(
                 "unconfirmed",
-                format!("handed over at {now:?}, long after the server's last word: {self:?}"),
+                format!("handed over at {now:?}, long after the server's last confirmation: {self:?}"),
             );
         }
         let Some(told) = self.told else { return Ok(()) };

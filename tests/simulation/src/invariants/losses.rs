@@ -19,7 +19,7 @@ pub struct Calm {
 
 /// The engine reported a loss at `now` (`local` by its clock).
 pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: Calm) -> Verdict {
-    let with = |invariant| broken(invariant, format!("{reason:?} told at {local:?} for {held:?}"));
+    let with = |invariant| broken(invariant, format!("{reason:?} reported at {local:?} for {held:?}"));
     if held.max_hold.is_some_and(|most| local < held.since_local + most) && reason == LossReason::MaxHold {
         return with("max-hold");
     }
@@ -51,7 +51,7 @@ fn needless(held: &Held, now: Micros, calm: Calm) -> bool {
 pub fn overdue<'a>(held: impl Iterator<Item = &'a Held>, local: Instant) -> Verdict {
     for held in held {
         if held.valid_until <= local {
-            return broken("loss-late", format!("nothing told by {local:?} of {held:?}"));
+            return broken("loss-late", format!("no loss was reported by {local:?} for {held:?}"));
         }
         if held.max_hold.is_some_and(|most| held.valid_until > held.since_local + most) {
             return broken("max-hold", format!("valid past its max_hold: {held:?}"));

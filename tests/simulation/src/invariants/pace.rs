@@ -40,7 +40,7 @@ impl Pace {
         self.wakes += 1;
         self.standing = if self.standing.0 == now { (now, self.standing.1 + 1) } else { (now, 1) };
         if self.standing.1 > 50 {
-            return broken("spinning", format!("{} wake-ups at one moment", self.standing.1));
+            return broken("spinning", format!("{} wake-ups at the same moment", self.standing.1));
         }
         if self.wakes > 200 + 200 * load + 20 * (self.causes + self.causes_before) {
             return broken("busy-loop", format!("{self:?} with a load of {load}"));

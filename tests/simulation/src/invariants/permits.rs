@@ -188,7 +188,7 @@ impl Lanes {
         if self.joined.len() <= callers {
             return Ok(());
         }
-        broken("left-behind", format!("{callers} wait, and these stand in the queue: {:?}", self.joined))
+        broken("left-behind", format!("{callers} callers wait, but these tokens are in the queue: {:?}", self.joined))
     }
 }
 

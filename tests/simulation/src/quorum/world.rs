@@ -336,7 +336,10 @@ impl<'a> World<'a> {
                     }
                     self.phase = Phase::Resting { until: self.now + 130_000_000 };
                 } else if self.now - since > 120_000_000 {
-                    return broken("unfinished", format!("somebody still waits or holds, {since} ended the faults"));
+                    return broken(
+                        "unfinished",
+                        format!("somebody still waits or holds, although faults ended at {since}"),
+                    );
                 }
             }
             Phase::Resting { .. } => {}
@@ -347,7 +350,7 @@ impl<'a> World<'a> {
     pub(crate) fn closed(&mut self, client: usize) {
         let life = self.clients[client].life;
         if self.watch.beliefs.iter().any(|belief| belief.life == life) {
-            self.watch.check(broken("answer", format!("c{client} closed, and something is held")));
+            self.watch.check(broken("answer", format!("c{client} closed, but something is held")));
         }
         self.clients[client].users.iter_mut().for_each(|user| user.doing = Doing::Nothing);
     }

@@ -93,7 +93,7 @@ impl Promises {
         if self.held.len() < before {
             return Ok(());
         }
-        broken("loss-twice", format!("{lease:?} of {life} is told lost, and nobody holds it"))
+        broken("loss-twice", format!("{lease:?} of {life} is reported lost, but nobody holds it"))
     }
 
     pub(super) fn forget(&mut self, life: u16) {
