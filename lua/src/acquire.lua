@@ -1,9 +1,9 @@
--- Takes the lock, waits for it, shows that a waiter lives, or refills a lease. Idempotent per token.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which is never there
+-- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which never exists
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
--- The common path: the lock is free, nobody waits, nothing is buried.
+-- The fast path: the lock is free, nobody waits, and no token is buried.
 if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
     and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5], KEYS[6]) == 0 then
   local clock, last = redis.call('TIME'), redis.call('GET', KEYS[2])
@@ -13,7 +13,7 @@ if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
     fence = math.max((tonumber(last) or 2 ^ 53) + 1, us)
     keep_ms = math.max(keep_ms, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
   end
-  -- What no script of ours can have written is looked at below.
+  -- A last fence that no script can have written is handled below.
   if fence < 2 ^ 53 and fence % 1 == 0 then
     if keep_ms > keep + 0 then
       keep = string.format('%.0f', keep_ms)
@@ -29,7 +29,7 @@ end
 local token, mode, how, claim = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local ttl, wanted = tonumber(ARGV[3]), tonumber(ARGV[6])
 
--- Refreshed by every call of a waiter, with its arguments as they are now.
+-- Every call of a waiter refreshes its record with the arguments of that call.
 local function write_record()
   local record = table.concat({ mode, ARGV[3], ARGV[5], ARGV[6], text(now + claim) }, ' ')
   redis.call('HSET', KEYS[4], token, record)
@@ -70,7 +70,7 @@ if holds then
   return answer('conflict')
 end
 
--- Before any purge of waiters, else a late head would purge itself.
+-- Refresh the record before dead waiters are dropped, or a late head would drop itself.
 local queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)
 if queued then
   write_record()
@@ -78,7 +78,7 @@ elseif propose then
   propose(mode)
 end
 
--- First whoever is ahead, which may be all readers up to the caller.
+-- First grant the waiters ahead of the caller. That may be all readers up to the caller.
 grant(token)
 if mine then
   return answer('entered', mine.fence, mine.block, mine.ms)

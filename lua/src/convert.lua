@@ -1,5 +1,6 @@
--- Gives a lease a new token in the other mode. A new token, because a delayed copy would undo a later one of the same.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which is never there
+-- Gives a lease a new token in the other mode. The token is new because a delayed copy of this call would otherwise
+-- undo a later conversion.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which never exists
 -- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 retention  8 fleet
 -- Answer  converted, again, conflict, gone or taken
 
@@ -11,7 +12,7 @@ purge()
 
 local holds, held_before = held(new), held(old)
 if buried(new) then
-  -- The lease was given up, or a copy of this call has answered conflict.
+  -- The lease was given up, or a copy of this call has already answered conflict.
   grant()
   return answer(held_before and 'conflict' or 'gone')
 end
@@ -30,7 +31,7 @@ if not holds and not held_before then
   return answer(absent())
 end
 if holds or held_before == mode or (mode == 'exclusive' and readers > 1) then
-  -- No copy on its way may convert it later, when the other readers are gone.
+  -- A copy of this call must not convert the lease later, when the other readers are gone.
   if not holds then
     bury(new, 60000)
   end

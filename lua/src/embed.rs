@@ -1,10 +1,10 @@
-//! Makes the texts of the scripts at compile time: the prelude is put in, and comments are left out. A server runs no comments,
-//! and everybody who embeds the engine carries these texts.
+//! Builds the texts of the scripts at compile time: it inserts the prelude and leaves out comment lines. The server
+//! doesn't need comments, and every program that embeds the engine carries these texts.
 
-/// Where a script wants the prelude: a line of its own. Code before it is the script's fast path.
+/// Marks where a script wants the prelude, on a separate line. The code before it is the script's fast path.
 const MARK: &[u8] = b"--@prelude\n";
 
-/// A file's code.
+/// The code of a file, without comment lines.
 macro_rules! file {
     ($name:ident, $path:literal) => {
         pub(crate) const $name: &[u8] = {
@@ -15,7 +15,7 @@ macro_rules! file {
     };
 }
 
-// What several scripts share: one text each, however many of them have it.
+// What several scripts share. Each is one text, however many scripts use it.
 file!(BASE, "prelude/base.lua");
 file!(LOCK, "prelude/lock.lua");
 file!(SEMAPHORE, "prelude/semaphore.lua");
@@ -23,7 +23,8 @@ file!(REENTRANT, "prelude/reentrant.lua");
 file!(QUEUE, "prelude/queue.lua");
 const NONE: &[u8] = &[];
 
-/// The script in `<name>.lua`; or what it is for another kind of lock, whose state stands in `prelude/`: without its fast path.
+/// The script in `<name>.lua`. With a kind: the same script for that kind of lock, with its state from `prelude/` and
+/// without the fast path.
 macro_rules! script {
     ($name:literal) => {{
         use $crate::embed::{LOCK, before, code, length, prelude};
@@ -55,7 +56,7 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// What stands before the mark; without a mark that is all.
+/// The text before the mark. Without a mark, the whole text.
 pub(crate) const fn before(file: &[u8]) -> &[u8] {
     match find_mark(file) {
         Some(mark) => file.split_at(mark).0,
@@ -63,7 +64,7 @@ pub(crate) const fn before(file: &[u8]) -> &[u8] {
     }
 }
 
-/// What stands after the mark.
+/// The text after the mark.
 pub(crate) const fn after(file: &[u8]) -> &[u8] {
     match find_mark(file) {
         Some(mark) => file.split_at(mark + MARK.len()).1,
@@ -71,7 +72,7 @@ pub(crate) const fn after(file: &[u8]) -> &[u8] {
     }
 }
 
-/// The prelude of a kind in its three parts, if the script wants it.
+/// The three parts of a kind's prelude, if the script wants it.
 pub(crate) const fn prelude(file: &[u8], state: &'static [u8]) -> [&'static [u8]; 3] {
     match find_mark(file) {
         Some(_) => [BASE, state, QUEUE],
@@ -79,7 +80,7 @@ pub(crate) const fn prelude(file: &[u8], state: &'static [u8]) -> [&'static [u8]
     }
 }
 
-/// How long the text is without the lines that are comments.
+/// The length of the text without comment lines.
 pub(crate) const fn length(text: &[u8]) -> usize {
     let (mut kept, mut rest) = (0, text);
     while !rest.is_empty() {
@@ -92,7 +93,7 @@ pub(crate) const fn length(text: &[u8]) -> usize {
     kept
 }
 
-/// The text without the lines that are comments.
+/// The text without comment lines.
 pub(crate) const fn code<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut code = [0; N];
     let (mut kept, mut rest) = (0, text);
@@ -107,7 +108,7 @@ pub(crate) const fn code<const N: usize>(text: &[u8]) -> [u8; N] {
     code
 }
 
-/// How long the parts are together.
+/// The length of all parts together.
 pub(crate) const fn total(parts: [&[u8]; 5]) -> usize {
     parts[0].len() + parts[1].len() + parts[2].len() + parts[3].len() + parts[4].len()
 }
@@ -124,7 +125,7 @@ pub(crate) const fn join<const N: usize>(parts: [&[u8]; 5]) -> [u8; N] {
     text
 }
 
-/// With its line feed.
+/// The length of the first line, with its line feed.
 const fn line_length(text: &[u8]) -> usize {
     let mut index = 0;
     while index < text.len() {

@@ -1,5 +1,5 @@
--- Takes the lock from whoever holds it, tells them, and grants the next in the queue. For operators.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which is never there
+-- Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which never exists
 -- ARGV    1 retention  2 fleet
 -- Answer  released, with the number of holders as its value
 

@@ -1,5 +1,5 @@
--- Who holds the lock, of whatever kind, and who waits for it, at one moment. Writes nothing.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which is never there
+-- Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which never exists
 -- Answer  server us, the one holder, `shared`, or '', its PTTL, last fence or 0,
 --         readers r, (token, expiry ms) x r, waiters w, (token, record or '') x w in queue order
 

@@ -1,7 +1,8 @@
 //! The Lua scripts that decide on the server, each with its SHA-1 digest for `EVALSHA`.
 //!
-//! What a script expects and answers is said in its own head and in this crate's README. Each is one text
-//! that stands on its own: what several need, in `prelude/`, is put in at compile time, and comments are left out.
+//! The header of each script and this crate's README describe its arguments and its answer. Each script stands on its
+//! own: the parts that several scripts share are in `prelude/` and are inserted at compile time. Comment lines are left
+//! out.
 //!
 //! ```
 //! let script = leasehold_lua::ACQUIRE;
@@ -17,35 +18,36 @@ mod sha1;
 /// One script, ready for `EVALSHA` and `EVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What it does, in one word.
+    /// Its name, which is unique.
     pub name: &'static str,
     /// The Lua text, without the comments of its file.
     pub source: &'static str,
-    /// The same text in parts. Those in the middle are shared between scripts: who uses the parts alone carries each once.
+    /// The same text in parts. The middle ones are shared between scripts, so a program that uses the parts carries
+    /// each of them once.
     pub parts: [&'static str; 5],
     /// The SHA-1 of the text as 40 lower-case hexadecimal digits, as the server computes it.
     pub sha1: &'static str,
 }
 
-/// Takes a lock, waits for it, shows that a waiter lives, or refills a lease.
+/// Takes a lock, waits for it, shows that a waiter is alive, or refills a lease.
 pub const ACQUIRE: Script = embed::script!("acquire");
 /// Gives up whatever a token has.
 pub const RELEASE: Script = embed::script!("release");
-/// Raises the TTL of a lease that is still the token's.
+/// Raises the TTL of a lease that the token still holds.
 pub const RENEW: Script = embed::script!("renew");
 /// Gives a lease a new token in the other mode.
 pub const CONVERT: Script = embed::script!("convert");
-/// Raises a name's last fence to what a quorum agreed on.
+/// Raises a name's last fence to the one that a quorum agreed on.
 pub const RAISE: Script = embed::script!("raise");
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = embed::script!("inspect");
 /// Takes several locks at once, or none.
 pub const SEVERAL: Script = embed::script!("several");
 
-/// Takes a lock from whoever holds it.
+/// Takes a lock from all of its holders.
 pub const FORCE: Script = embed::script!("force");
 
-/// The same of a reentrant lock, in the wire format of Redisson's RLock.
+/// The scripts of a reentrant lock, in the wire format of Redisson's RLock.
 pub mod reentrant {
     use crate::{Script, embed};
 
@@ -59,7 +61,7 @@ pub mod reentrant {
     pub const FORCE: Script = embed::script!("reentrant-force", "force", REENTRANT);
 }
 
-/// The same of a semaphore.
+/// The scripts of a semaphore.
 pub mod semaphore {
     use crate::{Script, embed};
 

@@ -1,4 +1,4 @@
--- Raises the last fence to what a quorum agreed on, if the lease is still the token's. It never lowers one.
+-- Raises the last fence to the one that a quorum agreed on, if the token still holds the lease. Never lowers it.
 -- KEYS    1 N  2 fence
 -- ARGV    1 token  2 fence  3 ttl  4 retention
 -- Answer  raised, gone or taken

@@ -1,4 +1,5 @@
--- Raises the TTL of a reentrant lock that is still the token's, and never creates one. TTLs up to 0 as in renew.
+-- Raises the TTL of a reentrant lock that the token still holds. Never creates a lock. A TTL of 0 or less works as in
+-- renew.
 -- KEYS    1 N
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken

@@ -1,7 +1,8 @@
--- Raises the TTL of a lease that is still the token's, and never creates one. With a TTL of 0 it only asks; one below 0 says
--- what to add to what is left, so that replicas can be waited for after it. A yes is always a write, if only of what is there: a
--- replica, which a primary may have become, refuses it.
--- KEYS    1 N; a reader's lease also 2 readers. An exclusive one declares N alone: it goes on while its slot migrates.
+-- Raises the TTL of a lease that the token still holds. Never creates a lease. A TTL of 0 only asks. A TTL below 0 is
+-- added to the time that is left, so that the client can wait for replicas afterwards. `renewed` always follows a
+-- write, even if the TTL stays the same, so that a primary that has become a replica refuses it.
+-- KEYS    1 N; for a reader's lease also 2 readers. For an exclusive lease only N, so that it is renewed while its slot
+-- moves.
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken
 
@@ -23,11 +24,11 @@ local now = math.floor(us / 1000)
 if KEYS[2] then
   local expiry = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
   if holder ~= 'shared' then
-    -- They are left from before N was something else: readers count only while it is `shared`.
+    -- These readers are from before N was something else. Readers count only while N is `shared`.
     redis.call('DEL', KEYS[2])
   elseif expiry > now then
     local ms = ttl < 0 and expiry - now - ttl or math.max(expiry - now, ttl)
-    -- First N, always: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
+    -- N first, always. PEXPIRE is allowed at maxmemory, and so is ZADD after it.
     local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
     redis.call('ZADD', KEYS[2], string.format('%.0f', now + ms), ARGV[1])

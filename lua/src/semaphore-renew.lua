@@ -1,4 +1,4 @@
--- Raises what a semaphore's permits have left, and never creates any. TTLs up to 0 as in renew.
+-- Raises the remaining time of a semaphore's permits. Never creates any. A TTL of 0 or less works as in renew.
 -- KEYS    1 N  2 permits
 -- ARGV    1 token  2 ttl
 -- Answer  renewed or gone
@@ -13,7 +13,7 @@ end
 
 local ttl = tonumber(ARGV[2])
 local ms = ttl < 0 and expiry - now - ttl or math.max(expiry - now, ttl)
--- First the TTLs: PEXPIRE is allowed at maxmemory, and so is ZADD after it.
+-- The TTLs first. PEXPIRE is allowed at maxmemory, and so is ZADD after it.
 local keep = math.max(redis.call('PTTL', KEYS[1]), ms)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 redis.call('PEXPIRE', KEYS[2], string.format('%.0f', keep))

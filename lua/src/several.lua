@@ -1,15 +1,16 @@
--- Takes several names at once if each of them is free, or the caller's already; else nothing changes. Idempotent per token.
+-- Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing. Idempotent
+-- for each token.
 -- KEYS    for each name: at + 1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none
 -- ARGV    1 ttl  2 retention  3.. a token for each name
 -- Answer  server µs, ttl, then entered or again and the fence for each name;
---         or server µs, what is left of the holder's TTL, busy and which name it is
+--         or server µs, what is left of the holder's TTL, busy, and the number of the name that is busy
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 local ttl = tonumber(ARGV[1])
 local mine, last = {}, {}
 
--- Whether the token may not enter: somebody else holds, a waiter that lives is ahead, or it was given up.
+-- Whether the token may not enter: somebody else holds the lock, a live waiter is ahead, or the token was given up.
 local function busy(at, token)
   if redis.call('EXISTS', KEYS[at + 3], KEYS[at + 6]) == 0 then
     return false
@@ -26,7 +27,7 @@ local function busy(at, token)
   end
 end
 
--- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+-- Reads every key before the first write, so a key of the wrong type fails the script while nothing has changed.
 for name = 1, #KEYS / 7 do
   local at, token = 7 * name - 7, ARGV[name + 2]
   local holder = redis.call('GET', KEYS[at + 1])

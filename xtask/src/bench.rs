@@ -8,29 +8,29 @@ use crate::cargo::{cargo, root, run, target};
 use crate::error::Result;
 use crate::{component, node, package, peers};
 
-/// Measure what locks cost, beside bare calls and other libraries, in one run
+/// Measure what locks cost, in one run with bare calls and other libraries
 #[derive(Args)]
 pub(crate) struct Options {
     /// Measure the npm package instead of the crate
     #[arg(long)]
     node: bool,
-    /// Measure the component in wasmtime, which is built for it, optimised: many minutes, once
+    /// Measure the component in wasmtime. The first time, this builds an optimised wasmtime, which takes many minutes
     #[arg(long, conflicts_with_all = ["node", "sections"])]
     component: bool,
-    /// Measure beside libraries of other languages, in processes of their own: Go, Node, and Java with Maven are needed
+    /// Measure against libraries of other languages, each in its own process. Needs Go, Node, and Java with Maven
     #[arg(long, conflicts_with_all = ["node", "component", "sections"])]
     peers: bool,
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only these; all if none is named. `first-lock` is of the npm package only, `renewals` of the crate
+    /// Only these sections; all by default. `first-lock` exists only for the npm package, `renewals` only for the crate
     #[arg(value_parser = ["first-lock", "uncontended", "hot-key", "fleet", "renewals"])]
     sections: Vec<String>,
 }
 
 pub(crate) fn measure(options: &Options) -> Result {
     let mut command;
-    // Kept until the end: the server ends with it.
+    // Kept until the end, because dropping it stops the server.
     let server;
     if options.node {
         println!("building the npm package");
@@ -39,7 +39,7 @@ pub(crate) fn measure(options: &Options) -> Result {
         command = node::node(&project, &["main.mjs"]);
         command.env("REDIS_URL", server.url());
     } else if options.component {
-        println!("building the component, and its host, optimised");
+        println!("building the component and its host, optimised");
         let lock = component::all()?;
         server = Server::start()?;
         command = component::host(&["run", "--release", "--package", "leasehold-bench-component", "--"]);
@@ -47,7 +47,8 @@ pub(crate) fn measure(options: &Options) -> Result {
     } else if options.peers {
         let peers = peers::build(&peers::MEASURED)?;
         println!("building the benchmark and our own peer, optimised");
-        // Both at once, and started by hand: a build of one of them has other features, and builds everything anew.
+        // Built together and started by path: building one of them alone uses other features, and would rebuild
+        // everything.
         run(&mut cargo(&["build", "--release", "--package", "leasehold-bench", "--package", "leasehold-interop"]))?;
         command = Command::new(target().join("release/leasehold-bench"));
         command.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
@@ -57,7 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result {
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
     }
     if let Some(path) = &options.json {
-        // The benchmark runs in a directory of its own, and the path is meant from here.
+        // The benchmark runs in another directory, but the path is relative to this one.
         command.arg("--json").arg(std::path::absolute(path)?);
     }
     run(command.args(&options.sections).args(options.peers.then_some("peers")))

@@ -24,14 +24,14 @@ impl std::ops::AddAssign for Tally {
 /// How a Rust test says that it can't run here, after which it passes: `skipped: this server has no TLS`.
 const SKIPPED: &str = "skipped: ";
 
-/// A cargo command in the workspace's root.
+/// A cargo command in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     command
 }
 
-/// Runs a command with our output.
+/// Runs a command that prints to our terminal.
 pub(crate) fn run(command: &mut Command) -> Result {
     let status = command.status().map_err(|error| Error::new(format!("{}: {error}", shown(command))))?;
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
@@ -63,13 +63,13 @@ pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     (tally, outcome)
 }
 
-/// The workspace's root.
+/// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

@@ -12,20 +12,22 @@ use crate::node::{self, node};
 use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
-/// What every host loads: the most bytes that `lock.wasm` may have. The engine of one lock takes 195,000; reentrant locks, semaphores, several names,
-/// `force-release` and the quorum came on top, each with a machine or scripts of its own: several names 11,000, the quorum 30,000, a sixth of which tells what each
-/// server said.
+/// The most bytes that `lock.wasm` may have, because every host loads it. The engine of a plain lock takes 195,000.
+/// Reentrant locks, semaphores, several names, `force-release` and the quorum came later, each with its own state
+/// machine or scripts: 11,000 for several names and 30,000 for the quorum. A sixth of the latter reports what each
+/// server answered.
 const LARGEST: u64 = 299_400;
 
 /// The component that connects by itself.
 const TCP: &str = "leasehold-tcp.wasm";
 
-/// How Binaryen optimises. Functions that the compiler made several times for different types become one again, which saves 2,100 bytes of `lock.wasm`; those
-/// that are called most get the shortest numbers, which saves 1,100. Repeating it all until nothing changes any more would save 150 bytes for 25 s.
+/// Binaryen's passes. Merging functions that the compiler made several times for different types saves 2,100 bytes of
+/// `lock.wasm`. Giving the most called functions the shortest numbers saves 1,100. Repeating all passes until nothing
+/// changes would save only 150 bytes for 25 s.
 const FOR_USERS: &[&str] = &["--merge-similar-functions", "-Oz", "--reorder-functions"];
 const FOR_TESTS: &[&str] = &["-O1"];
 
-/// What rustc emits for the target.
+/// The WebAssembly features that rustc uses for the target.
 const FEATURES: [&str; 7] = [
     "--enable-bulk-memory",
     "--enable-bulk-memory-opt",
@@ -36,7 +38,7 @@ const FEATURES: [&str; 7] = [
     "--enable-sign-ext",
 ];
 
-/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with a connection of its own
+/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection
 #[derive(Args)]
 pub(crate) struct Options {
     /// Build only `lock.wasm`
@@ -56,11 +58,11 @@ pub(crate) fn make(options: &Options) -> Result {
     Ok(())
 }
 
-/// Builds `lock.wasm`, and beside it what is made of it and what its tests need.
+/// Builds `lock.wasm`, the components that contain it, and the components that its tests need.
 pub(crate) fn all() -> Result<PathBuf> {
     component("leasehold-component-vectors", "vectors.wasm", FOR_TESTS)?;
     let lock = lock()?;
-    // It needs only standard WASI.
+    // This one needs only standard WASI.
     let provider = component("leasehold-tcp-connection", "tcp-connection.wasm", FOR_USERS)?;
     let tcp = plug(&lock, &provider, TCP)?;
     for (package, name) in [("leasehold-wasi-app", "nightly-job"), ("leasehold-component-caller", "caller")] {
@@ -75,28 +77,29 @@ pub(crate) fn lock() -> Result<PathBuf> {
     let lock = component("leasehold-wasi", "lock.wasm", FOR_USERS)?;
     let size = fs::metadata(&lock)?.len();
     if size > LARGEST {
-        return Err(Error::new(format!("lock.wasm is too large: {size} bytes, and it may have {LARGEST}")));
+        return Err(Error::new(format!("lock.wasm is too large: {size} bytes, and the limit is {LARGEST}")));
     }
     Ok(lock)
 }
 
-/// A cargo command among the programs that embed wasmtime, which are a workspace of their own.
+/// A cargo command in the workspace of the programs that embed wasmtime.
 pub(crate) fn host(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", host_target());
     command
 }
 
-/// The same, with clippy as the compiler: a warning is an error. `cargo clippy` would check wasmtime and all it needs once more, for minutes.
+/// The same, with clippy as the compiler and warnings as errors. `cargo clippy` would check wasmtime and its
+/// dependencies again, for minutes.
 pub(crate) fn linted(arguments: &[&str]) -> Command {
     let mut command = host(arguments);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-    // As `cargo clippy -- -D warnings` hands its words on.
+    // The form in which `cargo clippy -- -D warnings` passes its arguments on.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     command
 }
 
-/// Where cargo puts those.
+/// The target directory of that workspace.
 pub(crate) fn host_target() -> PathBuf {
     absolute(&target().join("wasmtime"))
 }
@@ -104,7 +107,7 @@ pub(crate) fn host_target() -> PathBuf {
 /// Builds a guest and makes a component of it.
 fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     wasm::add_target()?;
-    // A library that names its exports as components do can be linked for WebAssembly alone: nobody else asks for one.
+    // A library that exports names as components do can only be linked for WebAssembly, so `cdylib` is set only here.
     let build = ["rustc", "--quiet", "--profile", "component", "--package", package, "--target", TARGET];
     run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
@@ -121,7 +124,7 @@ fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     Ok(component)
 }
 
-/// Makes one component of two that are built: what the first one imports is what the second one exports.
+/// Joins two built components: the second one's exports become the first one's imports.
 fn plug(needs: &Path, provides: &Path, name: &str) -> Result<PathBuf> {
     let component = place(name);
     run(componentize("plug").arg(needs).arg(provides).arg(&component))?;
@@ -137,7 +140,7 @@ pub(crate) fn place(name: &str) -> PathBuf {
     absolute(&target().join("wasi")).join(name)
 }
 
-/// Runs Binaryen, which comes with the npm package's tools.
+/// Runs Binaryen, which is one of the npm package's tools.
 fn optimise(module: &Path, passes: &[&str], optimised: &Path) -> Result {
     node::check()?;
     let package = node::package();
@@ -146,7 +149,7 @@ fn optimise(module: &Path, passes: &[&str], optimised: &Path) -> Result {
     run(command.args(passes).arg("--strip-debug").args(FEATURES).arg(module).arg("--output").arg(optimised))
 }
 
-/// A path that also holds where other programs run.
+/// An absolute path, because other programs run in other directories.
 fn absolute(path: &Path) -> PathBuf {
     root().join(path)
 }

@@ -1,4 +1,4 @@
-//! The manual: `docs/` as a searchable site, and the page that is made from data.
+//! The manual: builds `docs/` as a searchable site, and generates one page from data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,21 @@ use crate::cargo::{root, run, target};
 use crate::error::{Error, Result};
 use crate::node::{self, npm};
 
-/// What the page about the locks of the articles is made of, and the page.
+/// The data of the page about the articles, and the page.
 const ARTICLES: [&str; 2] = ["docs/articles.json", "docs/articles.md"];
 
-/// Brings the generated page up to date, and builds the site.
+/// Updates the generated page, and builds the site.
 pub(crate) fn build() -> Result {
     node::check()?;
     let [data, page] = ARTICLES.map(|path| root().join(path));
     let text = articles(&data)?;
     if fs::read_to_string(&page).unwrap_or_default() != text {
         fs::write(&page, text)?;
-        println!("{} is new", page.display());
+        println!("updated {}", page.display());
     }
     let site = root().join("docs");
-    // `npm ci` refuses a lock file that lacks other platforms' optional packages; the versions come from it all the same.
+    // `npm ci` refuses a lock file without the optional packages of other platforms. `npm install` also takes the
+    // versions from it.
     run(&mut npm(&site, &["install", "--no-save", "--no-fund", "--no-audit"]))?;
     let built = absolute_target().join("manual");
     run(npm(&site, &["run", "--silent", "build"]).env("LEASEHOLD_SITE", &built))?;
@@ -35,7 +36,7 @@ fn absolute_target() -> PathBuf {
     root().join(target())
 }
 
-/// The page about the locks of the articles, from its data.
+/// The text of the page about the articles.
 pub(crate) fn articles(data: &Path) -> Result<String> {
     let data: Value = serde_json::from_str(&fs::read_to_string(data)?)
         .map_err(|error| Error::new(format!("{}: {error}", data.display())))?;
@@ -56,7 +57,7 @@ pub(crate) fn articles(data: &Path) -> Result<String> {
     Ok(page)
 }
 
-/// One lock of the articles: where it is here, programs to copy, and what proves it.
+/// One lock of the articles: its counterpart here, programs to copy, and the tests that prove it.
 fn entry(row: &Value) -> String {
     let mut entry = format!("\n### {}\n\n{}\n\n", text(row, "article"), text(row, "here"));
     let programs: Vec<String> = list(row, "programs").iter().filter_map(Value::as_str).map(program).collect();

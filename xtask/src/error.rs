@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// What went wrong, in words for the person at the terminal.
+/// An error message for the person at the terminal.
 #[derive(Debug)]
 pub(crate) struct Error(String);
 

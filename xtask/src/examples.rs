@@ -1,4 +1,4 @@
-//! The programs that users copy, each run to its end: it must print what its head says that it prints.
+//! Runs each example program to its end, and compares its output with the header of its source.
 
 use std::fs;
 use std::io::Read;
@@ -13,10 +13,10 @@ use crate::cargo::{Tally, cargo, root, run, target};
 use crate::error::{Error, Result};
 use crate::{node, package};
 
-/// What each may take: it is alone with its server, on a machine that may be busy.
+/// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs those in Rust and those for Node; `tests/component` runs those of WASI.
+/// Runs the examples in Rust and for Node. `tests/component` runs those for WASI.
 pub(crate) fn run_all() -> (Tally, Result) {
     let mut tally = Tally::default();
     let programs = match native().and_then(|native| Ok(native.into_iter().chain(scripts()?))) {
@@ -36,7 +36,7 @@ pub(crate) fn run_all() -> (Tally, Result) {
             }
         }
     }
-    let outcome = if tally.failed == 0 { Ok(()) } else { Err(Error::new("not every example does what it says")) };
+    let outcome = if tally.failed == 0 { Ok(()) } else { Err(Error::new("some examples failed")) };
     (tally, outcome)
 }
 
@@ -61,14 +61,14 @@ fn scripts() -> Result<Vec<Program>> {
     let project = node::project(&directory, &package::tarball()?)?;
     let programs = sources(&directory, "mjs")?.into_iter().filter_map(|source| {
         let file = source.file_name()?.to_str()?.to_owned();
-        // It is told what to do by the demo, and runs there.
+        // The demo starts this program and tells it what to do.
         let command = (file != "demo-worker.mjs").then(|| node::node(&project, &[&file]))?;
         Some(Program { source, command })
     });
     Ok(programs.collect())
 }
 
-/// The programs of one file each, in a settled order.
+/// The programs that are one file each, in sorted order.
 fn sources(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut sources: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
@@ -77,12 +77,12 @@ fn sources(directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// Runs one on a server of its own, or on three if it asks for several, and compares what it prints.
+/// Runs one program on a separate server, or on three if it uses several, and compares what it prints.
 fn play(source: &Path, mut command: Command) -> Result<Duration> {
     let text = fs::read_to_string(source)?;
     let expected = promised(&text);
     if expected.is_empty() {
-        return Err(Error::new("its head does not say what it prints, after `It prints:`"));
+        return Err(Error::new("its header doesn't say `It prints:`"));
     }
     let wanted = if text.contains("REDIS_URLS") { 3 } else { 1 };
     let servers = (0..wanted).map(|_| Server::start()).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -103,7 +103,7 @@ fn play(source: &Path, mut command: Command) -> Result<Duration> {
         if start.elapsed() > LIMIT {
             child.kill()?;
             child.wait()?;
-            return Err(Error::new(format!("it had not come to its end after {} s", LIMIT.as_secs())));
+            return Err(Error::new(format!("it did not end within {} s", LIMIT.as_secs())));
         }
         thread::sleep(Duration::from_millis(5));
     };
@@ -114,12 +114,12 @@ fn play(source: &Path, mut command: Command) -> Result<Duration> {
     let lines: Vec<_> = printed.lines().collect();
     if !fits(&expected, &lines) {
         let expected = expected.join("\n");
-        return Err(Error::new(format!("it printed\n{printed}\nand its head says\n{expected}")));
+        return Err(Error::new(format!("it printed\n{printed}\nbut its header says\n{expected}")));
     }
     Ok(start.elapsed())
 }
 
-/// The lines that stand in the comment at the head, after `It prints:`.
+/// The lines after `It prints:` in the comment at the top.
 fn promised(source: &str) -> Vec<String> {
     let head = source.lines().map_while(|line| line.strip_prefix("//"));
     let after = head.skip_while(|line| !line.ends_with("It prints:")).skip(1);
@@ -127,7 +127,8 @@ fn promised(source: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty() && !line.starts_with("```")).map(str::to_owned).collect()
 }
 
-/// Whether the lines are the promised ones. `..` stands for any text in its line, and alone for any number of lines.
+/// Whether the lines match. `..` stands for any text in its line. On a line by itself it stands for any number of
+/// lines.
 fn fits(expected: &[String], lines: &[&str]) -> bool {
     match expected.split_first() {
         None => lines.is_empty(),

@@ -5,12 +5,12 @@ use crate::cargo::{cargo, run, run_counted, target};
 use crate::error::{Error, Result};
 use crate::peers::{self, Language};
 
-/// Run real clients of other libraries beside ours, on the same keys of one server
+/// Run real clients of other libraries together with ours, on the same keys of one server
 ///
-/// Go, Python, Node and Java with Maven are needed; name libraries to run only those, and need only their language.
+/// Needs Go, Python, Node, and Java with Maven. If you name libraries, only their languages are needed.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only beside these; all if none is named
+    /// Only these libraries; all by default
     #[arg(value_parser = LIBRARIES.map(|(name, _)| name))]
     libraries: Vec<String>,
 }
@@ -29,20 +29,20 @@ pub(crate) fn run_all(options: &Options) -> Result {
     languages.dedup();
     let peers = peers::build(&languages).map_err(|error| {
         Error::new(format!(
-            "{error}\n       or name the libraries that you have the language of: `cargo xtask interop --help`"
+            "{error}\n       or name only libraries whose languages are installed: `cargo xtask interop --help`"
         ))
     })?;
     println!("building our own peer");
-    // As users have it: whoever asks first has Redisson's lock, and a debug build is late.
+    // Optimised, as users have it. The first client to ask gets Redisson's lock, and a debug build asks late.
     run(&mut cargo(&["build", "--release", "--package", "leasehold-interop"]))?;
 
     let mut command = cargo(&["test", "--package", "leasehold-interop", "--test", "suite", "--"]);
-    // One after the other: what is measured is who gets the lock, and not the processor.
+    // One after the other, so that the result depends on the locks and not on the processor.
     command.args(["--test-threads", "1", "--nocapture"]);
     command.args(names.iter().map(|name| format!("{}::", name.replace('-', "_"))));
     command.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
     let (tally, outcome) = run_counted(command.env("LEASEHOLD_SERVER", find()?));
     outcome?;
-    println!("{} passed beside {}", tally.passed, names.join(", "));
+    println!("{} passed with {}", tally.passed, names.join(", "));
     Ok(())
 }

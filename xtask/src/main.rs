@@ -1,4 +1,4 @@
-//! The one door to the project's work: `cargo xtask --help`.
+//! All of the project's commands: `cargo xtask --help`.
 
 mod bench;
 mod cargo;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Everything that is done in this repository, set-up included.
+/// All commands of this repository, set-up included.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {
@@ -41,15 +41,15 @@ enum Command {
     Mutants(simulation::Mutants),
     Bench(bench::Options),
     Interop(interop::Options),
-    /// Run the programs of examples/native and examples/node, and compare what they print with what they say
+    /// Run the programs of examples/native and examples/node, and compare their output with what they announce
     Examples,
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
     Component(component::Options),
-    /// Build the manual, docs/, as a searchable site
+    /// Build the manual in docs/ as a searchable site
     Docs,
-    /// What has to pass before a change goes in: format, lints, docs, and every test
+    /// Run everything that must pass before a change is merged: format, lints, docs and all tests
     Ci,
 }
 

@@ -1,4 +1,4 @@
-//! Node and npm, as this machine has them.
+//! Node and npm on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,40 +11,40 @@ use crate::stamp::Stamp;
 /// The oldest Node that the package supports.
 const OLDEST: u32 = 20;
 
-/// Fails with advice if there is no Node, or only an old one.
+/// Fails with advice if Node is missing or too old.
 pub(crate) fn check() -> Result {
     let advice = format!("install Node {OLDEST} or newer (https://nodejs.org), npm included");
     let version = Command::new("node").arg("--version").output();
-    let version = version.map_err(|_| Error::new(format!("there is no `node` here: {advice}")))?;
+    let version = version.map_err(|_| Error::new(format!("`node` not found: {advice}")))?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
     if major(&version).is_none_or(|major| major < OLDEST) {
         return Err(Error::new(format!("`node` is {version}: {advice}")));
     }
     let npm = Command::new("npm").arg("--version").output();
-    npm.map(drop).map_err(|_| Error::new(format!("there is no `npm` here: {advice}")))
+    npm.map(drop).map_err(|_| Error::new(format!("`npm` not found: {advice}")))
 }
 
-/// The npm package's sources.
+/// The sources of the npm package.
 pub(crate) fn package() -> PathBuf {
     root().join("bindings-js")
 }
 
-/// A command of npm in a directory.
+/// An npm command in a directory.
 pub(crate) fn npm(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(directory).args(["--loglevel", "error"]).args(arguments);
     command
 }
 
-/// A program in JavaScript in a directory.
+/// A JavaScript program in a directory.
 pub(crate) fn node(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("node");
     command.current_dir(directory).args(arguments);
     command
 }
 
-/// A program in JavaScript in a directory, by the Node that its `node-<system>-<architecture>` package brings; by the machine's own where there
-/// is no such package.
+/// A JavaScript program in a directory, run by the Node of its `node-<system>-<architecture>` package. Without such a
+/// package, the machine's Node runs it.
 pub(crate) fn brought(directory: &Path, arguments: &[&str]) -> Command {
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
@@ -54,7 +54,7 @@ pub(crate) fn brought(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Installs what a directory's lock file names, unless it is there already.
+/// Installs the packages of a directory's lock file, unless they are installed already.
 pub(crate) fn install(directory: &Path) -> Result {
     let modified = |name: &str| directory.join(name).metadata().and_then(|data| data.modified()).ok();
     // npm writes this file last.
@@ -65,12 +65,13 @@ pub(crate) fn install(directory: &Path) -> Result {
     run(&mut npm(directory, &["ci", "--no-fund", "--no-audit"]))
 }
 
-/// A copy of a directory of programs, in which the tarball is installed with whatever else its `package.json` names.
+/// A copy of a directory of programs, with the packages of its `package.json` and the tarball installed.
 pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
     project_with(programs, Some(tarball))
 }
 
-/// A copy of a directory of programs, in which what its `package.json` names is installed, and the tarball if there is one.
+/// A copy of a directory of programs, with the packages of its `package.json` installed, and the tarball if there is
+/// one.
 pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
     let name = programs.file_name().unwrap_or_default();
     let project = target().join("npm").join("projects").join(name);
@@ -80,7 +81,7 @@ pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<Pa
         return Ok(project);
     }
     stamp.remove();
-    // A package of the same version counts as installed, whatever is in it.
+    // npm doesn't install a package again if its version is the same, even if its content has changed.
     let _ = fs::remove_dir_all(project.join("node_modules").join("leasehold"));
     let _ = fs::remove_file(project.join("package-lock.json"));
     fs::create_dir_all(&project)?;

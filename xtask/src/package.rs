@@ -1,4 +1,4 @@
-//! The npm package: WebAssembly, the JavaScript around it, TypeScript, and the tarball of it all.
+//! The npm package: WebAssembly, its JavaScript, TypeScript, and the tarball.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use crate::node::{self, node, npm};
 use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
-/// Make the npm package, and check it; what is up to date is left as it is
+/// Build the npm package and check it; skips what is up to date
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the WebAssembly and the JavaScript around it, which the sources import: enough for the unit tests
+    /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
     #[arg(long)]
     wasm_only: bool,
     /// Make the tarball, but don't check it
@@ -31,7 +31,7 @@ pub(crate) fn make(options: &Options) -> Result {
     if options.no_check { Ok(()) } else { check(&tarball) }
 }
 
-/// Makes the tarball that would be published, and tells where it is.
+/// Makes the tarball that would be published, and returns its path.
 pub(crate) fn tarball() -> Result<PathBuf> {
     generate()?;
     let stamp = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"])?;
@@ -55,11 +55,11 @@ pub(crate) fn place() -> PathBuf {
     target().join("npm").join(format!("leasehold-{}.tgz", env!("CARGO_PKG_VERSION")))
 }
 
-/// Checks the sources' types, and what importers of the tarball would find.
+/// Checks the sources' types, and what programs that import the tarball would find.
 pub(crate) fn check(tarball: &Path) -> Result {
     let stamp = Stamp::over(tarball.with_extension("checked"), &[node::package(), tarball.to_owned()], &["node"])?;
     if stamp.is_current() {
-        println!("it has been checked as it is");
+        println!("the npm package was already checked");
         return Ok(());
     }
     let package = node::package();
@@ -70,7 +70,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
     stamp.set()
 }
 
-/// Fills `bindings-js/generated/` with the engine, the JavaScript around it and the scripts' texts.
+/// Writes the engine, its JavaScript and the scripts' texts to `bindings-js/generated/`.
 fn generate() -> Result {
     node::check()?;
     let package = node::package();
@@ -90,13 +90,13 @@ fn generate() -> Result {
     stamp.set()
 }
 
-/// Builds the engine with these features, and the JavaScript around it.
+/// Builds the engine with these features, and its JavaScript.
 fn bind(features: &[&str], directory: &Path) -> Result {
     let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET];
     let mut cargo_build = cargo(&build);
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
-        // The same bytes on every machine: where the sources lie is not told, and no flags of the machine's are taken.
+        // For the same bytes on every machine: hides where the sources are, and ignores the machine's own flags.
         cargo_build.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));
     }
     run(cargo_build.args(features))?;
@@ -106,7 +106,7 @@ fn bind(features: &[&str], directory: &Path) -> Result {
 
 const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
 
-/// What the WebAssembly is made of.
+/// The sources of the WebAssembly.
 const WASM: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -120,7 +120,7 @@ const WASM: [&str; 10] = [
     "bindings-js/package-lock.json",
 ];
 
-/// What else the tarball is made of.
+/// The other sources of the tarball.
 const TARBALL: [&str; 5] = [
     "bindings-js",
     "bindings-js/generated/core.wasm",

@@ -1,4 +1,4 @@
-//! The programs around other libraries, in their own languages: `tests/interop/peers`.
+//! The programs that use other libraries, in their own languages: `tests/interop/peers`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::node;
 use crate::stamp::Stamp;
 
-/// Whose tools a peer needs.
+/// The language of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     Go,
@@ -18,10 +18,10 @@ pub(crate) enum Language {
     Java,
 }
 
-/// The languages of those that a benchmark is interesting for.
+/// The languages of the libraries that the benchmark measures.
 pub(crate) const MEASURED: [Language; 3] = [Language::Go, Language::Node, Language::Java];
 
-/// Builds the peers in these languages; they go to one directory, with a folder for each language.
+/// Builds the peers of these languages into one directory, with a folder for each language.
 pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {
     let missing: Vec<String> = languages.iter().filter_map(|language| language.missing()).collect();
     if !missing.is_empty() {
@@ -45,7 +45,7 @@ impl Language {
         }
     }
 
-    /// What is not here, and where to get it.
+    /// What is missing, and where to get it.
     fn missing(self) -> Option<String> {
         match self {
             Self::Go => lacks(&[("go", "version")], "install Go 1.21 or newer (https://go.dev/dl)"),
@@ -58,7 +58,7 @@ impl Language {
         }
     }
 
-    /// Fetches what the lock files name, and builds, unless the same was built before.
+    /// Fetches what the lock files name, and builds, unless it is up to date.
     fn build(self, sources: &Path, place: &Path) -> Result {
         let programs: &[&str] = match self {
             Self::Go => &["go"],
@@ -72,7 +72,7 @@ impl Language {
         }
         stamp.remove();
         let _ = fs::remove_dir_all(place);
-        // A copy, since most tools leave what they make beside the sources.
+        // Built from a copy, because most tools write next to the sources.
         copy(sources, place)?;
         match self {
             Self::Go => run(Command::new("go").current_dir(place).args(["build", "-o", "peer", "."]))?,
@@ -88,7 +88,7 @@ impl Language {
     }
 }
 
-/// Python's packages, in a directory of their own.
+/// Installs Python's packages in a virtual environment.
 fn environment(place: &Path) -> Result {
     let made = run(Command::new("python3").current_dir(place).args(["-m", "venv", "environment"]));
     made.map_err(|error| Error::new(format!("{error}: Python's `venv` is needed (Debian, Ubuntu: python3-venv)")))?;
@@ -99,7 +99,7 @@ fn environment(place: &Path) -> Result {
 fn lacks(programs: &[(&str, &str)], advice: &str) -> Option<String> {
     let absent = |(program, argument): &&(&str, &str)| Command::new(program).arg(argument).output().is_err();
     let names: Vec<_> = programs.iter().filter(absent).map(|(program, _)| format!("`{program}`")).collect();
-    (!names.is_empty()).then(|| format!("there is no {} here: {advice}", names.join(" and no ")))
+    (!names.is_empty()).then(|| format!("{} not found: {advice}", names.join(" and ")))
 }
 
 fn copy(from: &Path, to: &Path) -> Result {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_missing_program_is_named_with_advice() {
         let told = lacks(&[("cargo", "--version"), ("no-such-a", "x"), ("no-such-b", "x")], "install it");
-        assert_eq!(told.as_deref(), Some("there is no `no-such-a` and no `no-such-b` here: install it"));
+        assert_eq!(told.as_deref(), Some("`no-such-a` and `no-such-b` not found: install it"));
         assert_eq!(lacks(&[("cargo", "--version")], "install it"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What people read: every link leads somewhere, and the first pages stay short.
+//! Checks the documentation: no link is broken, and the first pages stay short.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::root;
 
-/// The pages that newcomers see first: lines, and columns of each.
+/// The first pages that newcomers see: how many lines each may have, and how many columns.
 const SHORT: [(&str, usize, usize); 3] =
     [("README.md", 150, 120), ("bindings-js/README.md", 150, 120), ("ARCHITECTURE.md", 150, 130)];
 
-/// What absolute links into the repository begin with: the npm page has no other.
+/// The beginnings of absolute links into the repository. The npm page needs absolute links.
 const REPOSITORY: [&str; 3] = [
     "https://github.com/leasehold/leasehold/blob/main/",
     "https://github.com/leasehold/leasehold/tree/main/",
@@ -21,10 +21,10 @@ const REPOSITORY: [&str; 3] = [
 fn the_first_pages_are_short() {
     for (path, lines, columns) in SHORT {
         let text = fs::read_to_string(root().join(path)).unwrap();
-        assert!(text.lines().count() <= lines, "{path} has {} lines, and at most {lines} fit", text.lines().count());
+        assert!(text.lines().count() <= lines, "{path} has {} lines, and the limit is {lines}", text.lines().count());
         for (number, line) in text.lines().enumerate() {
             let width = line.chars().count();
-            assert!(width <= columns, "{path}:{}: {width} columns, and at most {columns} fit", number + 1);
+            assert!(width <= columns, "{path}:{}: {width} columns, and the limit is {columns}", number + 1);
         }
     }
 }
@@ -55,7 +55,7 @@ fn the_manual_lists_all_of_its_pages() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
             !name.ends_with(".md") || name == "README.md" || contents.contains(&name),
-            "docs/README.md lacks {name}"
+            "docs/README.md doesn't list {name}"
         );
     }
 }
@@ -71,13 +71,13 @@ fn problem(page: &Path, link: &str) -> Option<String> {
         None => page.parent()?.join(place),
     };
     if !path.exists() {
-        return Some("there is no such file".to_owned());
+        return Some("no such file".to_owned());
     }
     if anchor.is_empty() || path.extension().is_none_or(|extension| extension != "md") {
         return None;
     }
     let headings = headings(&fs::read_to_string(&path).unwrap());
-    (!headings.contains(anchor)).then(|| format!("there is no such heading, but {headings:?}"))
+    (!headings.contains(anchor)).then(|| format!("no such heading, only {headings:?}"))
 }
 
 /// All pages of the repository.

@@ -1,4 +1,4 @@
-//! What was made is not made again while nothing that goes into it has changed.
+//! Stamps: nothing is built again while its sources have not changed.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use crate::error::{Error, Result};
 
-/// A digest of everything that something is made of, in a file beside it.
+/// A digest of the sources of a build product, in a file beside it.
 pub(crate) struct Stamp {
     path: PathBuf,
     digest: String,
 }
 
-/// Made from the sources, or not ours.
+/// Folders that are generated from the sources, or not ours.
 const NO_SOURCES: [&str; 4] = ["node_modules", "generated", "dist", "target"];
 
 impl Stamp {
-    /// Over files and whole directories, and the versions of the programs that are used.
+    /// A stamp over files, whole directories, and the versions of the programs that are used.
     pub(crate) fn over(path: PathBuf, sources: &[PathBuf], programs: &[&str]) -> Result<Self> {
         let mut hasher = DefaultHasher::new();
         for source in sources {
@@ -29,17 +29,17 @@ impl Stamp {
         Ok(Self { path, digest: format!("{:016x}\n", hasher.finish()) })
     }
 
-    /// Whether the same was made before.
+    /// Whether the same was built before.
     pub(crate) fn is_current(&self) -> bool {
         fs::read_to_string(&self.path).is_ok_and(|found| found == self.digest)
     }
 
-    /// Before it is made: what fails half-way is not taken for made.
+    /// Called before the build, so that a build that fails half-way doesn't count.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// After it is made.
+    /// Called after the build.
     pub(crate) fn set(&self) -> Result {
         fs::write(&self.path, &self.digest).map_err(|error| Error::new(format!("{}: {error}", self.path.display())))
     }

@@ -31,7 +31,7 @@ impl Steps {
         });
     }
 
-    /// Runs a step that is made of several tests.
+    /// Runs a step that consists of several tests.
     pub(crate) fn counted(&mut self, name: &str, work: impl FnOnce() -> (Tally, Result)) {
         let began = Instant::now();
         let elapsed = began.duration_since(*self.began.get_or_insert(began));

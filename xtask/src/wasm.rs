@@ -4,10 +4,10 @@ use std::process::Command;
 use crate::cargo::{cargo, run, target};
 use crate::error::{Error, Result};
 
-/// WebAssembly without any system below it.
+/// WebAssembly without an operating system.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds a program around the engine for bare WebAssembly, and checks that it wants nothing from its host.
+/// Builds a program around the engine for bare WebAssembly, and checks that it imports nothing from its host.
 pub(crate) fn check() -> Result {
     add_target()?;
     let build = ["build", "--quiet", "--release", "--package", "leasehold-wasm-check", "--target", TARGET];
@@ -19,12 +19,12 @@ pub(crate) fn check() -> Result {
             println!("the engine alone: {} KiB of WebAssembly, no imports", module.len() / 1024);
             Ok(())
         }
-        Some(count) => Err(Error::new(format!("{} imports {count} things, and should import none", path.display()))),
-        None => Err(Error::new(format!("{} is no WebAssembly module", path.display()))),
+        Some(count) => Err(Error::new(format!("{} has {count} imports, but should have none", path.display()))),
+        None => Err(Error::new(format!("{} is not a WebAssembly module", path.display()))),
     }
 }
 
-/// Adds the compiler's target if it is missing.
+/// Installs the compiler's target if it is missing.
 pub(crate) fn add_target() -> Result {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?;
     let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
@@ -34,7 +34,8 @@ pub(crate) fn add_target() -> Result {
     run(Command::new("rustup").args(["target", "add", TARGET]))
 }
 
-/// How many imports a module has; `None` if it is none. Sections are `id, length, content`; 2 holds the imports.
+/// How many imports a module has. `None` if the bytes are not a module. A section is `id, length, content`; section 2
+/// has the imports.
 fn imports(module: &[u8]) -> Option<u64> {
     let mut rest = module.strip_prefix(b"\0asm\x01\0\0\0")?;
     while let Some((&id, after)) = rest.split_first() {
@@ -48,7 +49,7 @@ fn imports(module: &[u8]) -> Option<u64> {
     Some(0)
 }
 
-/// An unsigned number in WebAssembly's variable length encoding, and what follows it.
+/// An unsigned number in WebAssembly's variable-length encoding, and the bytes after it.
 fn leb128(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let end = bytes.iter().take(9).position(|byte| byte & 0x80 == 0)?;
     let (number, rest) = bytes.split_at_checked(end + 1)?;

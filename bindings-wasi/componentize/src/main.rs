@@ -1,4 +1,4 @@
-//! What makes the components: the tools of the Bytecode Alliance, as libraries whose versions cargo keeps.
+//! Builds the components with the Bytecode Alliance's tools, as libraries whose versions cargo pins.
 
 mod plug;
 mod strip;
@@ -11,9 +11,9 @@ use wit_component::ComponentEncoder;
 
 const USAGE: &str = "usage:
   leasehold-componentize encode <module.wasm> <component.wasm>
-      wraps a module, whose bindings carry its world, into a component
+      makes a component of a module that carries its world
   leasehold-componentize plug <needs.wasm> <provides.wasm> <component.wasm>
-      makes one component of two: what the first imports and the second exports meets inside";
+      joins two components: the second one's exports become the first one's imports";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// What `wasm-tools component new` does.
+/// Like `wasm-tools component new`.
 fn encode(module: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let component = ComponentEncoder::default().validate(true).module(&strip::strip(module)?)?.encode()?;
     Ok(strip::strip(&component)?)

@@ -1,4 +1,4 @@
-//! One component of two.
+//! Joins two components.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use wac_graph::{CompositionGraph, EncodeOptions, PackageId};
 
 use crate::strip::strip;
 
-/// What `wac plug` does: the one that needs something gets it from the one that provides it, and its exports are the whole's.
+/// Like `wac plug`: connects the imports of `needs` to the exports of `provides`, and exports what `needs` exports.
 pub(crate) fn plug(needs: Vec<u8>, provides: Vec<u8>) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut graph = CompositionGraph::new();
     let needs = register(&mut graph, "plug:needs", needs)?;

@@ -1,9 +1,9 @@
-//! Taking out what only debuggers read.
+//! Removes what only debuggers read.
 
 use wasm_encoder::{RawSection, Section};
 use wasmparser::{Parser, Payload, Result};
 
-/// A module or a component without its custom sections, but for those that describe a module's world.
+/// A module or a component without its custom sections, except those that describe a module's world.
 pub(crate) fn strip(binary: &[u8]) -> Result<Vec<u8>> {
     let mut stripped = binary.get(..8).unwrap_or(binary).to_vec();
     // What is inside a component is copied as a whole.

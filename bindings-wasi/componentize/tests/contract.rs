@@ -1,4 +1,4 @@
-//! What `wit/` has to be, whoever implements it.
+//! What `wit/` must satisfy, whatever implements it.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -28,7 +28,7 @@ impl Contract {
         self.resolve.packages[self.package].interfaces[name]
     }
 
-    /// The names of what a world imports, or exports.
+    /// The names of a world's imports or exports.
     fn names<'a>(&self, items: impl IntoIterator<Item = (&'a WorldKey, &'a WorldItem)>) -> Vec<String> {
         let mut names: Vec<String> = items.into_iter().map(|(key, _)| self.resolve.name_world_key(key)).collect();
         names.sort();
@@ -71,7 +71,8 @@ fn a_provider_exports_what_the_lock_imports_and_an_application_imports_what_it_e
     Ok(())
 }
 
-/// Otherwise whoever imports `locks` would import `connection` as well, and could be given another one's resources.
+/// Otherwise a component that imports `locks` would also import `connection`, and could be given another one's
+/// resources.
 #[test]
 fn each_interface_stands_by_itself() -> Tested {
     let contract = contract()?;
@@ -129,7 +130,7 @@ fn every_item_is_documented() -> Tested {
     Ok(())
 }
 
-/// The codes that all surfaces share, in the engine's words.
+/// The codes that all surfaces share, as the engine names them.
 #[test]
 fn the_errors_are_the_stable_codes_and_end_with_other() -> Tested {
     let contract = contract()?;

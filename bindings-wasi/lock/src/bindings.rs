@@ -1,4 +1,4 @@
-//! What `wit-bindgen` makes of the contract.
+//! What `wit-bindgen` generates from the contract.
 
 #![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
 

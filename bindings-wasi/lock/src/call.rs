@@ -1,4 +1,4 @@
-//! One call: begun at once, cancelled by dropping it.
+//! One call. It begins at once, and dropping it cancels it.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -9,7 +9,7 @@ use leasehold_core::{AcquireOptions, Error, Input, LeaseId, Mode, OpId, Outcome,
 use crate::shared::Shared;
 use crate::state::{CallResult, Wanted};
 
-/// What is asked of the engine.
+/// A request to the engine.
 pub(crate) enum Request<'a> {
     Acquire { name: &'a str, options: AcquireOptions },
     AcquireAll { names: &'a [&'a str], options: AcquireOptions, one_script: bool },
@@ -32,7 +32,7 @@ impl Request<'_> {
         }
     }
 
-    /// How long the names are that it brings along.
+    /// The length of the names in it.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Acquire { name, .. } => name.len(),
@@ -41,7 +41,7 @@ impl Request<'_> {
         }
     }
 
-    /// The answer when nobody drives the manager any more.
+    /// The answer when the driver has stopped.
     pub(crate) fn after_the_end(&self) -> CallResult {
         match self {
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
@@ -64,7 +64,7 @@ impl Request<'_> {
     }
 }
 
-/// A call under way. Dropping it cancels an acquire; anything else goes on without its caller.
+/// A call under way. Dropping it cancels an acquire. Any other call goes on without its caller.
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
     op: OpId,

@@ -1,4 +1,4 @@
-//! What every handle keeps alive: the last one dropped ends the client.
+//! What every handle keeps alive. Dropping the last handle ends the client.
 
 use alloc::rc::Rc;
 
@@ -14,14 +14,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Asks the engine, about the lock `name`.
+    /// Sends the engine a request about the lock `name`.
     pub(crate) async fn ask(&self, request: Request<'_>, name: &str) -> Result<Outcome, Error> {
         limits::may_call()?;
         let call = Call::begin(&self.shared, &request);
         call.await.map_err(|error| error::from_engine(&error, Some(name)))
     }
 
-    /// Asks the engine for what it answers at once.
+    /// Sends the engine a request that it answers at once.
     pub(crate) fn ask_now(&self, request: &Request<'_>) -> Result<Outcome, EngineError> {
         self.shared.begin_and_end(request).unwrap_or(Err(EngineError::NotHeld))
     }

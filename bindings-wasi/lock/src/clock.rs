@@ -1,17 +1,17 @@
-//! The clock that the engine is driven by.
+//! The clock that drives the engine.
 
 use leasehold_core::Instant;
 
 use crate::bindings::wasi::clocks::{monotonic_clock, system_clock};
 
-/// Counts the time in which the machine was suspended, which a monotonic clock may leave out and a lease on the server does
-/// not: it goes by the larger progress of the monotonic and the calendar's clock. A calendar that is put forward may so cost
-/// a lease, never safety.
+/// A clock that also counts the time in which the machine was suspended. A monotonic clock may leave that time out, but
+/// a lease on the server goes on. So this clock follows whichever advanced more: the monotonic clock or the calendar. A
+/// calendar that is set forward can cost a lease, but never safety.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// By how much the calendar was ahead of the monotonic clock, once it was looked at.
+    /// How far the calendar is ahead of the monotonic clock, once that was measured.
     gap: Option<i64>,
-    /// What the monotonic clock has left out, in µs.
+    /// The time that the monotonic clock has left out, in µs.
     missed: u64,
 }
 
@@ -22,7 +22,7 @@ struct Reading {
     calendar: i64,
 }
 
-/// What the two may differ by before it counts: more than corrections of a clock make in a short time.
+/// A smaller difference is ignored. It is more than small clock corrections add up to in a short time.
 const NOTICEABLE: u64 = 10_000;
 
 impl Clock {
@@ -35,7 +35,7 @@ impl Clock {
         let mut reading = read();
         let known = *self.gap.get_or_insert(reading.gap());
         if reading.gap().abs_diff(known) > NOTICEABLE {
-            // A pause between the two readings looks the same; it will not come twice.
+            // A pause between the two readings looks the same, but it won't happen twice.
             reading = read();
             let gap = reading.gap();
             if gap.abs_diff(known) > NOTICEABLE {

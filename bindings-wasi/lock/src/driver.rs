@@ -1,4 +1,4 @@
-//! The task that drives a manager: it sends commands, brings answers and messages, and keeps the time.
+//! The task that drives a manager: it sends commands, passes on answers and messages, and keeps the time.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -24,21 +24,21 @@ use crate::subscription::{self, NODE};
 use crate::timer::Timer;
 use crate::wire;
 
-/// The driver lets the other tasks of the instance run after so many commands and answers. Without that it would never pause under a load that it can't
-/// keep up with, and no call would end.
+/// After this many commands and answers, the driver lets the other tasks of the instance run. Otherwise it would never
+/// pause under a load that it can't keep up with, and no call would end.
 const AT_A_TIME: usize = 64;
 
 struct Driver {
     shared: Rc<Shared>,
     servers: Vec<Rc<Server>>,
-    /// Commands, of which each tells the engine its answer by itself, and attempts to connect.
+    /// Commands, each of which tells the engine its own answer, and attempts to connect.
     tasks: FuturesUnordered<LocalBoxFuture<'static, ()>>,
     overdue: Rc<RefCell<Overdue>>,
     subscriptions: Vec<(Rc<str>, LocalBoxFuture<'static, Failure>)>,
     timer: Timer,
 }
 
-/// Runs until the engine is closed. `limit` is for one command's answer. The manager counts until then.
+/// Runs until the engine is closed. `limit` is the time for one command's answer. The manager counts as one until then.
 pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration, _counted: Taken) {
     let _end = End(Rc::clone(&shared));
     let mut driver = Driver {
@@ -53,7 +53,8 @@ pub(crate) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Dur
 }
 
 impl Driver {
-    /// One wake-up: takes in what happened and does what there is to do, until nothing is left of either or the others have their turn.
+    /// One wake-up: takes in what happened and does the work, until there is nothing left or it is the other tasks'
+    /// turn.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut done = 0;
         while done < AT_A_TIME {
@@ -70,7 +71,7 @@ impl Driver {
             }
             self.overdue.borrow_mut().drop_late(now);
             self.timer.set(now, work.wake_at);
-            // As many more as were sent: each command has an answer to come.
+            // Plus one for each command that was sent, because each has an answer to come.
             let Some(taken) = self.take_in(context, AT_A_TIME + sent) else {
                 self.shared.park(context.waker().clone());
                 return Poll::Pending;
@@ -81,7 +82,7 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Tells the engine what happened, and answers how many commands have ended, `most` of them at most. None if nothing happened.
+    /// Tells the engine what happened. Returns how many commands have ended, at most `most`. None if nothing happened.
     fn take_in(&mut self, context: &mut Context<'_>, most: usize) -> Option<usize> {
         let mut ended = 0;
         while ended < most
@@ -132,7 +133,7 @@ impl Driver {
     }
 
     fn subscribe(&mut self, channel: String, wanted: bool) {
-        // An old one is dropped first: an endpoint may have no room for two.
+        // The old one is dropped first, because an endpoint may have no room for two.
         self.subscriptions.retain(|(other, _)| **other != *channel);
         let endpoint = self.servers.first().and_then(|server| server.endpoint().ok());
         if let Some(endpoint) = endpoint.filter(|_| wanted) {
@@ -144,7 +145,7 @@ impl Driver {
     }
 }
 
-/// Commands that have no answer yet, in the order of their sending. A provider that never answers costs no memory.
+/// Commands without an answer, in the order in which they were sent. Bounds the memory that a silent provider costs.
 struct Overdue {
     limit: Duration,
     sent: VecDeque<(Instant, CallId)>,
@@ -168,9 +169,9 @@ impl Overdue {
         }
     }
 
-    /// Drops what the engine has given up as well.
+    /// Drops the commands that the engine has given up as well.
     fn drop_late(&mut self, now: Instant) {
-        // The engine counts from a moment before the sending.
+        // The engine counts from a moment before the command was sent.
         let slack = Duration::from_millis(5);
         while let Some((sent, call)) = self.sent.front()
             && *sent + self.limit <= now + slack
@@ -183,7 +184,7 @@ impl Overdue {
     }
 }
 
-/// Tells whoever waits that nobody drives any more, also when the task is dropped.
+/// Reports that the driver has stopped, even if its task is dropped.
 struct End(Rc<Shared>);
 
 impl Drop for End {

@@ -1,4 +1,4 @@
-//! The engine's errors in the contract's words.
+//! Converts the engine's errors to those of the contract.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -12,7 +12,7 @@ use leasehold_core::{Error as EngineError, Failure};
 use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason, Vote, VoteAnswer};
 use crate::wire;
 
-/// The engine's error about the lock `name`, or about none.
+/// The engine's error about the lock `name`, or about no lock.
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let name = name.filter(|name| !name.is_empty());
     let message = match name {
@@ -54,7 +54,7 @@ fn votes(error: &EngineError) -> Vec<Vote> {
     votes.iter().map(vote).collect()
 }
 
-/// A failure while connecting, or while asking the server what it is.
+/// A failure while connecting, or while asking the server for its version.
 pub(crate) fn from_connecting(failure: Failure, waited: Duration) -> Error {
     from_engine(&EngineError::of_connecting(failure, waited), None)
 }
@@ -63,10 +63,10 @@ pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
     from_engine(&EngineError::InvalidOption { field, problem }, None)
 }
 
-/// The instance has as much to do as it takes. Nothing was begun.
+/// The instance has reached one of its limits. Nothing was begun.
 #[cold]
 pub(crate) fn overloaded() -> Error {
-    let error = unsupported("this instance has as many calls, leases or managers as it takes: end some of them first");
+    let error = unsupported("this instance is at its limit of calls, leases or managers: end some of them first");
     Error { kind: ErrorKind::Other("overloaded".to_owned()), retryable: true, ..error }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn unsupported(problem: &str) -> Error {
     from_engine(&EngineError::Unsupported(problem.to_owned()), None)
 }
 
-/// An outcome of another kind than asked for: a fault of this crate, told instead of a trap.
+/// An outcome of the wrong type: a bug of this crate, reported instead of a trap.
 pub(crate) fn unexpected() -> Error {
     from_engine(&EngineError::Protocol("unexpected outcome".to_owned()), None)
 }
@@ -109,7 +109,7 @@ fn kind(error: &EngineError) -> ErrorKind {
     }
 }
 
-/// An option's name as the contract has it.
+/// An option's name as it is in the contract.
 fn option(field: &str) -> String {
     let is_time = matches!(
         field,
@@ -119,7 +119,7 @@ fn option(field: &str) -> String {
     if is_time { name + "-ms" } else { name }
 }
 
-/// Whole milliseconds, as many as fit.
+/// Whole milliseconds, capped at `u64::MAX`.
 pub(crate) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

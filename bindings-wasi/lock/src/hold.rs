@@ -1,4 +1,4 @@
-//! Standing by a lease: it is renewed for so long.
+//! `hold`: renews a lease for a time.
 
 use core::future::poll_fn;
 use core::pin::pin;
@@ -13,7 +13,7 @@ use crate::limits::{self, Taken};
 use crate::shared::Shared;
 use crate::timer::sleep;
 
-/// Keeps a lease until it is dropped, and no longer than its time.
+/// Keeps a lease until this is dropped, but no longer than its time.
 pub(crate) struct Hold<'a> {
     shared: &'a Shared,
     lease: LeaseId,
@@ -27,7 +27,7 @@ impl<'a> Hold<'a> {
         Self { shared, lease, time, keeper: shared.add_keeper(lease, time), _taken: limits::call(0) }
     }
 
-    /// Waits until the time is over, or the lease is.
+    /// Waits until the time is over or the lease has ended.
     pub(crate) async fn end(self, is_released: impl Fn() -> bool) -> HoldEnd {
         let mut time = pin!(sleep(self.time));
         poll_fn(|context| {

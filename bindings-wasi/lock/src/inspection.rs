@@ -1,4 +1,4 @@
-//! Who holds and who waits, in the contract's words.
+//! Holders and waiters in the contract's types.
 
 use leasehold_core as core;
 

@@ -1,4 +1,4 @@
-//! What a holder holds.
+//! The lease that a holder has.
 
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -23,18 +23,18 @@ pub(crate) struct Lease {
     client: Rc<Client>,
     id: LeaseId,
     name: Rc<str>,
-    /// The names with their fences, of several.
+    /// For several names: the names with their fences.
     parts: Rc<[(String, u64)]>,
     granted: Cell<(u64, Mode)>,
     released: Cell<Option<Released>>,
     _counted: Taken,
 }
 
-/// A hold that was given back by hand.
+/// A hold that was released explicitly.
 #[derive(Clone, Copy)]
 struct Released {
     op: OpId,
-    /// How the lease had been lost before.
+    /// How the lease had been lost before, if it was.
     loss: Option<LossReason>,
 }
 
@@ -49,7 +49,7 @@ impl Lease {
         self.released.get().is_some()
     }
 
-    /// The fence and the mode; once it is over, those that it had last.
+    /// The fence and the mode. Once the lease is over, the last ones.
     fn grant(&self) -> (u64, Mode) {
         if !self.is_released()
             && let Some(present) = self.client.shared.grant(self.id)
@@ -66,13 +66,13 @@ impl Lease {
         }
     }
 
-    /// Asks the engine about the lease.
+    /// Sends the engine a request about the lease.
     async fn ask(&self, request: Request<'_>) -> Result<Outcome, Error> {
         if self.is_released() {
             return Err(self.error(&EngineError::NotHeld));
         }
         let result = self.client.ask(request, &self.name).await;
-        // Who lost it by its own end is told so by the lease's record.
+        // If the lease reached its own end, its record has the right reason.
         match result {
             Err(Error { kind: ErrorKind::Lost(_), .. }) => {
                 Err(self.error(&EngineError::Lost(self.client.shared.loss(self.id).unwrap_or(LossReason::Expired))))
@@ -127,7 +127,7 @@ impl GuestLease for Lease {
 
     async fn extend(&self, ttl_ms: u64) -> Result<(), Error> {
         let ttl = Duration::from_millis(ttl_ms);
-        // The lease's end moves along; what the server then has stays.
+        // The lease's end moves along. The TTL that the server has then stays.
         let _hold = Hold::new(&self.client.shared, self.id, ttl);
         match self.ask(Request::Extend { lease: self.id, ttl }).await? {
             Outcome::Extended { .. } => Ok(()),
@@ -165,7 +165,7 @@ impl GuestLease for Lease {
         let Released { op, loss } = match self.released.get() {
             Some(released) => released,
             None => {
-                // What it was last is told from now on.
+                // From now on, the last fence and mode are reported.
                 self.grant();
                 let (op, loss) = self.client.shared.release(self.id);
                 let released = Released { op, loss };
@@ -184,7 +184,7 @@ impl GuestLease for Lease {
 
 fn outcome_of(outcome: ReleaseOutcome, loss: Option<LossReason>) -> locks::ReleaseOutcome {
     match outcome {
-        // The engine has forgotten a lost lease; how it was lost is known here.
+        // The engine has forgotten a lost lease. This handle still knows how it was lost.
         ReleaseOutcome::AlreadyExpired if loss == Some(LossReason::Taken) => locks::ReleaseOutcome::NotOwner,
         ReleaseOutcome::Released => locks::ReleaseOutcome::Released,
         ReleaseOutcome::StillHeld => locks::ReleaseOutcome::StillHeld,

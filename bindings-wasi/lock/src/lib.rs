@@ -1,20 +1,20 @@
 //! The lock component: leasehold's engine behind the contract in `wit/`.
 //!
-//! Its parts are those of the native driver, and its behaviour is the same but for what `wit/` says about time: a lease is
-//! renewed only while somebody stands in `hold`.
+//! It has the same parts as the native driver, and behaves the same, except for what `wit/` says about time: a lease is
+//! renewed only while a call of `hold` runs.
 //!
 //! ```text
 //! an acquire ...   a hold ...   a release ...        tasks of the host's calls
 //!       \              |            /
-//!        `------------ Shared -----'                 the engine, the calls that wait, the leases
+//!        `------------ Shared -----'                 the engine, the waiting calls, the leases
 //!                        |
-//!                      Driver                        one task a manager: commands, messages, time
+//!                      Driver                        one task for each manager: commands, messages, time
 //!                        |
-//!                     Server(s)                      an endpoint each, imported; a quorum has several
+//!                     Server(s)                      one endpoint each, imported; a quorum has several
 //! ```
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
-// The contract's error; where this runs it has half the size.
+// The contract's error type. On wasm32 it has half the size.
 #![allow(clippy::result_large_err)]
 
 extern crate alloc;

@@ -1,8 +1,9 @@
-//! How much one instance takes, with all its managers.
+//! How much one instance takes, over all of its managers.
 //!
-//! A host counts handles (wasmtime allows 100,000 by default) and ends the instance at the one that is too many. A call under way needs five: the loan of
-//! its manager or lease, its task, its set of waitables, and both ends of the stream by which the driver wakes it; a hold has a timer as well. A command needs two,
-//! or six with the provider in the same store. A manager has about thirty, a lease one. Memory is limited too, so what has long names counts more.
+//! A host counts handles (wasmtime allows 100,000 by default) and ends the instance when it exceeds the limit. A call
+//! under way needs five: the loan of its manager or lease, its task, its set of waitables, and both ends of the stream
+//! by which the driver wakes it. A hold also has a timer. A command needs two, or six if the provider is in the same
+//! store. A manager has about thirty, a lease one. Memory is limited too, so long names count more.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,16 +12,17 @@ use crate::error;
 
 /// Calls under way.
 static CALLS: Limit = Limit::new(4_096);
-/// So many of them are for releases only. Else calls that wait for a lock could keep its holder from giving it back.
+/// This many of them are for releases only. Otherwise, calls that wait for a lock could keep its holder from giving it
+/// back.
 const FOR_RELEASES: usize = 1_024;
 /// Handles to leases.
 static LEASES: Limit = Limit::new(16_384);
-/// Managers that have not ended; each server of a quorum counts as one.
+/// Managers that have not ended. Each server of a quorum counts as one.
 static MANAGERS: Limit = Limit::new(128);
 /// Commands that have no answer yet.
 static COMMANDS: Limit = Limit::new(4_096);
 
-/// So many bytes of names or commands count as one more.
+/// Each of this many bytes of names or commands counts as one more.
 const BYTES: usize = 16 << 10;
 
 struct Limit {
@@ -31,12 +33,12 @@ struct Limit {
 /// A part of a limit. Dropping it gives it back.
 pub(crate) struct Taken(&'static Limit, usize);
 
-/// Whether there may be one call more, which is no release.
+/// Whether there is room for one more call that is not a release.
 pub(crate) fn may_call() -> Result<(), Error> {
     CALLS.check(1 + FOR_RELEASES)
 }
 
-/// Whether there may be one call more that brings a lease.
+/// Whether there is room for one more call that returns a lease.
 pub(crate) fn may_acquire(bytes: usize) -> Result<(), Error> {
     may_have_a_lease(bytes)?;
     CALLS.check(weight(bytes) + FOR_RELEASES)
@@ -50,7 +52,7 @@ pub(crate) fn may_have_a_lease(bytes: usize) -> Result<(), Error> {
     LEASES.check(weight(bytes))
 }
 
-/// A call that has begun.
+/// Counts a call that has begun.
 pub(crate) fn call(bytes: usize) -> Taken {
     CALLS.take(weight(bytes))
 }
@@ -64,7 +66,7 @@ pub(crate) fn manager(servers: usize) -> Result<Taken, Error> {
     Ok(MANAGERS.take(servers))
 }
 
-/// None if it is too many.
+/// None if the limit is reached.
 pub(crate) fn command(bytes: usize) -> Option<Taken> {
     COMMANDS.has(weight(bytes)).then(|| COMMANDS.take(weight(bytes)))
 }

@@ -1,4 +1,4 @@
-//! The client: where every lock begins.
+//! The manager, where every lock begins.
 
 use alloc::borrow::ToOwned;
 use alloc::rc::Rc;
@@ -50,7 +50,7 @@ impl GuestLockManager for LockManager {
         };
         let shared = Rc::new(Shared::new(engine));
         let driver = driver::run(Rc::clone(&shared), servers, limit, counted);
-        // It goes on as a part of this call's task, after the call has returned.
+        // It goes on as a part of this call's task after the call has returned.
         drop(wit_bindgen::spawn_local(driver));
         Ok(locks::LockManager::new(Self { client: Rc::new(Client { shared }) }))
     }
@@ -113,7 +113,7 @@ impl LockManager {
     }
 }
 
-/// With what it counts as among an instance's managers.
+/// Returns the engine, and its part of the limit of managers.
 fn engine(servers: usize, new: impl FnOnce(ClientId) -> Result<Engine, EngineError>) -> Result<(Engine, Taken), Error> {
     let counted = limits::manager(servers)?;
     let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);

@@ -1,4 +1,4 @@
-//! The contract's options as the engine takes them; what is left out has the engine's default.
+//! Converts the contract's options to the engine's. An option that is left out has the engine's default.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use crate::error;
 use crate::limits;
 use crate::target::{self, Names};
 
-/// The longest wait and the longest hold: a call that its host has dropped goes on for so long.
+/// The longest wait and the longest hold. A call that its host has dropped goes on for at most this time.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 
 pub(crate) fn config(options: Option<locks::ManagerOptions>) -> Config {
@@ -33,7 +33,7 @@ pub(crate) fn config(options: Option<locks::ManagerOptions>) -> Config {
     }
 }
 
-/// What one endpoint leads to, or the addresses of the quorum's servers, which have one each.
+/// The servers behind one endpoint. For a quorum, the addresses of its servers, which have one endpoint each.
 pub(crate) fn servers(topology: Topology) -> Result<Servers, Vec<String>> {
     match topology {
         Topology::Single(address) => Ok(Servers::Single(address)),
@@ -45,7 +45,7 @@ pub(crate) fn servers(topology: Topology) -> Result<Servers, Vec<String>> {
     }
 }
 
-/// What is wanted, and how.
+/// The names, and how to acquire them.
 pub(crate) fn acquire(
     target: Target,
     options: Option<locks::AcquireOptions>,

@@ -1,4 +1,4 @@
-//! What a program without an operating system brings along: memory, and an end for what should never happen.
+//! What a program without an operating system must bring along: an allocator and a panic handler.
 
 use core::panic::PanicInfo;
 
@@ -7,7 +7,7 @@ use dlmalloc::GlobalDlmalloc;
 #[global_allocator]
 static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Nothing here panics; what the standard library carries to tell of one is left out.
+/// Nothing here panics. The standard library's code for printing panics is left out.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()

@@ -1,4 +1,4 @@
-//! Several independent servers: a majority has to be there at the start, and each has to be a server of its own.
+//! Several independent servers. A majority must be reachable at the start, and all servers must be different.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::timer::Start;
 use crate::{error, version};
 
-/// An address as errors tell it: without what it is reached by, who we are there, and which database is meant.
+/// An address as errors show it: without the scheme, the credentials and the database.
 pub(crate) fn label(address: &str) -> &str {
     let scheme = address.as_bytes().windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
     let place = address.get(scheme..).unwrap_or(address);
@@ -27,7 +27,8 @@ pub(crate) fn label(address: &str) -> &str {
     place.split(['/', '?', '#']).next().unwrap_or(place)
 }
 
-/// What a server of a quorum has to be: new enough, and none of the others. One that is away at the start is judged when it is there.
+/// What a server of a quorum must be: new enough, and different from the others. A server that is down at the start is
+/// checked when it is back.
 pub(crate) struct Member {
     place: usize,
     shared: Rc<Shared>,
@@ -36,12 +37,12 @@ pub(crate) struct Member {
 struct Shared {
     labels: Vec<String>,
     roster: RefCell<Roster>,
-    /// What is wrong with the servers that were given, which no trying again mends.
+    /// What is wrong with the given servers, if a retry can't fix it.
     wrong: RefCell<Option<Error>>,
 }
 
 impl Member {
-    /// Asks the server, and judges what it tells.
+    /// Asks the server for its version and identity, and checks them.
     pub(crate) async fn judge(&self, endpoint: &Endpoint, limit: Duration) -> Result<(), Failure> {
         let info = version::info(endpoint, limit).await?;
         let wrong = match version::judge(&info) {
@@ -59,11 +60,12 @@ impl Member {
     fn twice(&self, other: usize) -> Error {
         let label = |place: usize| self.shared.labels.get(place).map(String::as_str).unwrap_or_default();
         let (other, this) = (label(other), label(self.place));
-        error::invalid("servers", format!("{other} and {this} are one server: each must be a server of its own"))
+        error::invalid("servers", format!("{other} and {this} are the same server: name different servers"))
     }
 }
 
-/// Connects to all at once. One that can't be reached now is connected to when it is needed, unless that leaves no majority.
+/// Connects to all servers at once. If one can't be reached now, the client connects to it when it is needed, as long
+/// as there is a majority.
 pub(crate) async fn connect(addresses: &[String], limit: Duration) -> Result<Vec<Rc<Server>>, Error> {
     let start = Start::now();
     let labels = addresses.iter().map(|address| label(address).to_owned()).collect();
@@ -73,7 +75,7 @@ pub(crate) async fn connect(addresses: &[String], limit: Duration) -> Result<Vec
         Server::new(Servers::Single(address.clone()), limit, Some(member))
     };
     let servers: Vec<_> = addresses.iter().enumerate().map(server).collect();
-    // Boxed, as the driver's tasks are: that is half the code.
+    // Boxed, like the driver's tasks. That halves the code size.
     let attempts = servers.iter().map(|server| async move { drop(server.connect().await) });
     let mut attempts: FuturesUnordered<LocalBoxFuture<'_, ()>> =
         attempts.map(|attempt| attempt.boxed_local()).collect();

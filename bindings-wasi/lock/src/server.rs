@@ -1,4 +1,5 @@
-//! A server, or whatever an endpoint leads to. One of a quorum may be away when the manager is opened: it is connected to when it is needed.
+//! A server, or whatever an endpoint leads to. A server of a quorum may be down when the manager is opened; then it is
+//! connected to when it is needed.
 
 use alloc::borrow::ToOwned;
 use alloc::rc::Rc;
@@ -15,7 +16,7 @@ use crate::{error, wire};
 pub(crate) struct Server {
     servers: Servers,
     limit: Duration,
-    /// What it has to be, if it is one of a quorum.
+    /// For a server of a quorum: what it must be.
     member: Option<Member>,
     /// Or why there is none.
     endpoint: RefCell<Result<Rc<Endpoint>, Failure>>,
@@ -23,18 +24,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Nothing is sent yet. `limit` is for connecting.
+    /// Sends nothing yet. `limit` is the time for connecting.
     pub(crate) fn new(servers: Servers, limit: Duration, member: Option<Member>) -> Rc<Self> {
         let endpoint = RefCell::new(Err(Failure::Unavailable("not connected yet".to_owned())));
         Rc::new(Self { servers, limit, member, endpoint, connecting: Cell::new(false) })
     }
 
-    /// Where commands go to, or why they can't be sent now.
+    /// Where commands go, or why they can't be sent now.
     pub(crate) fn endpoint(&self) -> Result<Rc<Endpoint>, Failure> {
         self.endpoint.borrow().clone()
     }
 
-    /// Tries once, unless somebody does so already.
+    /// Tries once, unless an attempt is already under way.
     pub(crate) async fn connect(&self) -> Result<Rc<Endpoint>, Failure> {
         if self.connecting.replace(true) {
             return self.endpoint();
@@ -60,11 +61,11 @@ impl Server {
     }
 }
 
-/// Whatever became of the connection, no command was sent over it.
+/// Whatever happened to the connection, no command was sent over it.
 fn not_sent(failure: Failure) -> Failure {
     match failure {
         Failure::Interrupted(text) => Failure::Unavailable(text),
-        Failure::TimedOut => Failure::Unavailable("there was no connection in time".to_owned()),
+        Failure::TimedOut => Failure::Unavailable("could not connect in time".to_owned()),
         failure => failure,
     }
 }

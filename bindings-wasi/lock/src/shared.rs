@@ -1,7 +1,7 @@
-//! A manager's state, and the one way to change it.
+//! A manager's state, and the only way to change it.
 //!
-//! Every change is one turn: the engine is told, its outputs are sorted, and only then, with the state let go of, are the
-//! tasks woken that wait.
+//! Every change is one turn: it tells the engine, sorts the outputs, and wakes the waiting tasks. The tasks are woken
+//! last, when the state is no longer borrowed.
 
 use alloc::vec::Vec;
 
@@ -25,14 +25,14 @@ impl Shared {
         Self { state: RefCell::new(State::new(engine)) }
     }
 
-    /// Begins a call that ends at once; none if it does not.
+    /// Begins a call that ends at once. None if it does not.
     pub(crate) fn begin_and_end(&self, request: &Request<'_>) -> Option<CallResult> {
         let op = self.begin(request);
         let ended = self.state.borrow_mut().calls.remove(&op);
         ended.and_then(|waiting| waiting.result)
     }
 
-    /// Begins a call. Its end comes out of [`fetch`](Self::fetch).
+    /// Begins a call. [`fetch`](Self::fetch) returns its result.
     pub(crate) fn begin(&self, request: &Request<'_>) -> OpId {
         self.turn(|state, now| {
             let op = OpId(state.next());
@@ -48,7 +48,7 @@ impl Shared {
         })
     }
 
-    /// The end of a call, which is forgotten with it; else the task is woken at its end.
+    /// The result of a call, which is then forgotten. If the call has not ended, wakes the task when it does.
     pub(crate) fn fetch(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
         if self.has_ended(op, context).is_pending() {
             return Poll::Pending;
@@ -57,7 +57,7 @@ impl Shared {
         Poll::Ready(ended.and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed)))
     }
 
-    /// Whether a call has ended; else the task is woken at its end, as is everybody who asked.
+    /// Whether a call has ended. If it has not, wakes the task, and all others that asked, when it does.
     pub(crate) fn has_ended(&self, op: OpId, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         match state.calls.get_mut(&op) {
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Looks at the end of a call that [has ended](Self::has_ended), for everybody who asks.
+    /// Reads the result of a call that [has ended](Self::has_ended). Any number of tasks may ask.
     pub(crate) fn look<R>(&self, op: OpId, look: impl FnOnce(&CallResult) -> R) -> R {
         match self.state.borrow().calls.get(&op).and_then(|waiting| waiting.result.as_ref()) {
             Some(result) => look(result),
@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// Nobody waits for the call any more: an acquire is cancelled, or given back if it was granted.
+    /// Nobody waits for the call any more: cancels an acquire, or gives its lease back if it was granted.
     pub(crate) fn abandon(&self, op: OpId) {
         self.turn(|state, now| match state.calls.remove(&op) {
             Some(Waiting { result: Some(result), .. }) => {
@@ -90,18 +90,18 @@ impl Shared {
         });
     }
 
-    /// Takes a handle off a lease and begins to release it. Tells how the lease was lost, if it was.
+    /// Removes a handle of a lease and begins to release it. Returns how the lease was lost, if it was.
     pub(crate) fn release(&self, lease: LeaseId) -> (OpId, Option<LossReason>) {
         let loss = self.turn(|state, _| state.drop_handle(lease));
         (self.begin(&Request::Release { lease }), loss)
     }
 
-    /// Gives one hold back, and nobody waits for the end of it.
+    /// Gives one hold back. Nobody waits for the result.
     pub(crate) fn give_back(&self, lease: LeaseId) {
         self.turn(|state, now| state.give_back(now, lease));
     }
 
-    /// Ends the client, and nobody waits for the end of it.
+    /// Ends the client. Nobody waits for the result.
     pub(crate) fn close(&self) {
         self.turn(|state, now| {
             let op = OpId(state.next());
@@ -109,19 +109,19 @@ impl Shared {
         });
     }
 
-    /// Counts one more handle to a lease.
+    /// Counts one more handle of a lease.
     pub(crate) fn add_handle(&self, lease: LeaseId) {
         if let Some(held) = self.state.borrow_mut().held.get_mut(&lease) {
             held.handles = held.handles.saturating_add(1);
         }
     }
 
-    /// A lease's fence and mode, which a conversion changes.
+    /// A lease's fence and mode. A conversion changes them.
     pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
         self.state.borrow().held.get(&lease).map(|held| (held.fence, held.mode))
     }
 
-    /// How long a lease is still valid by the local clock: zero once it is over.
+    /// How long a lease is still valid by the local clock. Zero once it is over.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let mut state = self.state.borrow_mut();
         let now = state.clock.now();
@@ -130,20 +130,20 @@ impl Shared {
         until.map_or(Duration::ZERO, |until| until.since(now))
     }
 
-    /// How a lease was lost, if it was. Whatever is due is told first.
+    /// How a lease was lost, if it was. Lets the engine catch up first.
     pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
         self.turn(|state, now| state.engine.handle(now, Input::Wake));
         self.state.borrow().held.get(&lease).and_then(|held| held.lost)
     }
 
-    /// Wakes the task when the lease is lost, given back, or kept no more.
+    /// Wakes the task when the lease is lost, or when a handle of it is released.
     pub(crate) fn watch(&self, lease: LeaseId, context: &mut Context<'_>) {
         if let Some(held) = self.state.borrow_mut().held.get_mut(&lease) {
             watch(&mut held.watchers, context);
         }
     }
 
-    /// Somebody stands in `hold` for so long. Answers by which number to take it back.
+    /// Registers a `hold` of this length. Returns the number with which to remove it.
     pub(crate) fn add_keeper(&self, lease: LeaseId, time: Duration) -> u64 {
         self.turn(|state, now| state.add_keeper(now, lease, now + time))
     }
@@ -167,7 +167,7 @@ impl Shared {
         (now, mem::replace(&mut state.work, Work { wake_at, closed, ..Work::default() }))
     }
 
-    /// Whether there is something for the driver, which is awake.
+    /// Whether there is work for the driver, which is awake.
     pub(crate) fn needs_driver(&self) -> bool {
         self.state.borrow().needs_driver()
     }
@@ -177,7 +177,7 @@ impl Shared {
         self.state.borrow_mut().driver = Some(waker);
     }
 
-    /// The driver is gone: whoever waits is told, and whoever comes as well.
+    /// The driver has stopped: fails pending calls and future calls.
     pub(crate) fn end(&self) {
         self.turn(|state, now| state.end(now));
     }

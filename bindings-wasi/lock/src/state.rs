@@ -1,4 +1,4 @@
-//! What a manager's calls, leases and driver have in common: the engine, the calls that wait, the leases that are held.
+//! What a manager's calls, leases and driver share: the engine, the waiting calls and the held leases.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use leasehold_core::{
 use crate::clock::Clock;
 use crate::limits::Taken;
 
-/// Keyed by numbers of our own, which nobody else chooses.
+/// Keyed by our own numbers, which no outsider chooses.
 pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
 
 /// The result of a call, as the engine gives it.
@@ -27,54 +27,54 @@ pub(crate) struct State {
     pub(crate) calls: Table<OpId, Waiting>,
     pub(crate) held: Table<LeaseId, Held>,
     pub(crate) work: Work,
-    /// The driver sleeps and is woken by it; none while it is awake.
+    /// Wakes the driver. None while it is awake.
     pub(crate) driver: Option<Waker>,
-    /// Whoever has to be woken once the state is let go of.
+    /// The tasks to wake once the state is no longer borrowed.
     pub(crate) wakers: Vec<Waker>,
-    /// Whether the driver is gone: nothing is sent any more.
+    /// Whether the driver has stopped. Then nothing is sent any more.
     pub(crate) ended: bool,
     last: u64,
 }
 
-/// One call that the engine has not ended, or whose end was not fetched yet.
+/// A call that the engine has not ended, or whose result was not fetched yet.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// The lock that is to be acquired, of an acquire.
+    /// For an acquire: the lock that it asks for.
     pub(crate) wanted: Option<Wanted>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) result: Option<CallResult>,
-    /// What it counts as until it has ended.
+    /// Its part of the limit, until it has ended.
     pub(crate) taken: Option<Taken>,
 }
 
-/// What a lease keeps of the call that it was granted to.
+/// What a lease keeps from the call that acquired it.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// One lease, as long as there is a handle to it.
+/// A lease, as long as there is a handle to it.
 pub(crate) struct Held {
     pub(crate) handles: u32,
     pub(crate) fence: u64,
     pub(crate) mode: Mode,
     pub(crate) lost: Option<LossReason>,
     ttl: Duration,
-    /// The end by `max-hold-ms`.
+    /// When `max-hold-ms` ends it.
     limit: Option<Instant>,
-    /// What was promised with the grant.
+    /// The validity that was promised with the grant.
     due: Instant,
-    /// Until when somebody stands in `hold`.
+    /// The running calls of `hold`, and when each ends.
     keepers: Vec<(u64, Instant)>,
     pub(crate) watchers: Vec<Waker>,
 }
 
-/// What there is for the driver to do.
+/// The driver's work.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) sends: Vec<(NodeId, CallId, Command)>,
-    /// Channels to subscribe to (true) or to leave, in this order.
+    /// Channels to subscribe to (true) or to unsubscribe from (false), in this order.
     pub(crate) subscriptions: Vec<(String, bool)>,
     /// When to wake the engine at the latest.
     pub(crate) wake_at: Option<Instant>,
@@ -144,11 +144,11 @@ impl State {
 
     fn begin_lease(&mut self, now: Instant, grant: &Grant, wanted: Wanted) {
         let Wanted { ttl, max_hold } = wanted;
-        // Nearly all of the TTL is as good as the whole; what a message grants is less, and is renewed once.
+        // Nearly the whole TTL is good enough. A grant by message is valid for less, and is renewed once.
         let nearly = now + ttl / 3 * 2;
         let due = if grant.valid_until >= nearly { grant.valid_until } else { now + ttl };
         if let Some(held) = self.held.get_mut(&grant.lease) {
-            // The owner of a reentrant lock gets the lease that it has, for as long as it now asks.
+            // The owner of a reentrant lock gets the lease that it already has, for as long as it asks for now.
             held.handles = held.handles.saturating_add(1);
             held.due = held.due.max(due);
             return self.keep(now, grant.lease);
@@ -168,7 +168,7 @@ impl State {
         self.keep(now, grant.lease);
     }
 
-    /// Tells the engine how long the lease is to be renewed: while somebody stands in `hold`, and to what was promised.
+    /// Tells the engine how long to renew the lease: while a `hold` runs, and up to what was promised.
     fn keep(&mut self, now: Instant, lease: LeaseId) {
         let Some(held) = self.held.get(&lease) else { return };
         let Some(valid_until) = self.engine.valid_until(lease) else { return };
@@ -178,7 +178,7 @@ impl State {
         self.engine.handle(now, Input::Keep { lease, until });
     }
 
-    /// Somebody stands in `hold`. Answers by which number to take it back.
+    /// Registers a running `hold`. Returns the number with which to remove it.
     pub(crate) fn add_keeper(&mut self, now: Instant, lease: LeaseId, until: Instant) -> u64 {
         let keeper = self.next();
         if let Some(held) = self.held.get_mut(&lease) {
@@ -197,14 +197,14 @@ impl State {
 
     fn lose(&mut self, now: Instant, lease: LeaseId, reason: LossReason) {
         let Some(held) = self.held.get_mut(&lease) else { return };
-        // For the engine every end that was said is a `max-hold`.
+        // The engine reports every end that it was given as `max-hold`.
         let limited = held.limit.is_some_and(|limit| limit <= now);
         let reason = if reason == LossReason::MaxHold && !limited { LossReason::Expired } else { reason };
         held.lost = Some(reason);
         self.wakers.append(&mut held.watchers);
     }
 
-    /// The driver is gone: whoever waits is told, and the leases will not be renewed any more.
+    /// The driver has stopped: fails the pending calls and ends the leases.
     pub(crate) fn end(&mut self, now: Instant) {
         self.ended = true;
         for waiting in self.calls.values_mut() {
@@ -223,7 +223,7 @@ impl State {
         self.engine.handle(now, Input::Release { op, lease });
     }
 
-    /// Takes one handle off a lease, and tells how the lease was lost, if it was.
+    /// Removes one handle of a lease, and returns how the lease was lost, if it was.
     pub(crate) fn drop_handle(&mut self, lease: LeaseId) -> Option<LossReason> {
         let held = self.held.get_mut(&lease)?;
         let lost = held.lost;
@@ -241,7 +241,7 @@ impl State {
         }
     }
 
-    /// The driver comes by itself at `wake_at`; there may be what can't wait until then.
+    /// Whether something can't wait until `wake_at`, when the driver wakes by itself.
     pub(crate) fn needs_driver(&self) -> bool {
         let sooner = match (self.engine.poll_timeout(), self.work.wake_at) {
             (Some((at, _)), Some(wake_at)) => at < wake_at,
@@ -251,7 +251,7 @@ impl State {
     }
 }
 
-/// What a call has granted. Of several names the greatest fence stands for the lease.
+/// What a call was granted. For several names, the greatest fence is the fence of the lease.
 pub(crate) fn granted(outcome: &Outcome) -> Option<Grant> {
     match outcome {
         Outcome::Acquired(grant) => Some(*grant),

@@ -1,4 +1,5 @@
-//! A channel of a manager's: made on demand, told as made only after the server's acknowledgement.
+//! A subscription to one of a manager's channels. It is made on demand, and reported only after the server has
+//! acknowledged it.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -13,13 +14,13 @@ use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::shared::Shared;
 use crate::wire;
 
-/// So many messages are taken at a time; a provider with ever more must not keep the other tasks from running.
+/// How many messages to read at a time. A provider that always has more must not keep the other tasks from running.
 const AT_A_TIME: usize = 16;
 
 /// The only server there is.
 pub(crate) const NODE: NodeId = NodeId(0);
 
-/// Subscribes and passes messages on until the subscription ends; answers why it did, or why it can't be made.
+/// Subscribes and passes messages on until the subscription ends. Returns why it ended, or why it can't be made.
 pub(crate) async fn run(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: Rc<str>) -> Failure {
     let mut messages = match endpoint.subscribe(String::from(&*channel)).await {
         Ok(messages) => messages,

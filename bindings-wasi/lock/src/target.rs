@@ -1,4 +1,4 @@
-//! What is to be locked.
+//! What to lock.
 
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -8,12 +8,12 @@ use leasehold_core::{Kind, Mode, Owner};
 
 use crate::bindings::exports::leasehold::lock::locks::{self, Target};
 
-/// A name, or several that are wanted as one.
+/// One name, or several that are acquired as one.
 pub(crate) enum Names {
     One(Rc<str>),
     All {
         names: Vec<String>,
-        /// All of them in one, for errors and the lease.
+        /// All of them in one text, for errors and the lease.
         label: Rc<str>,
         one_script: bool,
     },
@@ -28,7 +28,7 @@ impl Names {
     }
 }
 
-/// Which names, and how they are wanted.
+/// The names, and how they are wanted.
 pub(crate) fn read(target: Target) -> (Names, Mode, Kind) {
     let (name, mode, kind) = match target {
         Target::Mutex(name) | Target::Write(name) => (name, Mode::Exclusive, Kind::Lock),

@@ -1,4 +1,4 @@
-//! Waiting for a time, or for something at most so long.
+//! Timers and timeouts.
 
 use alloc::boxed::Box;
 
@@ -12,7 +12,7 @@ use leasehold_core::Instant;
 
 use crate::bindings::wasi::clocks::monotonic_clock;
 
-/// Clocks that stand still while the machine is suspended wake nobody in time: look at least this often.
+/// Clocks that stand still while the machine is suspended wake nobody in time, so check at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// When something began.
@@ -29,13 +29,13 @@ impl Start {
     }
 }
 
-/// Ends after that time.
+/// Waits for this time.
 pub(crate) async fn sleep(time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     monotonic_clock::wait_for(nanos).await;
 }
 
-/// What `action` brings, or nothing if it takes longer. It is dropped then.
+/// The result of `action`, or none if it takes longer. It is then dropped.
 pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
     let mut action = pin!(action);
     let mut limit = pin!(sleep(limit));
@@ -46,7 +46,7 @@ pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = T>) 
     .await
 }
 
-/// The driver's alarm clock. A moment put off leaves it as it is: to wake early is legal.
+/// The driver's timer. A later time doesn't change it, because waking early is harmless.
 #[derive(Default)]
 pub(crate) struct Timer {
     set: Option<(Instant, LocalBoxFuture<'static, ()>)>,
@@ -62,7 +62,7 @@ impl Timer {
         }
     }
 
-    /// Whether it has gone off. It is off then.
+    /// Whether it has fired. That clears it.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> bool {
         let Some((_, sleep)) = &mut self.set else { return false };
         if Pin::new(sleep).poll(context).is_pending() {

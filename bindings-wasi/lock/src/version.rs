@@ -1,4 +1,4 @@
-//! Asks a server whether it will do.
+//! Asks a server for its version.
 
 use alloc::string::String;
 use alloc::vec;
@@ -12,7 +12,7 @@ use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::timer::within;
 use crate::{error, wire};
 
-/// What the server tells of itself; nothing if this user may not ask.
+/// What the server says about itself. Empty if this user may not ask.
 pub(crate) async fn info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
     let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
     match within(limit, info).await.map(wire::result) {
@@ -24,7 +24,7 @@ pub(crate) async fn info(endpoint: &Endpoint, limit: Duration) -> Result<String,
     }
 }
 
-/// Judges the server by its version. One that does not tell is taken as it is.
+/// Checks the server's version. A server that does not tell its version is used as it is.
 pub(crate) fn judge(info: &str) -> Result<(), Error> {
     leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
 }

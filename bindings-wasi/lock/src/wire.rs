@@ -1,4 +1,4 @@
-//! Between the engine's words and those of the contract.
+//! Converts between the engine's types and those of the contract.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,15 +7,15 @@ use leasehold_core::{Command, Failure, Reply, Scalar};
 
 use crate::bindings::leasehold::lock::connection;
 
-/// The most that a message tells of somebody else's words.
+/// The most characters of a foreign text that a message quotes.
 const MOST_CHARS: usize = 500;
 
-/// The engine's command as an endpoint takes it.
+/// The engine's command in the form that an endpoint takes.
 pub(crate) fn command(command: &Command) -> Vec<Vec<u8>> {
     command.words().map(<[u8]>::to_vec).collect()
 }
 
-/// What a call brought, as the engine reads it.
+/// The result of a call in the form that the engine reads.
 pub(crate) fn result(result: Result<connection::Reply, connection::Failure>) -> Result<Reply, Failure> {
     result.map(reply).map_err(failure)
 }
@@ -37,7 +37,7 @@ fn scalar(value: connection::Value) -> Scalar {
     }
 }
 
-/// What a failed call tells the engine. When in doubt the command may have been applied.
+/// What a failed call tells the engine. If in doubt, the command may have been applied.
 pub(crate) fn failure(failure: connection::Failure) -> Failure {
     let (new, text): (fn(String) -> Failure, _) = match failure {
         connection::Failure::Refused(text) => (Failure::Refused, text),
@@ -49,7 +49,7 @@ pub(crate) fn failure(failure: connection::Failure) -> Failure {
     new(beginning(text))
 }
 
-/// The first characters of a text. A server, a provider or a caller may send a text of any length.
+/// The beginning of a text, because a server, a provider or a caller may send a text of any length.
 pub(crate) fn beginning(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
         text.truncate(end);

@@ -1,4 +1,4 @@
-//! Where a server is, and who we are there: `redis://user:password@host:port/database`.
+//! The address of a server, with credentials: `redis://user:password@host:port/database`.
 
 const PORT: u16 = 6379;
 
@@ -17,12 +17,12 @@ pub(crate) struct Credentials {
     pub(crate) password: String,
 }
 
-/// Why an address can't be used. It never has the password in it.
+/// Why an address can't be used. Never contains the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// It asks for what is not built here.
+    /// It asks for something that this provider doesn't have.
     Unsupported(&'static str),
-    /// It can't be read.
+    /// It can't be parsed.
     Malformed(&'static str),
 }
 
@@ -33,14 +33,14 @@ impl Address {
             .ok_or(Unusable::Malformed("write it as redis://user:password@host:port/database"))?;
         match scheme {
             "redis" | "valkey" => {}
-            "rediss" | "valkeys" => return Err(Unusable::Unsupported("there is no TLS in this connection provider")),
-            _ => return Err(Unusable::Malformed("it has to begin with redis://")),
+            "rediss" | "valkeys" => return Err(Unusable::Unsupported("this connection provider has no TLS")),
+            _ => return Err(Unusable::Malformed("it must begin with redis://")),
         }
         if rest.contains(['?', '#']) {
-            return Err(Unusable::Unsupported("there are no parameters in an address here"));
+            return Err(Unusable::Unsupported("this connection provider takes no parameters in an address"));
         }
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        // A password may have an `@` that somebody forgot to encode; a host may not.
+        // A password may contain an `@` that somebody forgot to encode. A host can't.
         let (credentials, place) = match authority.rsplit_once('@') {
             Some((credentials, place)) => (Credentials::parse(credentials)?, place),
             None => (None, authority),
@@ -48,7 +48,7 @@ impl Address {
         let (host, port) = place_of(place)?;
         let database = match database {
             "" => 0,
-            number => number.parse().map_err(|_| Unusable::Malformed("the database is no number"))?,
+            number => number.parse().map_err(|_| Unusable::Malformed("the database is not a number"))?,
         };
         Ok(Self { host: host.to_owned(), port, database, credentials })
     }
@@ -59,7 +59,7 @@ impl Credentials {
         let (user, password) = match text.split_once(':') {
             Some((user, password)) => (decoded(user)?, decoded(password)?),
             None if text.is_empty() => return Ok(None),
-            None => return Err(Unusable::Malformed("there is a user without a password: write user:password@host")),
+            None => return Err(Unusable::Malformed("the user has no password: write user:password@host")),
         };
         match (user.is_empty(), password.is_empty()) {
             (true, true) => Ok(None),
@@ -82,10 +82,10 @@ fn place_of(place: &str) -> Result<(&str, u16), Unusable> {
         Some(port) => port.parse().ok().filter(|port| *port != 0),
         None => port.is_empty().then_some(PORT),
     };
-    Ok((host, port.ok_or(Unusable::Malformed("the port is no number from 1 to 65535"))?))
+    Ok((host, port.ok_or(Unusable::Malformed("the port is not a number from 1 to 65535"))?))
 }
 
-/// A text without its percent signs.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> Result<String, Unusable> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! What `wit-bindgen` makes of the contract and of WASI's sockets.
+//! What `wit-bindgen` generates from the contract and from WASI's sockets.
 
 #![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
 

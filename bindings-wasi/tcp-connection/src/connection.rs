@@ -1,4 +1,4 @@
-//! One TCP connection: what goes out, and the replies that come in.
+//! One TCP connection: commands go out, replies come in.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::dial::{dial, said};
 use crate::resp::{Malformed, Parsed, Parser, encoded};
 use crate::timer::within;
 
-/// So many bytes are taken at a time.
+/// How many bytes to read at a time.
 const AT_A_TIME: usize = 16 << 10;
 
 pub(crate) struct Connection {
@@ -20,15 +20,15 @@ pub(crate) struct Connection {
     pub(crate) input: Input,
 }
 
-/// The way to the server.
+/// The direction to the server.
 pub(crate) struct Output {
     bytes: StreamWriter<u8>,
-    /// Sending goes on while this is there.
+    /// Sending goes on while this exists.
     _end: FutureReader<Result<(), ErrorCode>>,
     _socket: TcpSocket,
 }
 
-/// The way from the server.
+/// The direction from the server.
 pub(crate) struct Input {
     bytes: StreamReader<u8>,
     parser: Parser,
@@ -43,7 +43,7 @@ pub(crate) enum Broken {
 }
 
 impl Connection {
-    /// Connects and makes sure that a server is there which lets us in, all within the limit.
+    /// Connects, and makes sure that there is a server that lets us in, within the limit.
     pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
         let opened = within(limit, async {
             let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Says who we are and which database is meant.
+    /// Logs in and selects the database.
     async fn greet(&mut self, address: &Address) -> Result<(), Failure> {
         let database = address.database.to_string();
         let mut greeting = Vec::new();
@@ -76,7 +76,7 @@ impl Connection {
         if address.database != 0 {
             greeting.push(vec!["SELECT", &database]);
         }
-        // Whoever answers this speaks the protocol.
+        // A server that answers this speaks the protocol.
         greeting.push(vec!["PING"]);
         let bytes = greeting.iter().flat_map(|words| encoded(words)).collect();
         self.output.write(bytes).await.map_err(unavailable)?;
@@ -94,11 +94,7 @@ impl Connection {
 impl Output {
     pub(crate) async fn write(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
         let left = self.bytes.write_all(bytes).await;
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(Broken::Closed("the connection broke while it was written to".into()))
-        }
+        if left.is_empty() { Ok(()) } else { Err(Broken::Closed("the connection broke during a write".into())) }
     }
 }
 
@@ -128,10 +124,10 @@ impl Input {
     }
 }
 
-/// What a server says to whom it will let in later, though nothing is changed.
+/// Errors of a server that will let the client in later, without any change.
 const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
 
-/// Nothing was sent but the greeting: the caller may come again, unless that would bring the same.
+/// Nothing but the greeting was sent. The caller may try again, unless it would get the same answer.
 fn not_let_in(text: String) -> Failure {
     if PASSING.iter().any(|words| text.starts_with(words)) {
         Failure::Unavailable(text)

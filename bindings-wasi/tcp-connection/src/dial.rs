@@ -19,7 +19,7 @@ pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpSocket, String> {
     Err(format!("can't connect to {host}, port {port}: {problem}"))
 }
 
-/// An address needs no looking up, and no right to it.
+/// An IP address needs no lookup, and no permission for one.
 async fn addresses(host: &str) -> Result<Vec<IpAddress>, String> {
     if let Ok(address) = host.parse() {
         return Ok(vec![ip_address(address)]);
@@ -66,7 +66,7 @@ fn socket_address(address: IpAddress, port: u16) -> IpSocketAddress {
     }
 }
 
-/// An error for a log.
+/// An error as text, for a log.
 pub(crate) fn said(error: &ErrorCode) -> String {
     match error {
         ErrorCode::AccessDenied => "this host does not let the component connect there".to_owned(),

@@ -17,10 +17,10 @@ use crate::session::Command;
 use crate::timer::Moment;
 use crate::{link, subscription};
 
-/// No answer takes longer, whatever is asked for.
+/// No answer may take longer, whatever the caller asks for.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Dropping it ends its connections: their tasks hear of it by the channels' end.
+/// Dropping it ends its connections, because their tasks notice that the channels are closed.
 pub(crate) struct Endpoint {
     address: Rc<Address>,
     limit: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Endpoint {
 impl GuestEndpoint for Endpoint {
     async fn open(servers: Servers, response_timeout_ms: u64) -> Result<connection::Endpoint, Failure> {
         let Servers::Single(address) = servers else {
-            return Err(Failure::Unsupported("this connection provider knows single servers only".to_owned()));
+            return Err(Failure::Unsupported("this connection provider supports single servers only".to_owned()));
         };
         let address = Address::parse(&address).map_err(|unusable| match unusable {
             Unusable::Unsupported(why) => Failure::Unsupported(why.to_owned()),
@@ -41,7 +41,7 @@ impl GuestEndpoint for Endpoint {
         let limit = Duration::from_millis(response_timeout_ms).min(LONGEST);
         let connection = Connection::open(&address, limit).await?;
         let (commands, received) = mpsc::unbounded();
-        // It goes on as a part of this call's task, after the call has returned.
+        // It goes on as a part of this call's task after the call has returned.
         drop(wit_bindgen::spawn_local(link::run(Rc::clone(&address), limit, connection, received)));
         Ok(connection::Endpoint::new(Self { address, limit, commands, subscriptions: RefCell::default() }))
     }
@@ -63,7 +63,7 @@ impl GuestEndpoint for Endpoint {
 }
 
 impl Endpoint {
-    /// Comes when the endpoint is dropped.
+    /// Resolves when the endpoint is dropped.
     fn end(&self) -> oneshot::Receiver<()> {
         let (alive, end) = oneshot::channel();
         let mut subscriptions = self.subscriptions.borrow_mut();

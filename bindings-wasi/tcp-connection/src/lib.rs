@@ -1,17 +1,17 @@
 //! A connection provider as a component: Redis's protocol over `wasi:sockets`.
 //!
-//! Composed with the lock component it makes `leasehold-tcp.wasm`, which needs only standard WASI.
+//! Composed with the lock component, it is `leasehold-tcp.wasm`, which needs only standard WASI.
 //!
 //! ```text
 //!   a call ...   a call ...         tasks of the lock component's calls
 //!        \         /
 //!         commands                  a channel
 //!            |
-//!         link::run                 one task an endpoint: connects, and after a break again
+//!         link::run                 one task for each endpoint: connects, and reconnects after a break
 //!            |
 //!       session::run                what is sent and answered over one connection
 //!            |
-//!        Connection                 a TCP socket and the parser of what comes by it
+//!        Connection                 a TCP socket and the parser of the replies
 //! ```
 
 mod address;

@@ -1,11 +1,12 @@
-//! How much one instance takes, with all its endpoints. A host ends the instance at the handle that is too many, and memory is limited: a call has four
-//! handles and its command's bytes, a subscription eleven and a connection.
+//! How much one instance takes, over all of its endpoints. A host ends an instance that has too many handles, and
+//! memory is limited. A call has four handles and its command's bytes, a subscription has eleven handles and a
+//! connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::exports::leasehold::lock::connection::Failure;
 
-/// Calls under way; so many bytes of a command count as one more.
+/// Calls under way. Each of `BYTES` bytes of a command counts as one more.
 pub(crate) static CALLS: Limit = Limit::new(8_192, "calls under way");
 const BYTES: usize = 16 << 10;
 
@@ -25,7 +26,7 @@ impl Limit {
         Self { most, of, taken: AtomicUsize::new(0) }
     }
 
-    /// Takes a part for something of so many bytes. What is too many may be tried again later.
+    /// Takes a part for something of this many bytes. If the limit is reached, the caller may try again later.
     pub(crate) fn take(&'static self, bytes: usize) -> Result<Taken, Failure> {
         let amount = 1 + bytes / BYTES;
         if self.taken.load(Ordering::Relaxed).saturating_add(amount) > self.most {

@@ -1,4 +1,5 @@
-//! The task of an endpoint: it keeps a connection for the commands, and after a break makes another one when it is needed.
+//! The task of an endpoint: it keeps a connection for the commands, and makes a new one after a break when it is
+//! needed.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Connects as soon as there is a command, which comes along; none if there are no more.
+/// Connects as soon as there is a command, and returns it along with the connection. None if there are no more
+/// commands.
 async fn connect_for(
     address: &Address,
     limit: Duration,
@@ -35,7 +37,8 @@ async fn connect_for(
         if command.caller.is_canceled() {
             continue;
         }
-        // From now on, also where the command has waited before: whoever comes meanwhile waits no longer than the limit.
+        // The limit counts from now, even if this command has waited before. So calls that come in the meantime wait no
+        // longer than the limit.
         let failure = match Connection::open(address, limit).await {
             Ok(connection) => return Some((connection, command)),
             Err(failure) => failure,

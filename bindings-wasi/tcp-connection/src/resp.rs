@@ -1,14 +1,15 @@
-//! Redis's protocol, version 2, read strictly: whatever a server sends ends as a reply or as an error, in bounded memory.
+//! Redis's protocol, version 2, parsed strictly: everything that a server sends becomes a reply or an error, in bounded
+//! memory.
 //!
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 use crate::bindings::exports::leasehold::lock::connection::Value;
 
-/// The most bytes that one reply may have: an inspected lock with some ten thousand waiters.
+/// The most bytes of one reply. An inspected lock with some ten thousand waiters has about that many.
 const LARGEST: usize = 4 << 20;
-/// The longest line: an error's text is one.
+/// The longest line. An error's text is one line.
 const LONGEST_LINE: usize = 64 << 10;
-/// How deep arrays may stand in each other: no command of a lock is answered with more than one.
+/// How deep arrays may be nested. No command of a lock is answered with nested arrays.
 const DEEPEST: usize = 8;
 /// The fewest bytes that a value takes.
 const SMALLEST: usize = 3;
@@ -35,28 +36,28 @@ pub(crate) enum Parsed {
     Nested,
 }
 
-/// What came is no reply: nothing after it can be understood.
+/// The bytes are not a reply. Nothing after them can be understood.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
-/// Takes bytes as they come, and gives out replies.
+/// Takes bytes as they arrive, and returns replies.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     bytes: Vec<u8>,
-    /// Up to here they are read.
+    /// The bytes before this index were read.
     read: usize,
-    /// Up to here there is no end of a line.
+    /// There is no line end before this index.
     searched: usize,
-    /// What the present reply has taken so far.
+    /// How many bytes the current reply has so far.
     taken: usize,
-    /// A string of that length comes next.
+    /// A string of this length comes next.
     string: Option<usize>,
     array: Option<Array>,
 }
 
 #[derive(Debug)]
 struct Array {
-    /// How many values are missing in each array that has begun, the outermost first.
+    /// How many values are missing in each open array, the outermost first.
     missing: Vec<usize>,
     values: Vec<Value>,
     flat: bool,
@@ -76,7 +77,7 @@ impl Parser {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next reply; none until more bytes are there.
+    /// The next reply. None until more bytes arrive.
     pub(crate) fn next(&mut self) -> Result<Option<Parsed>, Malformed> {
         while let Some(element) = self.element()? {
             if let Some(reply) = self.add(element)? {
@@ -114,7 +115,7 @@ impl Parser {
         }
     }
 
-    /// A string whose length was told.
+    /// A string whose length was announced.
     fn string(&mut self, length: usize) -> Result<Option<Element>, Malformed> {
         let rest = self.bytes.get(self.read..).unwrap_or_default();
         let Some((text, after)) = rest.split_at_checked(length) else { return Ok(None) };
@@ -126,7 +127,7 @@ impl Parser {
                 Ok(Some(Element::Value(Value::Text(text))))
             }
             [] | [b'\r'] => Ok(None),
-            _ => Err(malformed("a string that is longer than was told")),
+            _ => Err(malformed("a string that is longer than announced")),
         }
     }
 
@@ -137,7 +138,7 @@ impl Parser {
         let end = unsearched.iter().position(|byte| *byte == b'\r').map(|at| from.saturating_add(at));
         let so_far = end.unwrap_or(self.bytes.len()).saturating_sub(self.read);
         if so_far > LONGEST_LINE {
-            return Err(malformed("a line without an end"));
+            return Err(malformed("a line that is too long"));
         }
         let Some(end) = end else {
             self.searched = self.bytes.len();
@@ -151,18 +152,18 @@ impl Parser {
                 self.take(line.len().saturating_add(2))?;
                 Ok(Some(line))
             }
-            Some(_) => Err(malformed("a line that does not end as lines do")),
+            Some(_) => Err(malformed("a line that does not end with CR LF")),
         }
     }
 
     fn take(&mut self, length: usize) -> Result<(), Malformed> {
         self.read = self.read.saturating_add(length);
         self.taken = self.taken.saturating_add(length);
-        // The last string's line end may go beyond.
-        if self.taken <= LARGEST.saturating_add(2) { Ok(()) } else { Err(malformed("a reply that does not end")) }
+        // The line end of the last string may go beyond the limit.
+        if self.taken <= LARGEST.saturating_add(2) { Ok(()) } else { Err(malformed("a reply that is too long")) }
     }
 
-    /// Adds a value to the reply that it belongs to; the reply, if that completes it.
+    /// Adds a value to its reply. Returns the reply if that completes it.
     fn add(&mut self, element: Element) -> Result<Option<Parsed>, Malformed> {
         let Some(array) = &mut self.array else {
             return Ok(match element {
@@ -186,7 +187,9 @@ impl Parser {
                 array.spoil();
                 array.count();
             }
-            Element::Array(_) if array.missing.len() >= DEEPEST => return Err(malformed("arrays in arrays in arrays")),
+            Element::Array(_) if array.missing.len() >= DEEPEST => {
+                return Err(malformed("arrays that are nested too deeply"));
+            }
             Element::Array(length) => {
                 array.spoil();
                 array.missing.push(length);
@@ -200,13 +203,13 @@ impl Parser {
 }
 
 impl Array {
-    /// What is not flat is not kept.
+    /// An array that is not flat is not kept.
     fn spoil(&mut self) {
         self.flat = false;
         self.values = Vec::new();
     }
 
-    /// One value more is there, and whatever ends with it.
+    /// Counts one more value, and closes all arrays that end with it.
     fn count(&mut self) {
         while let Some(missing) = self.missing.last_mut() {
             *missing = missing.saturating_sub(1);
@@ -223,7 +226,7 @@ fn number(text: &[u8]) -> Result<i64, Malformed> {
     number.ok_or_else(|| malformed(&format!("the number `{}`", shown(text))))
 }
 
-/// None stands for nothing at all.
+/// None stands for null.
 fn length(text: &[u8]) -> Result<Option<usize>, Malformed> {
     match number(text)? {
         -1 => Ok(None),
@@ -244,7 +247,7 @@ fn shown(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// All replies in these bytes, shown, and how it ended.
+    /// All replies in these bytes as text, and how it ended.
     fn parsed(bytes: &[u8], pieces: usize) -> (Vec<String>, Option<Malformed>) {
         let mut parser = Parser::default();
         let mut replies = Vec::new();
@@ -325,7 +328,7 @@ mod tests {
         let mut parser = Parser::default();
         parser.feed(b"*1000000\r\n");
         let string = encoded(&[&[b'x'; 1000][..]]);
-        // Without the head of its array it is a reply's string.
+        // Without the array header, this is one string of a reply.
         let string = &string[4..];
         let fed = (0..10_000).take_while(|_| {
             parser.feed(string);

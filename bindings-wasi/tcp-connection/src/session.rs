@@ -1,5 +1,5 @@
-//! What is sent and answered over one connection: commands leave in order, as many as there are, and each reply belongs to the
-//! oldest one that has none.
+//! Sends commands and receives replies over one connection. Commands leave in order, without waiting for replies. Each
+//! reply belongs to the oldest command without one.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::connection::{Broken, Connection, Input, Output};
 use crate::resp::Parsed;
 use crate::timer::{Moment, first, sleep};
 
-/// One write takes in so many bytes of commands that wait.
+/// One write takes this many bytes of waiting commands.
 const AT_ONCE: usize = 64 << 10;
 
 /// A call that was made.
@@ -35,7 +35,7 @@ impl Command {
 enum End {
     /// Nobody can call any more.
     Unused,
-    /// The oldest command was not answered in time: who knows whether anything comes by this connection any more.
+    /// The oldest command was not answered in time, so later answers are uncertain, too.
     Late,
     Broken(Broken),
 }
@@ -43,11 +43,11 @@ enum End {
 struct Session<'a> {
     limit: Duration,
     commands: RefCell<&'a mut UnboundedReceiver<Command>>,
-    /// Without their bytes, in the order of their replies.
+    /// The commands that were sent, without their bytes, in the order of their replies.
     sent: RefCell<VecDeque<Command>>,
 }
 
-/// Serves commands, the given one first, until the connection breaks or nobody can call any more. False in the second case.
+/// Serves commands, the given one first, until the connection breaks (true) or nobody can call any more (false).
 pub(crate) async fn run(
     connection: Connection,
     limit: Duration,
@@ -90,13 +90,13 @@ impl Session<'_> {
         std::future::poll_fn(|context| self.commands.borrow_mut().poll_next_unpin(context)).await
     }
 
-    /// Adds a command to what leaves next, unless nobody waits for it any more.
+    /// Adds a command to the next write, unless nobody waits for it any more.
     fn pack(&self, mut command: Command, bytes: &mut Vec<u8>) {
         if command.caller.is_canceled() {
             return;
         }
         if command.began.rest_of(self.limit).is_zero() {
-            return command.answer(Err(Failure::Unavailable("it could not be sent in time".to_owned())));
+            return command.answer(Err(Failure::Unavailable("the command could not be sent in time".to_owned())));
         }
         bytes.append(&mut command.bytes);
         self.sent.borrow_mut().push_back(command);
@@ -112,7 +112,7 @@ impl Session<'_> {
                 Err(broken) => return End::Broken(broken),
             };
             let Some(command) = self.sent.borrow_mut().pop_front() else {
-                return End::Broken(Broken::Malformed("the server answered what nobody had asked".to_owned()));
+                return End::Broken(Broken::Malformed("the server sent a reply without a command".to_owned()));
             };
             command.answer(reply);
         }
@@ -130,7 +130,7 @@ impl Session<'_> {
         }
     }
 
-    /// Nothing that was sent is answered any more.
+    /// Fails all commands that were sent and not answered.
     fn end(self, end: End) {
         let mut sent = self.sent.into_inner();
         let text = match end {
@@ -139,11 +139,11 @@ impl Session<'_> {
                 if let Some(oldest) = sent.pop_front() {
                     oldest.answer(Err(Failure::TimedOut));
                 }
-                "the server had not answered an earlier command in time".to_owned()
+                "the server did not answer an earlier command in time".to_owned()
             }
             End::Broken(Broken::Closed(text)) => text,
             End::Broken(Broken::Malformed(text)) => {
-                // Somebody should know what came.
+                // Report what the server sent to one of the callers.
                 if let Some(oldest) = sent.pop_front() {
                     oldest.answer(Ok(Reply::Other(text.clone())));
                 }

@@ -1,4 +1,4 @@
-//! A channel's messages, on a connection of their own.
+//! A channel's messages, on a separate connection.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::limits::Taken;
 use crate::resp::{Parsed, encoded};
 use crate::timer::{first, sleep, within};
 
-/// How often the server is asked whether it is still there, and the reader of the messages as well.
+/// How often to check that the server, and the reader of the messages, are still there.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Subscribes; returns when the server has acknowledged it. The messages end when `closed` does.
+/// Subscribes, and returns when the server has acknowledged it. The messages end when `closed` resolves.
 pub(crate) async fn begin(
     address: &Address,
     limit: Duration,
@@ -50,7 +50,7 @@ async fn subscribe(connection: &mut Connection, channel: &str) -> Result<(), Fai
     }
 }
 
-/// Until the connection ends, or the reader, or the endpoint.
+/// Runs until the connection ends, the reader is gone, or the endpoint is dropped.
 async fn pass_on(connection: Connection, limit: Duration, messages: StreamWriter<Vec<u8>>, closed: Receiver<()>) {
     let Connection { mut output, mut input } = connection;
     let heard = Cell::new(false);
@@ -64,7 +64,7 @@ async fn pass_on(connection: Connection, limit: Duration, messages: StreamWriter
 async fn receive(input: &mut Input, mut messages: StreamWriter<Vec<u8>>, heard: &Cell<bool>) {
     while let Ok(reply) = input.next().await {
         heard.set(true);
-        // Writing nothing tells whether there is still a reader.
+        // An empty write tells whether there is still a reader.
         let batch: Vec<_> = message(reply).into_iter().collect();
         let (result, _) = messages.write(batch).await;
         if !matches!(result, StreamResult::Complete(_)) {
@@ -73,7 +73,7 @@ async fn receive(input: &mut Input, mut messages: StreamWriter<Vec<u8>>, heard: 
     }
 }
 
-/// A message's payload; none for what else a subscribed connection brings.
+/// A message's payload. None for everything else that arrives on a subscribed connection.
 fn message(reply: Parsed) -> Option<Vec<u8>> {
     let Parsed::Array(values) = reply else { return None };
     match <[Value; 3]>::try_from(values).ok()? {

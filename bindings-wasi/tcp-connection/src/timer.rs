@@ -1,4 +1,4 @@
-//! Time, and waiting for something at most so long.
+//! Time and timeouts.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,19 +16,19 @@ impl Moment {
         Self(monotonic_clock::now())
     }
 
-    /// How long it is still until so long after this moment: nothing once that is over.
+    /// How much is left of this time since this moment. Zero once it is over.
     pub(crate) fn rest_of(self, time: Duration) -> Duration {
         let passed = monotonic_clock::now().saturating_sub(self.0);
         time.saturating_sub(Duration::from_nanos(passed))
     }
 }
 
-/// Ends after that time.
+/// Waits for this time.
 pub(crate) async fn sleep(time: Duration) {
     monotonic_clock::wait_for(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).await;
 }
 
-/// What `action` brings, or nothing if it takes longer. It is dropped then.
+/// The result of `action`, or none if it takes longer. It is then dropped.
 pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
     match select(pin!(action), pin!(sleep(limit))).await {
         Either::Left((done, _)) => Some(done),
@@ -36,7 +36,7 @@ pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = T>) 
     }
 }
 
-/// What the first of the two brings. The other one is dropped.
+/// The result of whichever ends first. The other one is dropped.
 pub(crate) async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
     select(pin!(one), pin!(other)).await.factor_first().0
 }

@@ -1,5 +1,5 @@
--- What acquire, release and convert share: the arguments, the clock, what grows while the script runs.
--- The last two arguments of all of them are the fence's retention and the fleet.
+-- What acquire, release and convert share: the arguments, the clock, and the variables that change while the script
+-- runs. The last two arguments of all of them are the fence's retention and the fleet.
 local retention, mixed = tonumber(ARGV[#ARGV - 1]), ARGV[#ARGV] == 'mixed'
 
 local clock = redis.call('TIME')
@@ -13,7 +13,8 @@ local grants = {} -- what is published at the end
 local mine -- the caller's own grant, if the queue reached it
 local propose -- what a new acquire tells about the lock, if its kind wants to know
 
--- The last fence that was given out. Above what is no such number none could rise: nobody is granted.
+-- The last fence that was given out. If the value is no valid fence, no fence could rise above it, so nobody is
+-- granted.
 local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 2 ^ 53
 if not (last < 2 ^ 53 - 1) then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fencing token: delete it' }
@@ -25,12 +26,13 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- No lease is longer than a day, and clients refuse an answer of more than 25 hours: a TTL beyond that is not carried on.
+-- No lease is longer than a day, and clients refuse an answer of more than 25 hours. A longer TTL is cut to just above
+-- that.
 local function cut(ms)
   return math.min(ms, 90000001)
 end
 
--- Whether a holder's text is a token of ours.
+-- Whether a holder's text is one of our tokens.
 local function is_token(holder)
   return string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
 end

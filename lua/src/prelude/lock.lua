@@ -1,6 +1,6 @@
 
--- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry.
--- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+-- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry. Reads every
+-- key before the first write, so a key of the wrong type fails the script while nothing has changed.
 local holder = redis.call('GET', KEYS[1])
 local readers = 0
 if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
@@ -10,8 +10,8 @@ if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
   graves = redis.call('ZCARD', KEYS[6])
 end
 
--- A reader counts until its own expiry and only while N is `shared`. If the readers were evicted, `shared` stays until its TTL is
--- over, and nobody enters: they may still be valid.
+-- A reader counts until its own expiry and only while N is `shared`. If the readers were evicted, `shared` stays until
+-- its TTL is over and nobody enters, because the readers may still be valid.
 local function purge()
   if holder ~= 'shared' then
     if readers > 0 then
@@ -29,7 +29,7 @@ local function purge()
   end
 end
 
--- The mode in which a token holds; what is over was purged before.
+-- The mode in which a token holds the lock. Expired readers were purged before.
 local function held(token)
   if holder == token then
     return 'exclusive'
@@ -39,7 +39,7 @@ local function held(token)
   end
 end
 
--- A waiter of another kind asks for itself.
+-- A waiter of another kind is never granted here. It asks for itself.
 local function compatible(mode)
   if mode == 'shared' then
     return not holder or holder == 'shared' and readers > 0
@@ -47,7 +47,8 @@ local function compatible(mode)
   return not holder and mode == 'exclusive'
 end
 
--- The lock is free, or shared and so is the mode. `shared` keeps the longest TTL of its readers.
+-- Requires that the lock is free, or that both the lock and the mode are shared. `shared` keeps the longest TTL of its
+-- readers.
 local function hold(token, mode, ms)
   granted_here = true
   if mode == 'exclusive' then
@@ -64,7 +65,7 @@ local function hold(token, mode, ms)
   holder = 'shared'
 end
 
--- Raises what a token holds to `ms` and answers what it has then.
+-- Raises a token's remaining time to `ms` and returns the new value.
 local function raise(token, mode, ms)
   if mode == 'shared' then
     ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[5], token) - now))
@@ -79,7 +80,7 @@ local function raise(token, mode, ms)
   return math.max(left, ms)
 end
 
--- Takes away what a token holds. True if it held anything.
+-- Takes the lock, or its share of it, from a token. Returns true if the token held anything.
 local function give_up(token)
   if holder == token then
     redis.call('DEL', KEYS[1])
@@ -89,7 +90,7 @@ local function give_up(token)
   if holder ~= 'shared' or redis.call('ZREM', KEYS[5], token) == 0 then
     return false
   end
-  -- Only this lowers the TTL of `shared`: to the end of the last reader that is left.
+  -- Only this lowers the TTL of `shared`: to the expiry of the last remaining reader.
   readers = readers - 1
   if readers > 0 then
     local latest = redis.call('ZRANGE', KEYS[5], '-1', '-1', 'WITHSCORES')[2]
@@ -101,7 +102,7 @@ local function give_up(token)
   return true
 end
 
--- The holders, up to this place; `shared` itself stands for readers that were evicted.
+-- The holders, up to this position. `shared` itself stands for readers that were evicted.
 local function holders(till)
   if holder == 'shared' and readers > 0 then
     return redis.call('ZRANGE', KEYS[5], '0', text(till))
@@ -109,17 +110,17 @@ local function holders(till)
   return holder and { holder } or {}
 end
 
--- When it is free at the latest, unless it is renewed.
+-- When the lock is free at the latest, unless it is renewed.
 local function left()
   return redis.call('PTTL', KEYS[1])
 end
 
--- What a token that holds nothing is told.
+-- The answer for a token that holds nothing.
 local function absent()
   return holder and 'taken' or 'gone'
 end
 
--- Held by another library's client: no token of ours, or a key that never ends.
+-- Whether another library's client holds the lock: the value is none of our tokens, or the key never ends.
 local function foreign()
   if granted_here or not holder or holder == 'shared' then
     return 0

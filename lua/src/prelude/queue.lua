@@ -1,7 +1,7 @@
 
--- Fences, the queue, granting, and the answer: the same for every kind.
+-- Fences, the queue, grants, and the answer. The same for every kind.
 
--- The next fence and how many are reserved from it on: never more than about a millisecond ahead of the clock.
+-- The next fence, and how many are reserved from it on. Never more than about a millisecond ahead of the clock.
 local function draw(wanted, ttl)
   local fence = math.max(last + 1, us)
   local block = math.max(1, math.min(wanted, us + 1024 - fence))
@@ -10,7 +10,7 @@ local function draw(wanted, ttl)
   return fence, block
 end
 
--- Whether the token was in the queue; it is not any more.
+-- Removes a token from the queue. Returns whether it was there.
 local function leave(token)
   local left = waiting > 0 and redis.call('ZREM', KEYS[3], token) == 1
   if left then
@@ -25,7 +25,8 @@ local function buried(token)
   return till and tonumber(till) > now
 end
 
--- A token that was given up neither waits nor comes back. What is over goes first: a delete passes at maxmemory.
+-- Buries a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is allowed at
+-- maxmemory.
 local function bury(token, ms)
   if ms == 0 then
     return
@@ -38,7 +39,7 @@ local function bury(token, ms)
   end
 end
 
--- The first waiter that lives; the dead before it are dropped.
+-- The first live waiter. Dead waiters before it are dropped.
 local function head()
   while waiting > 0 do
     local token = redis.call('ZRANGE', KEYS[3], '0', '0')[1]
@@ -51,8 +52,8 @@ local function head()
   end
 end
 
--- Grants the head of the queue, or the run of readers there, for its claim window; the caller itself for its whole TTL.
--- A waiter leaves the queue before it is written elsewhere, so that a grant passes at maxmemory.
+-- Grants the head of the queue, or all readers that stand there, for the waiter's claim window. The caller itself gets
+-- its whole TTL. A waiter leaves the queue before it is written elsewhere, so that a grant is allowed at maxmemory.
 local function grant(caller)
   for _ = 1, mixed and 0 or 64 do
     local token, mode, ttl, claim, wanted = head()
@@ -77,12 +78,12 @@ local function grant(caller)
   end
 end
 
--- A refused message is a lost hint, not an error after the deed.
+-- A message that the server refuses is only a lost hint. It must not fail a script that has already written.
 local function publish(token, payload)
   redis.pcall('PUBLISH', 'leasehold:' .. string.match(token, '^[^:]*'), payload)
 end
 
--- Writes the last fence, publishes what was granted, and gives the answer.
+-- Writes the last fence, publishes the grants, and returns the answer.
 local function answer(status, value, block, ms)
   if drawn then
     local keep_ms = math.max(retention, drawn, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
@@ -90,7 +91,7 @@ local function answer(status, value, block, ms)
   end
   local reply = { status, value or 0, block or 0, us, ms or 0, waiting, foreign() }
   for _, to in ipairs(grants) do
-    -- Lua 5.1's format would end the name at a NUL byte.
+    -- Lua 5.1's format would cut the name at a NUL byte.
     publish(to.token, string.format('grant %s %s %.0f %.0f %.0f %.0f %.0f ',
       to.token, to.mode, to.fence, to.block, us, to.ms, waiting) .. KEYS[1])
   end

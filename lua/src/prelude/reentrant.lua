@@ -1,7 +1,8 @@
 
--- A reentrant lock's state, in the wire format of Redisson's RLock: N is a HASH of the one holder -> its count, always with a TTL.
--- Its clients see no queue: whoever releases says so on the lock's channel, and everybody who waits there tries again.
--- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+-- A reentrant lock's state, in the wire format of Redisson's RLock: N is a HASH of the one holder -> its count, always
+-- with a TTL. Redisson's clients see no queue. A release publishes on the lock's channel, and everybody who waits there
+-- tries again. Reads every key before the first write, so a key of the wrong type fails the script while nothing has
+-- changed.
 local fields = redis.call('HGETALL', KEYS[1])
 if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], ':%d+=%d+$') then
   return { err = 'WRONGTYPE the hash is no reentrant lock' }
@@ -12,7 +13,8 @@ if redis.call('EXISTS', KEYS[6]) > 0 then
 end
 
 local channel = 'redisson_lock__channel:' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
--- How many listen there. Where it can't be told, others wait. On a cluster Redisson's clients listen on the shard.
+-- How many clients listen there. If the server doesn't tell, assume that others wait. On a cluster, Redisson's clients
+-- listen on the shard.
 local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
 waiting = listening.err and 1 or tonumber(listening[2])
 if waiting == 0 then
@@ -37,7 +39,7 @@ local function hold(token, _, ms)
   holder = token
 end
 
--- Raises what a token holds to `ms` and answers what it has then.
+-- Raises a token's remaining time to `ms` and returns the new value.
 local function raise(_, _, ms)
   local left = cut(redis.call('PTTL', KEYS[1]))
   if left < ms then
@@ -46,7 +48,7 @@ local function raise(_, _, ms)
   return math.max(left, ms)
 end
 
--- Takes away what a token holds. True if it held anything.
+-- Takes the lock from a token. Returns true if the token held it.
 local function give_up(token)
   if holder ~= token then
     return false
@@ -62,17 +64,17 @@ local function holders()
   return holder and { holder } or {}
 end
 
--- When it is free at the latest, unless it is renewed.
+-- When the lock is free at the latest, unless it is renewed.
 local function left()
   return redis.call('PTTL', KEYS[1])
 end
 
--- What a token that holds nothing is told.
+-- The answer for a token that holds nothing.
 local function absent()
   return holder and 'taken' or 'gone'
 end
 
--- Everybody polls beside its messages, so that it does not matter.
+-- Clients of other libraries don't matter here: all waiters poll in addition to the messages.
 local function foreign()
   return 0
 end

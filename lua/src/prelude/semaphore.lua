@@ -1,7 +1,8 @@
 
--- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used` and the `limit`.
--- A mode is `<permits>/<limit>`. The limit of the latest acquire stands; who asked for more than that gets it when all else is free.
--- Every key is read before the first write, so that one of another type fails the script while nothing has changed.
+-- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used`
+-- and the `limit`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for more than the
+-- limit is granted when everything else is free. Reads every key before the first write, so a key of the wrong type
+-- fails the script while nothing has changed.
 local members = redis.call('ZCARD', KEYS[1])
 if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
   return { err = 'WRONGTYPE the sorted set is no semaphore' }
@@ -18,7 +19,7 @@ if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[6]) > 0 then
   graves = redis.call('ZCARD', KEYS[6])
 end
 
--- Permits that nobody knows count as more than there are: somebody deleted the HASH under its holders.
+-- Unknown permits count as more than the limit: somebody deleted the HASH under its holders.
 local function permits(mode)
   return tonumber(mode and string.match(mode, '^%d+') or 1e9)
 end
@@ -36,7 +37,7 @@ local function save()
   end
 end
 
--- Takes away what a token holds. True if it held anything.
+-- Takes the permits from a token. Returns true if the token held any.
 local function give_up(token)
   if redis.call('ZREM', KEYS[1], token) == 0 then
     return false
@@ -54,7 +55,7 @@ local function purge()
     for _, token in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
       used = used + permits(redis.call('HGET', KEYS[5], token))
     end
-    -- What is left is written with the next change: a release passes at maxmemory.
+    -- The result is written with the next change, because a release must be allowed at maxmemory.
     if members == 0 then
       save()
     end
@@ -66,12 +67,13 @@ local function purge()
   end
 end
 
--- The mode in which a token holds; what is over was purged before. Where that is lost, the token's own word counts.
+-- The mode in which a token holds permits. Expired ones were purged before. If the mode was lost, the caller's argument
+-- counts.
 local function held(token)
   return members > 0 and redis.call('ZSCORE', KEYS[1], token) and (redis.call('HGET', KEYS[5], token) or ARGV[2])
 end
 
--- A new acquire says how many permits there are.
+-- A new acquire brings the limit along.
 propose = function(mode)
   limit = tonumber(string.match(mode, '%d+$'))
   if members > 0 then
@@ -79,7 +81,7 @@ propose = function(mode)
   end
 end
 
--- A waiter of another kind asks for itself.
+-- A waiter of another kind is never granted here. It asks for itself.
 local function compatible(mode)
   local wanted = tonumber(string.match(mode, '^%d+'))
   if not wanted then
@@ -91,7 +93,7 @@ end
 local function hold(token, mode, ms)
   if redis.call('ZADD', KEYS[1], text(now + ms), token) == 1 then
     members, used = members + 1, used + permits(mode)
-    -- All holders had ended, and their limit with them: that of the first who waits stands.
+    -- All holders had ended, and the limit with them. The limit of the first waiter counts.
     if limit == 0 then
       limit = tonumber(string.match(mode, '%d+$'))
     end
@@ -106,14 +108,14 @@ local function hold(token, mode, ms)
   end
 end
 
--- Raises what a token holds to `ms` and answers what it has then.
+-- Raises a token's remaining time to `ms` and returns the new value.
 local function raise(token, mode, ms)
   ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[1], token) - now))
   hold(token, mode, ms)
   return ms
 end
 
--- The holders, up to this place.
+-- The holders, up to this position.
 local function holders(till)
   return redis.call('ZRANGE', KEYS[1], '0', text(till))
 end
@@ -124,12 +126,12 @@ local function left()
   return first and first - now or -2
 end
 
--- What a token that holds nothing is told: the others are not in its place.
+-- The answer for a token that holds nothing. Never `taken`, because other holders don't take its place.
 local function absent()
   return 'gone'
 end
 
--- No other library has this kind.
+-- No other library uses this format.
 local function foreign()
   return 0
 end

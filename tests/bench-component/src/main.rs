@@ -1,7 +1,8 @@
-//! `REDIS_URL=.. leasehold-bench-component [--json FILE]`: one uncontended cycle, acquire and release, through the crate and through the component in wasmtime.
+//! `REDIS_URL=.. leasehold-bench-component [--json FILE]`: one uncontended cycle, acquire and release, through the
+//! crate and through the component in wasmtime.
 //!
-//! Both in one run, batch after batch in turns, so that what else the machine does hits all alike. A batch's time is divided by its cycles; of
-//! the batches the median counts.
+//! Both run in turns, batch after batch, so that other work of the machine affects them equally. A batch's time is
+//! divided by its cycles, and the median of the batches counts.
 
 use std::env;
 use std::error::Error;
@@ -18,7 +19,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 const BATCHES: usize = 21;
 const CYCLES: u32 = 300;
 
-/// What is measured, and each batch's time a cycle.
+/// What is measured, and the time of a cycle in each batch.
 struct Row {
     name: &'static str,
     times: Vec<Duration>,
@@ -35,7 +36,7 @@ async fn main() -> Result {
     {
         rows.push(Row { name, times: Vec::with_capacity(BATCHES) });
     }
-    // An event loop belongs to one instance, so each batch has an instance of its own, and warms up first.
+    // An event loop belongs to one instance, so each batch has its own instance and warms up first.
     for _ in 0..BATCHES {
         rows[0].times.push(native_batch(&native).await?);
         rows[1].times.push(with_component(RedisProvider, async |locks| component_batch(locks, &url).await).await??);

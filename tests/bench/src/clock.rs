@@ -3,7 +3,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::time::sleep;
 
-/// Nanoseconds since 1970 that all processes of a machine share, and that never step inside one.
+/// Nanoseconds since 1970. All processes of a machine share this clock, and it never steps inside one process.
 pub(crate) fn now() -> u64 {
     static START: OnceLock<(Instant, u64)> = OnceLock::new();
     let (start, then) = START.get_or_init(|| {
@@ -13,7 +13,7 @@ pub(crate) fn now() -> u64 {
     then + nanos(start.elapsed())
 }
 
-/// A stretch of time that is counted, after one in which everything gets going.
+/// The time in which turns count, after a warm-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: u64,
@@ -40,7 +40,7 @@ impl Window {
     }
 }
 
-/// What the processor has spent on this process.
+/// The processor time of this process so far.
 pub(crate) fn own_cpu() -> Duration {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(spent.tv_sec).unwrap_or(0), u32::try_from(spent.tv_nsec).unwrap_or(0))

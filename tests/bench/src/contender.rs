@@ -11,16 +11,16 @@ use crate::clock::now;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Who is measured.
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// This project.
     Leasehold,
-    /// The same scripts by bare calls of the `redis` crate, on the same connection: what the network alone costs.
+    /// The same scripts as bare calls of the `redis` crate, on the same connection: the cost of the network alone.
     Raw,
-    /// Another library for Rust, as it comes: it asks again after 0 to 200 ms.
+    /// Another Rust library, with its defaults: it polls every 0 to 200 ms.
     Rslock,
-    /// A mutex in this process's memory: what tokio's own queue can do.
+    /// A mutex in this process's memory: the speed of tokio's own queue.
     Memory,
 }
 
@@ -38,7 +38,7 @@ impl Contender {
         [Self::Leasehold, Self::Raw, Self::Rslock, Self::Memory].into_iter().find(|one| one.name() == name)
     }
 
-    /// The commands that it sends itself; others run inside of scripts.
+    /// The commands that it sends itself. Others run inside scripts.
     pub(crate) fn commands(self) -> &'static [&'static str] {
         match self {
             Self::Leasehold | Self::Raw => &["evalsha", "eval", "subscribe", "ping"],
@@ -48,11 +48,11 @@ impl Contender {
     }
 }
 
-/// Connections, made once a process.
+/// Connections, made once for each process.
 #[derive(Clone)]
 pub(crate) struct Clients {
     connection: MultiplexedConnection,
-    /// On the very connection that the bare calls use.
+    /// On the same connection as the bare calls.
     beside_raw: LockManager,
     locks: LockManager,
     rslock: rslock::LockManager,
@@ -75,7 +75,7 @@ impl Clients {
         })
     }
 
-    /// One that shares the connection with the bare calls, for a lock that nobody else wants.
+    /// A lock that nobody else wants, on the connection of the bare calls.
     pub(crate) fn alone(&self, contender: Contender, name: &str) -> Handle {
         match contender {
             Contender::Leasehold => Handle::Leasehold(self.beside_raw.mutex(name).ttl(TTL)),
@@ -98,7 +98,7 @@ impl Clients {
     }
 }
 
-/// A contender's way to one lock.
+/// How a contender uses one lock.
 pub(crate) enum Handle {
     Leasehold(Lock),
     Raw(Raw),
@@ -106,7 +106,7 @@ pub(crate) enum Handle {
     Memory(Arc<Mutex<()>>),
 }
 
-/// When a lock was asked for, had and given back.
+/// When a lock was requested, granted and released.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) asked: u64,
@@ -121,7 +121,7 @@ impl Turn {
 }
 
 impl Handle {
-    /// Takes the lock, holds it and gives it back.
+    /// Acquires the lock, holds it and releases it.
     pub(crate) async fn turn(&mut self, hold: Option<Duration>) -> Result<Turn> {
         let asked = now();
         match self {
@@ -153,16 +153,16 @@ impl Handle {
     }
 }
 
-/// When the lock was granted and, after the hold, is to be given back.
+/// When the lock was granted, and when it is released after the hold.
 async fn held(hold: Option<Duration>) -> Result<(u64, u64)> {
     let granted = now();
     let Some(hold) = hold else { return Ok((granted, granted)) };
-    // A thread's sleep is exact to a tenth of a millisecond; tokio's timer rounds up to the next whole one.
+    // A thread's sleep is exact to a tenth of a millisecond. Tokio's timer rounds up to the next whole millisecond.
     tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await?;
     Ok((granted, now()))
 }
 
-/// What the engine sends for an uncontended lock, sent by hand.
+/// Sends by hand what the engine sends for an uncontended lock.
 pub(crate) struct Raw {
     connection: MultiplexedConnection,
     keys: [String; 7],

@@ -16,7 +16,7 @@ use crate::report::{Report, Spread, percentile};
 use crate::server::Bench;
 
 const ROUNDS: usize = 2;
-/// Everybody connects, subscribes and queues up before the counting begins.
+/// All clients connect, subscribe and queue up before the measurement begins.
 const WARM_UP: Duration = Duration::from_millis(1500);
 const TIME: Duration = Duration::from_secs(8);
 const TASKS: usize = 25;
@@ -100,7 +100,7 @@ struct Sample {
     least: f64,
     most: f64,
     waits: Vec<u64>,
-    /// From one process's release to another's grant.
+    /// From a release in one process to the grant in another.
     gaps: Vec<u64>,
 }
 
@@ -152,10 +152,10 @@ fn sample(bench: &Bench, contender: Contender, processes: usize) -> Result<Sampl
     let (before, from) = (bench.spent()?, now());
     thread::sleep(TIME);
     let (after, until) = (bench.spent()?, now());
-    // Their tasks end with their input.
+    // The workers' tasks end when their input ends.
     drop(inputs);
 
-    // When each lease was granted and given back, and by which process.
+    // When each lease was granted and released, and by which process.
     let mut grants: Vec<(u64, u64, usize)> = Vec::new();
     let mut sample =
         Sample { seconds: Duration::from_nanos(until - from).as_secs_f64(), least: f64::INFINITY, ..Sample::default() };
@@ -193,7 +193,7 @@ fn sample(bench: &Bench, contender: Contender, processes: usize) -> Result<Sampl
     Ok(sample)
 }
 
-/// One process: connects, says so, waits for the word, works, and tells every grant at the end.
+/// One process: connects, reports that it is ready, waits for the start, works, and reports every grant at the end.
 pub(crate) async fn work(arguments: &[&str]) -> Result {
     let [contender, url] = arguments else { return Err("worker <contender> <url>".into()) };
     let contender = Contender::named(contender).ok_or("no such contender")?;
@@ -203,7 +203,7 @@ pub(crate) async fn work(arguments: &[&str]) -> Result {
     let stop = Arc::new(AtomicBool::new(false));
     let ordered = Arc::clone(&stop);
     thread::spawn(move || {
-        // Ends with the input.
+        // Ends when the input ends.
         let _ = std::io::stdin().read(&mut [0]);
         ordered.store(true, Ordering::Relaxed);
     });
@@ -214,7 +214,7 @@ pub(crate) async fn work(arguments: &[&str]) -> Result {
             tokio::spawn(async move {
                 let mut turns = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
-                    // The clock's last digits are as good as a die.
+                    // The clock's last digits serve as random numbers.
                     let hold = Duration::from_nanos(now() % LONGEST_HOLD_NANOS);
                     turns.push(handle.turn(Some(hold)).await?);
                 }

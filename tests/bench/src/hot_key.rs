@@ -75,7 +75,7 @@ struct Sample {
     fairness: f64,
     client_cpu_us: f64,
     server_cpu_us: f64,
-    /// To the server, a hand-over.
+    /// Commands to the server for each hand-over.
     commands: f64,
     waits: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! Measures what locks cost, always beside something to compare with, in the same run and by turns.
+//! Measures what locks cost. Each measurement alternates with one to compare with, in the same run.
 //!
 //! `leasehold-bench [--json FILE] [sections]`; `cargo xtask bench` builds and starts it.
 
@@ -34,7 +34,7 @@ async fn main() -> Result {
     }
 }
 
-/// Measures these sections, or all if none is named.
+/// Measures these sections, or all if none is given.
 async fn run(json: Option<&str>, sections: &[&str]) -> Result {
     const ALL: [&str; 4] = ["uncontended", "hot-key", "fleet", "renewals"];
     if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
@@ -50,7 +50,7 @@ async fn run(json: Option<&str>, sections: &[&str]) -> Result {
             _ => renewals::measure(&bench, &mut report).await?,
         }
     }
-    // Never by default: it needs other languages' programs.
+    // Never by default, because it needs programs in other languages.
     if sections.contains(&"peers") {
         peers::measure(&bench, &mut report)?;
     }

@@ -11,7 +11,7 @@ use crate::server::Bench;
 
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(1500);
-/// A JVM gets fast only after a while.
+/// A JVM is slow at first.
 const WARM_UP_OF_JAVA: Duration = Duration::from_secs(6);
 const TIME: Duration = Duration::from_secs(2);
 const TTL: Duration = Duration::from_secs(30);
@@ -23,13 +23,13 @@ const LOADS: [Load; 3] = [
     Load { title: "one lock, 25 tasks in each of 8 processes", processes: 8, tasks: 25, place: "shared" },
 ];
 
-/// Of a quorum.
+/// The servers of a quorum.
 const SERVERS: usize = 5;
 
-/// Whom to set beside one another under a load, ours first.
+/// Which libraries to compare under a load, ours first.
 type Match = fn(&Load) -> Vec<Library>;
 
-/// Who wants which lock. They take it and give it back at once, again and again.
+/// How many processes and tasks want which lock. They take it and release it at once, again and again.
 struct Load {
     title: &'static str,
     processes: usize,
@@ -37,7 +37,8 @@ struct Load {
     place: &'static str,
 }
 
-/// Other languages' libraries, each in processes of its own, by turns with ours, which is in one as well.
+/// Compares with libraries of other languages, each in its own processes, in turns with ours, which runs in a separate
+/// process, too.
 pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
     let others = (1..SERVERS).map(|_| Server::start()).collect::<std::result::Result<Vec<_>, _>>()?;
     let one = bench.url();
@@ -53,7 +54,7 @@ pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
                 for (contender, samples) in contenders.iter().zip(&mut samples) {
                     match sample(bench, urls, *contender, load) {
                         Ok(sample) => samples.push(sample),
-                        // A library that a busy machine starves is no reason to throw the other numbers away.
+                        // If a library starves on a busy machine, keep the other numbers.
                         Err(error) if contender != ours => report.line(format_args!("without {error}")),
                         Err(error) => return Err(error),
                     }
@@ -65,7 +66,7 @@ pub(crate) fn measure(bench: &Bench, report: &mut Report) -> Result {
     Ok(())
 }
 
-/// Ours, and what it is set beside.
+/// Our mutex, and the libraries to compare it with.
 fn mutexes(load: &Load) -> Vec<Library> {
     let rueidislock = if load.place == "apart" { Library::RueidislockNoloop } else { Library::Rueidislock };
     vec![Library::Leasehold, Library::Redsync, rueidislock]
@@ -79,7 +80,7 @@ fn semaphores(_: &Load) -> Vec<Library> {
     vec![Library::LeaseholdSemaphore, Library::RedisSemaphorePermits]
 }
 
-/// The servers' processor time is that of the first.
+/// The processor time is that of the first server.
 fn quorums(_: &Load) -> Vec<Library> {
     vec![Library::LeaseholdQuorum, Library::Redsync, Library::Redlock]
 }
@@ -129,7 +130,7 @@ struct Sample {
     rate: f64,
     fairness: f64,
     server_cpu_us: f64,
-    /// Sorted by nobody, in nanoseconds.
+    /// In nanoseconds, unsorted.
     waits: Vec<u64>,
 }
 

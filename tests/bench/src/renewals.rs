@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// Two rounds of renewals.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Many leases that are held and kept alive.
+/// Many leases that are held and renewed.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
     report.title(&format!("{LEASES} leases of {TTL:?}, held and renewed"));
     let began = Instant::now();

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// What was measured: printed as it comes, and kept for a file.
+/// The results: printed as they come, and kept for a file.
 pub(crate) struct Report {
     sections: Map<String, Value>,
     aims: Vec<Aim>,
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// Keeps whether a number is where it should be.
+    /// Keeps whether a number reached its target.
     pub(crate) fn aim(&mut self, what: &str, met: bool, measured: String) {
         self.aims.push(Aim { what: what.to_owned(), met, measured });
     }
@@ -58,7 +58,7 @@ impl Report {
     }
 }
 
-/// Several measurements of one thing.
+/// Several measurements of the same thing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

@@ -6,11 +6,11 @@ use leasehold_servers::{Reply, Server};
 use crate::Result;
 use crate::contender::{Clients, Contender};
 
-/// A server of our own, so that what it spends is spent on what is measured.
+/// A server of our own, so that all the work it does belongs to the measurement.
 pub(crate) struct Bench {
     server: Server,
     pub(crate) clients: Clients,
-    /// Its kind and version.
+    /// Its name and version.
     pub(crate) name: String,
 }
 

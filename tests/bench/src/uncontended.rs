@@ -13,7 +13,7 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(700);
 const CONTENDERS: [Contender; 3] = [Contender::Leasehold, Contender::Raw, Contender::Rslock];
 
-/// Take a lock that nobody else wants and give it back: cycles a second, against bare calls of the same commands.
+/// Acquire and release a lock that nobody else wants: cycles per second, compared with bare calls of the same commands.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
     report.title("Uncontended: every task acquires and releases a lock of its own");
     report.line(format_args!(

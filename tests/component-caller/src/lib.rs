@@ -1,4 +1,4 @@
-//! A component that begins calls of the lock component and cancels them while they are under way, which a host can't do.
+//! A component that begins calls of the lock component and cancels them while they are under way. A host can't do that.
 
 mod bindings;
 
@@ -12,7 +12,7 @@ use bindings::wasi::clocks::monotonic_clock::wait_for;
 struct Component;
 
 impl bindings::Guest for Component {
-    /// Waits for a lock that somebody holds, gives the wait up, and uses the same manager for another one.
+    /// Waits for a lock that somebody holds, gives up, and uses the same manager for another lock.
     async fn cancel_acquire(url: String, name: String) -> Result<(), String> {
         let locks = open(url, 500).await?;
         cancelled(locks.acquire(Target::Mutex(name.clone()), None), waiting(&locks, &name)).await?;
@@ -22,18 +22,18 @@ impl bindings::Guest for Component {
         Ok(())
     }
 
-    /// Stands by a lease until that has renewed it, gives it up, and leaves the lease to its end.
+    /// Calls `hold` until the lease was renewed, cancels the call, and leaves the lease to its end.
     async fn cancel_hold(url: String, name: String) -> Result<(), String> {
         let locks = open(url, 500).await?;
         let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None };
         let lease = locks.acquire(Target::Mutex(name), Some(options)).await.map_err(shown)?;
         cancelled(lease.hold(60_000), renewed(&lease)).await?;
-        // A dropped one would be released.
+        // Dropping them would release the lease.
         std::mem::forget((locks, lease));
         Ok(())
     }
 
-    /// Connects to a server that does not answer, and gives that up long before it would end.
+    /// Connects to a server that does not answer, and gives up long before the timeout.
     async fn cancel_open(url: String) -> Result<(), String> {
         cancelled(open(url, 60_000), pause(300)).await
     }
@@ -52,7 +52,7 @@ async fn open(url: String, response_timeout_ms: u64) -> Result<LockManager, Stri
     LockManager::open(Topology::Single(url), Some(options)).await.map_err(shown)
 }
 
-/// Begins a call, and drops it when it is time to: the component model cancels it.
+/// Begins a call, and drops it at the given time. The component model cancels it.
 async fn cancelled<T>(call: impl Future<Output = T>, time: impl Future<Output = ()>) -> Result<(), String> {
     match select(pin!(call), pin!(time)).await {
         Either::Left(_) => Err("it ended before it could be cancelled".to_owned()),
@@ -60,7 +60,7 @@ async fn cancelled<T>(call: impl Future<Output = T>, time: impl Future<Output = 
     }
 }
 
-/// Until somebody stands in the queue.
+/// Waits until a client is in the queue.
 async fn waiting(locks: &LockManager, name: &str) {
     while !locks.inspect(name.to_owned()).await.is_ok_and(|seen| !seen.waiters.is_empty()) {
         pause(5).await;

@@ -1,4 +1,4 @@
-//! What `wit-bindgen` makes of this little world.
+//! What `wit-bindgen` generates from this small world.
 
 #![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
 

@@ -1,6 +1,7 @@
-//! The engine as a component: `replay` takes a vector's text and answers how the engine's outputs differ from it.
+//! The engine as a component: `replay` takes a vector's text and returns how the engine's outputs differ from it.
 //!
-//! What reads and compares a vector is the core's own test; here it runs as WebAssembly, built as `lock.wasm` is.
+//! The code that reads and compares a vector is the core's own test. Here it runs as WebAssembly, built like
+//! `lock.wasm`.
 
 mod bindings;
 

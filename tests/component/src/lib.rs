@@ -1,4 +1,4 @@
-//! The components as they were built, and instances of them for the tests.
+//! The built components, and instances of them for the tests.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use wasmtime::{Engine, Result};
 /// # Panics
 /// If this machine can't run it.
 pub fn engine() -> &'static Engine {
-    // It optimises: what a hostile server floods a guest with has to be read faster than it comes.
+    // It optimises, because the guest must read what a hostile server floods it with faster than it arrives.
     static ENGINE: LazyLock<Engine> =
         LazyLock::new(|| leasehold_wasmtime_host::engine().unwrap_or_else(|error| panic!("{error}")));
     &ENGINE
 }
 
-/// `lock.wasm`, compiled once. `LEASEHOLD_LOCK_WASM` says where it is.
+/// `lock.wasm`, compiled once. `LEASEHOLD_LOCK_WASM` is its path.
 ///
 /// # Panics
-/// If it is not there or is no component.
+/// If it is missing or is not a component.
 pub fn lock_component() -> &'static Component {
     static COMPONENT: LazyLock<Component> = LazyLock::new(|| load(&lock_path()));
     &COMPONENT
@@ -32,7 +32,7 @@ pub fn lock_component() -> &'static Component {
 /// `leasehold-tcp.wasm`, compiled once.
 ///
 /// # Panics
-/// If it is not there or is no component.
+/// If it is missing or is not a component.
 pub fn tcp_component() -> &'static Component {
     static COMPONENT: LazyLock<Component> = LazyLock::new(|| component_beside_lock("leasehold-tcp.wasm"));
     &COMPONENT
@@ -41,7 +41,7 @@ pub fn tcp_component() -> &'static Component {
 /// Another component that was built together with `lock.wasm`, compiled once.
 ///
 /// # Panics
-/// If it is not there or is no component.
+/// If it is missing or is not a component.
 pub fn component_beside_lock(name: &'static str) -> Component {
     static COMPONENTS: LazyLock<Mutex<HashMap<&'static str, Component>>> = LazyLock::new(Mutex::default);
     let mut components = COMPONENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ pub fn lock_path() -> PathBuf {
     )
 }
 
-/// An instance of `lock.wasm` whose connections are the provider's.
+/// Runs `work` in an instance of `lock.wasm` that uses the provider's connections.
 ///
 /// # Errors
 /// If it trapped.
@@ -64,7 +64,7 @@ pub async fn with_component<R>(provider: impl Provider + 'static, work: impl Asy
     with_provider(lock_component(), provider, work).await
 }
 
-/// An instance of `leasehold-tcp.wasm`, which has nothing but standard WASI.
+/// Runs `work` in an instance of `leasehold-tcp.wasm`, which has only standard WASI.
 ///
 /// # Errors
 /// If it trapped.

@@ -1,4 +1,5 @@
-//! The pages of `docs/` as documentation: `cargo test --doc` compiles their Rust, and runs what needs no server.
+//! The pages of `docs/` as documentation: `cargo test --doc` compiles their Rust code, and runs the snippets that need
+//! no server.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/README.md")]

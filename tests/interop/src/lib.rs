@@ -1,7 +1,7 @@
-//! Real clients of other libraries, to be set beside our own on the same keys.
+//! Real clients of other libraries, to run together with our own on the same keys.
 //!
-//! A [`Peer`] is a process that does with a lock what it is told; the language it speaks is in `peers/README.md`.
-//! `cargo xtask interop` builds the peers and runs `tests/suite`; `cargo xtask bench --peers` measures with them.
+//! A [`Peer`] is a process that uses a lock as it is told. Its protocol is in `peers/README.md`. `cargo xtask interop`
+//! builds the peers and runs `tests/suite`. `cargo xtask bench --peers` measures with them.
 
 mod library;
 mod peer;

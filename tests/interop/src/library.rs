@@ -11,34 +11,34 @@ pub enum Library {
     Leasehold,
     /// Our mutex with `mixed_fleet`.
     LeaseholdMixed,
-    /// Our reentrant lock, which asks only every 20 s without being woken.
+    /// Our reentrant lock, which polls only every 20 s unless it is woken.
     LeaseholdReentrant,
     /// Our semaphore of five permits.
     LeaseholdSemaphore,
     /// Our mutex on a quorum of servers.
     LeaseholdQuorum,
-    /// Go: `SET NX PX`, asks again after 50 to 250 ms.
+    /// Go: `SET NX PX`, polls every 50 to 250 ms.
     Redsync,
     /// Go: `SET NX PXAT`, woken by the server's invalidations.
     Rueidislock,
-    /// Go: the same without news of its own writes, for locks that nobody waits for.
+    /// Go: the same without notifications of its own writes, for locks that nobody waits for.
     RueidislockNoloop,
-    /// Python: `SET NX PX`, asks again after 100 ms.
+    /// Python: `SET NX PX`, polls every 100 ms.
     RedisPy,
-    /// Node: a script that sets, asks again after 100 to 300 ms.
+    /// Node: a script that sets the key, polls every 100 to 300 ms.
     Redlock,
-    /// Node: `SET NX PX` on `mutex:` and the name.
+    /// Node: `SET NX PX` on `mutex:` plus the name.
     RedisSemaphore,
-    /// Node: a semaphore of five permits, which asks again after 10 ms.
+    /// Node: a semaphore of five permits, which polls every 10 ms.
     RedisSemaphorePermits,
-    /// Java: `RLock`, renewed by its watchdog, whose timeout is the TTL.
+    /// Java: `RLock`, renewed by its watchdog. The TTL is the watchdog's timeout.
     Redisson,
-    /// Java: `RLock` with the TTL for its lease time.
+    /// Java: `RLock` with the TTL as its lease time.
     RedissonFixed,
 }
 
 impl Library {
-    /// As the peer is told.
+    /// The name on the peer's command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Leasehold => "leasehold",
@@ -58,7 +58,7 @@ impl Library {
         }
     }
 
-    /// The key that it takes for a lock of this name.
+    /// The key that it uses for a lock of this name.
     pub fn key(self, name: &str) -> String {
         match self {
             Self::RedisSemaphore => format!("mutex:{name}"),
@@ -66,7 +66,7 @@ impl Library {
         }
     }
 
-    /// The program that is a peer around it, as `cargo xtask` has built it.
+    /// The peer program for this library, as `cargo xtask` has built it.
     pub(crate) fn program(self) -> Result<Command, Error> {
         let peers = built("LEASEHOLD_PEERS")?;
         let mut command;

@@ -9,7 +9,7 @@ use leasehold_servers::Process;
 
 use crate::Library;
 
-/// What a peer did not do, or said instead.
+/// What went wrong with a peer.
 #[derive(Debug)]
 pub struct Error(String);
 
@@ -33,16 +33,16 @@ impl From<leasehold_servers::Error> for Error {
     }
 }
 
-/// What a peer said, and when that was read.
+/// A line that a peer printed, and when it was read.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// One line.
     pub text: String,
-    /// When it came.
+    /// When it was read.
     pub at: Instant,
 }
 
-/// A process that uses one library for one lock, as it is told; killed when dropped.
+/// A process that uses one library for one lock, as it is told. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Peer {
     library: Library,
@@ -51,15 +51,15 @@ pub struct Peer {
     replies: Receiver<Reply>,
 }
 
-/// A JVM on a busy machine needs a while.
+/// A JVM needs time to start on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 impl Peer {
-    /// Starts a peer for the lock that this library knows by this name, and waits until it is connected. For a quorum the URL is
-    /// several, with commas between them.
+    /// Starts a peer for the lock of this name, and waits until it is connected. For a quorum, the URL is a list with
+    /// commas.
     ///
     /// # Errors
-    /// If it was not built, or does not come up.
+    /// If the peer was not built, or does not start.
     pub fn start(library: Library, url: &str, name: &str, ttl: Duration) -> Result<Self, Error> {
         let mut command = library.program()?;
         command.args([url, name, &ttl.as_millis().to_string()]);
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// Gives an order whose answer comes later.
+    /// Sends an order whose answer comes later.
     ///
     /// # Errors
     /// If the peer has ended.
@@ -89,10 +89,10 @@ impl Peer {
         told.map(|()| now).map_err(|error| Error::new(format!("{} took no order: {error}", self.library.name())))
     }
 
-    /// The next thing that it says.
+    /// The next line that it prints.
     ///
     /// # Errors
-    /// If it says nothing in time, has ended, or tells of an error.
+    /// If it prints nothing in time, has ended, or reports an error.
     pub fn reply(&self, within: Duration) -> Result<Reply, Error> {
         let reply = self.replies.recv_timeout(within);
         let reply = reply.map_err(|error| Error::new(format!("{} said nothing: {error}", self.library.name())))?;
@@ -102,7 +102,7 @@ impl Peer {
         }
     }
 
-    /// Whether it says nothing for that long.
+    /// Whether it prints nothing for this long.
     ///
     /// # Errors
     /// If it has ended.
@@ -115,7 +115,7 @@ impl Peer {
         }
     }
 
-    /// Gives an order that is done at once, and reads the answer.
+    /// Sends an order that is carried out at once, and reads the answer.
     ///
     /// # Errors
     /// As [`Peer::order`] and [`Peer::reply`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::{Builder, Error, LockManager, Wait};
 use leasehold_servers::Server;
 
-/// The server of the tests that disturb nobody. Its own watchdog stops it when this process ends.
+/// The server for tests that don't disturb each other. Its own watchdog stops it when this process ends.
 ///
 /// # Panics
 /// If no server can be found or started.
@@ -14,13 +14,13 @@ pub fn shared_server() -> &'static Server {
     &SERVER
 }
 
-/// A name that no other test has.
+/// A name that no other test uses.
 pub fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Options for tests: short windows, and a TTL that a busy machine does not miss.
+/// Options for tests: short windows, and a TTL that a busy machine can keep.
 pub fn quick() -> Builder {
     LockManager::builder()
         .ttl(Duration::from_secs(5))

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use leasehold_servers::{Connection, Error, Server};
 
-/// A client of another library: `SET key token NX PX`, and delete it if it is still mine.
+/// A client of another library: `SET key token NX PX`, and deletes the key if its token is still there.
 #[derive(Debug)]
 pub struct Foreign {
     connection: Connection,
@@ -10,7 +10,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Connects; the token stands for everything that it locks.
+    /// Connects. All locks of this client use the same token.
     ///
     /// # Errors
     /// As [`Server::connect`].
@@ -28,7 +28,7 @@ impl Foreign {
         Ok(reply.text() == Some("OK"))
     }
 
-    /// Gives the lock back, if it is still its own.
+    /// Releases the lock, if this client still holds it.
     ///
     /// # Errors
     /// If the server can't be asked.

@@ -2,7 +2,7 @@ use std::io;
 
 use leasehold_servers::Connection;
 
-/// Writes `value` to `key` as a resource does that is guarded by fences: a smaller fence than it has seen is refused.
+/// Writes `value` to `key` like a resource that checks fences: refuses a smaller fence than it has seen.
 ///
 /// # Errors
 /// If the server can't be asked.

@@ -1,8 +1,8 @@
-//! What the tests against real servers stand on: clients with short times, other processes, other libraries' clients,
-//! and a resource that checks fences. The tests themselves are in `tests/suite`.
+//! The helpers of the tests against real servers: clients with short times, other processes, clients of other
+//! libraries, and a resource that checks fences. The tests themselves are in `tests/suite`.
 //!
-//! They run against the server that `leasehold-servers` finds; `LEASEHOLD_SERVER=/path/to/program` chooses another one,
-//! which is how `cargo xtask test --full` goes through all versions.
+//! They run against the server that `leasehold-servers` finds. `LEASEHOLD_SERVER=/path/to/program` chooses another one.
+//! `cargo xtask test --full` uses it to test all versions.
 
 mod clients;
 mod foreign;
@@ -20,5 +20,5 @@ pub use toy_server::{OldServer, ToyServer};
 pub use waiting::{SOON, begin, soon, until};
 pub use worker::Worker;
 
-/// What a test answers.
+/// The result of a test.
 pub type Tested = Result<(), Box<dyn std::error::Error + Send + Sync>>;

@@ -1,11 +1,11 @@
-//! What the server itself says, past all of leasehold.
+//! Reads the server's state directly, without leasehold.
 
 use leasehold_servers::{Error, Reply, Server};
 
 /// An integer answer.
 ///
 /// # Errors
-/// As [`Server::cli`], and if it is no integer.
+/// As [`Server::cli`], and if the answer is not an integer.
 pub fn number(server: &Server, command: &[&str]) -> Result<i64, Error> {
     let reply = server.cli(command)?;
     reply.integer().ok_or_else(|| Error::Refused(format!("{command:?} answered {reply:?}")))
@@ -19,7 +19,7 @@ pub fn text(server: &Server, command: &[&str]) -> Result<Option<String>, Error> 
     Ok(server.cli(command)?.text().map(str::to_owned))
 }
 
-/// Whether a lock's own key is there.
+/// Whether the lock's own key exists.
 ///
 /// # Errors
 /// As [`Server::cli`].
@@ -27,12 +27,12 @@ pub fn is_there(server: &Server, name: &str) -> Result<bool, Error> {
     Ok(number(server, &["EXISTS", name])? == 1)
 }
 
-/// A side key of a lock: `fence`, `queue`, `waiters`, `readers` or `buried`. A brace in the name is taken for a hash tag.
+/// A side key of a lock: `fence`, `queue`, `waiters`, `readers` or `buried`. A brace in the name counts as a hash tag.
 pub fn side(name: &str, side: &str) -> String {
     if name.contains('{') { format!("leasehold::{name}:{side}") } else { format!("leasehold:{{{name}}}:{side}") }
 }
 
-/// How many wait in the server's queue.
+/// How many waiters are in the server's queue.
 ///
 /// # Errors
 /// As [`Server::cli`].
@@ -48,7 +48,7 @@ pub fn subscribed(server: &Server) -> Result<usize, Error> {
     Ok(server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"])?.list().len())
 }
 
-/// How many connections the server has, without the one that asks.
+/// How many connections the server has, except the one that asks.
 ///
 /// # Errors
 /// As [`Server::cli`].
@@ -68,7 +68,7 @@ pub fn keys(server: &Server) -> Result<Vec<String>, Error> {
     Ok(keys)
 }
 
-/// All keys that never end.
+/// All keys without a TTL.
 ///
 /// # Errors
 /// As [`Server::cli`].

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Stands for a Redis 5.0.14, which no machine of today has: it answers INFO, and OK to all else.
+/// Stands in for Redis 5.0.14, which is hard to find today. It answers INFO, and OK to everything else.
 #[derive(Debug)]
 pub struct OldServer(ToyServer);
 
@@ -21,20 +21,20 @@ impl OldServer {
         .map(Self)
     }
 
-    /// Where it listens.
+    /// Its URL.
     pub fn url(&self) -> String {
         self.0.url()
     }
 }
 
-/// Answers as a test wants it.
+/// A server that answers as a test wants.
 #[derive(Debug)]
 pub struct ToyServer {
     address: SocketAddr,
 }
 
 impl ToyServer {
-    /// Listens on a free loopback port until the process ends; `answer` makes RESP2 of a command's words.
+    /// Listens on a free loopback port until the process ends. `answer` returns the RESP2 reply to a command's words.
     ///
     /// # Errors
     /// If it can't listen.
@@ -51,12 +51,12 @@ impl ToyServer {
         Ok(Self { address })
     }
 
-    /// Where it listens.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("redis://{}/", self.address)
     }
 
-    /// The port alone.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }

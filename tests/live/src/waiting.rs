@@ -3,18 +3,18 @@ use std::time::Duration;
 use leasehold::{Error, Lease, Lock};
 use tokio::task::JoinHandle;
 
-/// What has not happened by now will not happen.
+/// The longest time that a test waits for something.
 pub const SOON: Duration = Duration::from_secs(10);
 
-/// Begins to acquire, in a task of its own.
+/// Begins to acquire, in a separate task.
 pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Waits for what has to come, at most [`SOON`].
+/// Waits for something that must happen, at most [`SOON`].
 ///
 /// # Panics
-/// If it does not come.
+/// If it does not happen.
 pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
 }

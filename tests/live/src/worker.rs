@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::waiting::soon;
 
-/// Another process that takes a lock, does as it is told, and tells what happens to it. See `src/bin/live-worker.rs`.
+/// Another process that takes a lock, does what it is told, and reports what happens. See `src/bin/live-worker.rs`.
 #[derive(Debug)]
 pub struct Worker {
     process: Process,
@@ -17,8 +17,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `program`, the path of `live-worker`, which begins at once to acquire `[mode, name]`, the mode being `write`
-    /// or `read`, with that `[ttl, claim window]`.
+    /// Starts `program`, the path of `live-worker`. It begins at once to acquire the lock `[mode, name]`, where the
+    /// mode is `write` or `read`, with `[ttl, claim window]`.
     ///
     /// # Errors
     /// If it can't be started.
@@ -41,10 +41,10 @@ impl Worker {
         Ok(Self { process, orders, reports })
     }
 
-    /// The next thing that it tells.
+    /// Its next report.
     ///
     /// # Panics
-    /// If it tells nothing in time.
+    /// If none comes in time.
     pub async fn report(&mut self) -> String {
         soon("a report of the worker", self.reports.recv()).await.unwrap_or_else(|| "it has ended".to_owned())
     }

@@ -1,4 +1,4 @@
-//! Locks over five real servers: some are dead, slow, restarted empty, out of reach for a while; a holder dies.
+//! Locks over five real servers. Some are dead, slow, restarted empty, or out of reach for a while. A holder dies.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn five() -> Result<Vec<Server>, leasehold_servers::Error> {
     (0..5).map(|_| Server::start()).collect()
 }
 
-/// A node timeout that a busy machine keeps.
+/// A node timeout that a busy machine can keep.
 fn patient() -> Builder {
     LockManager::builder().node_timeout(Duration::from_millis(500)).ttl(TTL)
 }
@@ -179,14 +179,14 @@ async fn servers_that_are_even_in_number_or_the_same_are_refused() -> Tested {
 async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() -> Tested {
     let mut servers: Vec<Server> = five()?.into_iter().take(4).collect();
     let mut urls: Vec<String> = servers.iter().map(Server::url).collect();
-    // In another database no key of the one is in the way of the other.
+    // In another database, no key of the first address is in the way.
     urls.push(format!("{}/1", urls[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
     servers[3].stop();
     let locks = patient().quorum(urls).await?;
     servers[3].restart()?;
     locks.mutex(NAME).acquire().await?.release().await?;
     servers[0].stop();
-    // Three of five: two others and this one, once.
+    // Three of five: two others, and this one once.
     until("it has a vote", async || matches!(locks.mutex(NAME).try_acquire().await, Ok(Some(_)))).await;
     servers[1].stop();
     for _ in 0..3 {

@@ -1,11 +1,11 @@
-//! What is still to happen, in the order of true time; what is due at one moment, in the order of its making.
+//! The future events, in the order of true time. Events of the same moment are in the order in which they were added.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::clock::Micros;
 
-/// The events of a run that are still to come. The heap moves small keys; the events stay where they are.
+/// The future events of a run. The heap moves only small keys; the events stay in place.
 #[derive(Debug)]
 pub struct Agenda<E> {
     order: BinaryHeap<Reverse<(Micros, u64, u32)>>,
@@ -21,7 +21,7 @@ impl<E> Default for Agenda<E> {
 }
 
 impl<E> Agenda<E> {
-    /// Puts an event down for a time.
+    /// Schedules an event.
     pub fn push(&mut self, at: Micros, event: E) {
         let place = match self.free.pop() {
             Some(place) => {

@@ -1,4 +1,4 @@
-//! Many seeds on a few threads.
+//! Runs many seeds on a few threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,21 +11,21 @@ use crate::run::Bench;
 use crate::tampering::Tampering;
 use crate::world::Counts;
 
-/// How many seeds a thread takes at once.
+/// How many seeds a thread takes at a time.
 const HANDFUL: u64 = 32;
-/// After so many failures it is not worth going on.
+/// After this many failures, the run stops.
 const ENOUGH: usize = 20;
 
-/// What came of many seeds.
+/// The result of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// How many ran.
     pub seeds: u64,
-    /// What they did.
+    /// What happened in them.
     pub counts: Counts,
-    /// Which faults they saw in which states.
+    /// Which faults struck in which states.
     pub coverage: Coverage,
-    /// Which failed, and how.
+    /// The seeds that failed, and how.
     pub failures: Vec<(u64, Broken)>,
     /// How long it took.
     pub took: Duration,
@@ -36,23 +36,23 @@ pub struct Summary {
 pub struct Campaign {
     /// The first seed.
     pub start: u64,
-    /// How many.
+    /// How many seeds.
     pub seeds: u64,
     /// Only this theme.
     pub theme: Option<Theme>,
     /// How many threads.
     pub jobs: usize,
-    /// What is wrong with the code.
+    /// The deliberate bug, if any.
     pub tampering: Tampering,
     /// Stop at the first failure.
     pub first_only: bool,
 }
 
 impl Campaign {
-    /// Runs the seeds. `progress` is told from time to time what there is so far.
+    /// Runs the seeds. `progress` is called from time to time with the summary so far.
     ///
     /// # Errors
-    /// If a deliberate fault does not fit the scripts any more.
+    /// If a deliberate bug no longer fits the scripts.
     pub fn run(&self, progress: impl Fn(&Summary) + Sync) -> Result<Summary, String> {
         let next = AtomicU64::new(self.start);
         let sum = Mutex::new(Summary::default());
@@ -108,7 +108,7 @@ impl Summary {
         self.failures.extend(report.broken.map(|broken| (report.seed, broken)));
     }
 
-    /// Adds another part.
+    /// Adds another summary.
     pub fn add(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.counts.add(&other.counts);
@@ -117,12 +117,12 @@ impl Summary {
         self.took += other.took;
     }
 
-    /// Seeds a second.
+    /// Seeds per second.
     pub fn rate(&self) -> f64 {
         self.seeds as f64 / self.took.as_secs_f64().max(0.001)
     }
 
-    /// One line for people.
+    /// One line for the user.
     pub fn line(&self) -> String {
         format!(
             "{} seeds, {:.0}/s, {} script calls, {} faults, {} grants ({} inside a client), {} losses, {} virtual hours, {} failed",

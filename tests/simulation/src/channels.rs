@@ -1,4 +1,5 @@
-//! Channels: each client's own, and those of the reentrant locks, whose listeners the servers count.
+//! Channels: each client's own channel, and those of the reentrant locks. The servers count the listeners of the
+//! latter.
 
 use leasehold_core::Failure;
 
@@ -7,19 +8,19 @@ use crate::faults::Fault;
 use crate::wire::{Life, life_of};
 use crate::world::{Event, World};
 
-/// Stands for a client's own channel.
+/// The beginning of a client's own channel.
 pub(crate) const OWN: &str = "leasehold:";
 
-/// Which channel.
+/// A channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// A client's own.
+    /// A client's own channel.
     Own,
-    /// A reentrant lock's: that of the first lock that has it, as `a` and `{a}` share one.
+    /// A reentrant lock's channel. If locks share it, as `a` and `{a}` do, the index of the first one.
     Lock(usize),
 }
 
-/// The channel on which the releases of a reentrant lock are told, by Redisson's rule.
+/// The channel on which the releases of a reentrant lock are published, by Redisson's rule.
 pub(crate) fn channel_of(name: &str) -> String {
     let tagged = if name.contains('{') { name.to_string() } else { format!("{{{name}}}") };
     format!("redisson_lock__channel:{tagged}")
@@ -33,7 +34,7 @@ impl Client {
         }
     }
 
-    /// Ends all its subscriptions, and says which there were.
+    /// Ends all its subscriptions, and returns their topics.
     pub(crate) fn take_topics(&mut self) -> Vec<Topic> {
         let locks = (0..self.listens.len()).map(Topic::Lock);
         std::iter::once(Topic::Own).chain(locks).filter(|topic| std::mem::take(self.is_on(*topic))).collect()
@@ -41,7 +42,7 @@ impl Client {
 }
 
 impl World<'_> {
-    /// A channel's topic; none if nobody of the run has such a channel.
+    /// A channel's topic. None if no client of the run has such a channel.
     fn topic(&self, channel: &str) -> Option<Topic> {
         if channel.starts_with(OWN) {
             return Some(Topic::Own);
@@ -49,7 +50,7 @@ impl World<'_> {
         self.servers.channels.iter().position(|known| known == channel).map(Topic::Lock)
     }
 
-    /// A script or a foreign client publishes.
+    /// A script or a foreign client publishes a message.
     pub(crate) fn publish(&mut self, channel: &str, payload: &[u8]) {
         match self.topic(channel) {
             Some(Topic::Own) => {
@@ -70,7 +71,7 @@ impl World<'_> {
         }
     }
 
-    /// A message leaves for a subscriber.
+    /// A message is sent to a subscriber.
     fn send_message(&mut self, client: usize, topic: Topic, payload: &[u8]) {
         let mut after = self.rng.range(self.mix.trip);
         if self.strikes(Fault::MessageLost, client) {
@@ -92,7 +93,7 @@ impl World<'_> {
         }
     }
 
-    /// The client gets no more messages, and learns it some time later: all its channels are on one connection.
+    /// The client gets no more messages, and finds out some time later. All its channels share one connection.
     pub(crate) fn break_subscription(&mut self, client: usize) {
         let it = &mut self.clients[client];
         let (life, ended) = (it.life, it.take_topics());
@@ -116,7 +117,7 @@ impl World<'_> {
         let it = &mut self.clients[client];
         let life = it.life;
         if topic == Topic::Own {
-            // Without an answer it may go on after its timeout.
+            // Without an answer, it may go on after its timeout.
             it.hears_since = it.hears_since.or(Some(it.clock.instant(self.now) + it.config.response_timeout));
         }
         let after = self.rng.range(self.mix.trip);
@@ -139,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// An engine unsubscribes. Until its server knows, messages go on.
+    /// An engine unsubscribes. Messages go on until its server knows.
     pub(crate) fn unsubscribe(&mut self, client: usize, channel: &str) {
         let mut after = self.rng.range(self.mix.trip);
         if self.strikes(Fault::Slow, client) {
@@ -152,7 +153,7 @@ impl World<'_> {
         }
     }
 
-    /// When a change of a client's subscriptions reaches its server: never before an earlier one.
+    /// When a change of a client's subscriptions reaches its server. Changes keep their order.
     fn in_order(&mut self, client: usize, after: u64) -> u64 {
         let last = &mut self.clients[client].last_change;
         *last = (self.now + after).max(*last);
@@ -184,7 +185,7 @@ impl World<'_> {
         self.count_listeners();
     }
 
-    /// The servers know how many listen for each reentrant lock, those of other libraries among them.
+    /// Tells the servers how many clients listen for each reentrant lock, including those of other libraries.
     pub(crate) fn count_listeners(&mut self) {
         for name in 0..self.servers.channels.len() {
             if self.servers.channels[name].is_empty() {

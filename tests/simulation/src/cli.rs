@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,22 @@ use crate::mix::Theme;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-Runs engines and model servers on virtual time, a world a seed, and checks every promise at every step.
+Runs engines and model servers on virtual time, one world for each seed, and checks every promise at every step.
 
 Usage: leasehold-simulation [OPTIONS]            many seeds
        leasehold-simulation --seed S [OPTIONS]   one seed, with everything that happens in it
-       leasehold-simulation mutants [NAME..]     deliberate faults, each of which must be noticed
+       leasehold-simulation mutants [NAME..]     deliberate bugs, each of which must be found
 
 Options:
   --seeds N    how many seeds to run [20000]
-  --start S    the first of them [0]
-  --seed S     replay this one
-  --mix NAME   run only this make-up, e.g. hot, converts, losing (each seed draws its own otherwise)
+  --start S    the first seed [0]
+  --seed S     replay this seed
+  --mix NAME   run only this theme, e.g. hot, converts, losing (by default each seed draws its own)
   --jobs J     threads [2]
-  --log FILE   run in slices of 10,000 seeds and note each in FILE; run again, it goes on where FILE ends,
-               and what is printed at the end is the sum of all slices
-  --quiet      only the end's summary
-  --help       this
+  --log FILE   run in slices of 10,000 seeds and add each to FILE; the next run goes on where FILE ends,
+               and the summary at the end is the sum of all slices
+  --quiet      print only the summary at the end
+  --help       print this help
 ";
 
 /// What to do.
@@ -39,7 +39,7 @@ pub enum Task {
     Mutants(Vec<String>),
 }
 
-/// The whole command line.
+/// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What to do.
@@ -52,9 +52,9 @@ pub struct Options {
     pub theme: Option<Theme>,
     /// How many threads.
     pub jobs: usize,
-    /// Where slices are noted.
+    /// The log of the slices.
     pub log: Option<PathBuf>,
-    /// No progress.
+    /// Print no progress.
     pub quiet: bool,
 }
 
@@ -62,7 +62,7 @@ impl Options {
     /// Reads the arguments after the program's name.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// What is wrong, in words for the user.
     pub fn read(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, lexopt::Error> {
         let mut options =
             Self { task: Task::Seeds, seeds: 20_000, start: 0, theme: None, jobs: 2, log: None, quiet: false };

@@ -1,4 +1,4 @@
-//! One client: an engine with a clock of its own, what it has asked and been asked, and what lies before its door.
+//! One client: an engine with its own clock, its calls and its deliveries.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::tampering::Tampering;
 use crate::users::User;
 use crate::wire::{Call, How, Life};
 
-/// One client. A crash ends its life; another client takes its place in the list.
+/// One client. A crash ends its life, and another client takes its place in the list.
 pub struct Client {
-    /// Its number through the whole run.
+    /// Its number, unique in the run.
     pub life: Life,
-    /// Its id as text, as tokens and its channel begin.
+    /// Its id as text, the beginning of its tokens and of its channel.
     pub uuid: String,
-    /// None after a crash or a close, until another one takes its place.
+    /// None after a crash or a close, until another client takes its place.
     pub engine: Option<Engine>,
     /// Its own clock.
     pub clock: Clock,
-    /// What it was set up with.
+    /// Its options.
     pub config: Config,
     /// Whether its host can't subscribe.
     pub mute: bool,
     /// Until when its process stands still.
     pub asleep_until: Option<Micros>,
-    /// What came while it stood still.
+    /// What arrived while it stood still.
     pub inbox: Vec<Delivery>,
-    /// The wake-up that is set: for when, and its number.
+    /// The wake-up that is set: its time and its number.
     pub wake: (Option<Instant>, u32),
-    /// Every call its users made; an op's id is its place.
+    /// Every call of its users. The index is the op's id.
     pub ops: Vec<Op>,
     /// The calls that have not ended.
     pub open: Vec<u32>,
@@ -44,17 +44,17 @@ pub struct Client {
     pub calls: Vec<Sent>,
     /// Whether the server sends it messages on its own channel.
     pub subscribed: bool,
-    /// Whether it sends it those on a reentrant lock's channel, by lock.
+    /// The same for the channel of each reentrant lock.
     pub listens: Vec<bool>,
-    /// When the last change of its subscriptions reaches the server: they keep their order.
+    /// When the last change of its subscriptions reaches the server. Changes keep their order.
     pub last_change: Micros,
-    /// Since when it hears messages, or knows that it will not; none before its first subscription was answered.
+    /// Since when it receives messages, or knows that it won't. None before its first subscription was answered.
     pub hears_since: Option<Instant>,
-    /// Until when the server has granted it something that it does not know of, by lock.
+    /// For each lock: until when the server has granted it a lease that it doesn't know of yet.
     pub granted: Vec<Micros>,
     /// When the last of its commands arrives, as far as is known.
     pub last_arrival: Micros,
-    /// The longest lease that a user of it asked for.
+    /// The longest TTL that one of its users asked for.
     pub longest_ttl_ms: u64,
     /// Until when something kept it from working with its servers.
     pub trouble_until: Micros,
@@ -66,16 +66,16 @@ pub struct Client {
     pub released_at: Instant,
 }
 
-/// What can be brought to a client.
+/// Something that can be delivered to a client.
 #[derive(Debug)]
 pub enum Delivery {
-    /// A command's end.
+    /// The end of a command.
     Reply(CallId, Result<Reply, Failure>),
     /// A message.
     Message(Topic, Vec<u8>),
-    /// Its subscription stands.
+    /// Its subscription is confirmed.
     Subscribed(Topic),
-    /// Its subscription is over.
+    /// Its subscription has ended.
     Unsubscribed(Topic, Failure),
 }
 
@@ -84,49 +84,49 @@ pub enum Delivery {
 pub struct Sent {
     /// The command's number.
     pub id: CallId,
-    /// What it is.
+    /// Its script call.
     pub call: Call,
-    /// About which lock.
+    /// The lock that it is about.
     pub name: usize,
     /// When, by the client's clock.
     pub at: Instant,
 }
 
-/// What a user asked for.
+/// What a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// A lease.
     Acquire(AcquireOptions),
-    /// To give one hold back.
+    /// Release one hold.
     Release,
-    /// More time.
+    /// Extend the lease.
     Extend(Duration),
-    /// The other mode.
+    /// Convert to the other mode.
     Convert(Mode),
-    /// One hold more.
+    /// Add one hold.
     Hold,
-    /// Whether the server agrees.
+    /// Verify the lease.
     Verify,
-    /// Who holds and waits.
+    /// Inspect the lock.
     Inspect,
-    /// The end of the client.
+    /// Close the client.
     Close,
-    /// Something that is refused at once: an impossible name or option.
+    /// An impossible name or option, which is refused at once.
     Nonsense,
 }
 
 /// One call of a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
-    /// What is asked for.
+    /// What it asks for.
     pub wish: Wish,
-    /// By whom.
+    /// The user.
     pub user: usize,
-    /// About which lock.
+    /// The lock.
     pub name: usize,
-    /// Which lease, if about one.
+    /// The lease, if it is about one.
     pub lease: Option<LeaseId>,
-    /// Since when, by the client's clock.
+    /// When it began, by the client's clock.
     pub since: Instant,
     /// When it must have ended, by the client's clock.
     pub ends: Option<Instant>,
@@ -136,7 +136,7 @@ pub struct Op {
     pub cancelled: bool,
     /// Whether it has ended.
     pub ended: bool,
-    /// How often a later one was served before it.
+    /// How many later calls were served before it.
     pub passed: u32,
 }
 
@@ -193,18 +193,18 @@ impl Client {
         }
     }
 
-    /// Whether it lives and its process runs.
+    /// Whether it is alive and its process runs.
     pub fn is_awake(&self) -> bool {
         self.engine.is_some() && self.asleep_until.is_none()
     }
 
-    /// The acquires that have not ended, for one lock.
+    /// The acquires for one lock that have not ended.
     pub fn waits_for(&self, name: usize) -> impl Iterator<Item = &Op> {
         let acquires = |op: &&Op| matches!(op.wish, Wish::Acquire(_));
         self.open.iter().map(|op| &self.ops[*op as usize]).filter(acquires).filter(move |op| op.name == name)
     }
 
-    /// What it is doing, as far as can be seen from outside. `held` says which locks it holds.
+    /// What it is doing, as seen from outside. `held` says which locks it holds.
     pub fn states(&self, now: Micros, sorts: &[Sort], held: impl Fn(usize) -> bool) -> u16 {
         let mut states = 0;
         let clock = self.clock.instant(now);
@@ -244,7 +244,7 @@ impl Client {
 }
 
 impl Op {
-    /// How long an acquire may wait; not at all for anything else.
+    /// How long an acquire may wait. Other calls don't wait.
     pub fn wait(&self) -> Wait {
         if let Wish::Acquire(options) = self.wish { options.wait } else { Wait::No }
     }

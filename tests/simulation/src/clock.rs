@@ -1,6 +1,6 @@
-//! Clocks that don't agree: every client and every server has its own, at its own rate.
+//! Clocks that disagree: every client and every server has its own, with its own rate.
 //!
-//! *True time* is the world's: microseconds since the run began. Nobody in the world can read it.
+//! *True time* is the time of the simulated world: microseconds since the run began. No client or server can read it.
 
 use leasehold_core::Instant;
 
@@ -9,7 +9,7 @@ pub type Micros = u64;
 
 const MILLION: u64 = 1_000_000;
 
-/// A clock that started at `origin` and runs `parts` millionths of true time's rate.
+/// A clock that started at `origin` and runs at `parts` millionths of the rate of true time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: u64,
@@ -17,7 +17,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `origin` at true time 0 and gains `ppm` microseconds a second.
+    /// A clock that shows `origin` at true time 0 and gains `ppm` microseconds in a second.
     pub fn new(origin: u64, ppm: i64) -> Self {
         Self { origin, parts: MILLION.saturating_add_signed(ppm) }
     }
@@ -38,7 +38,7 @@ impl Clock {
         (passed * u128::from(MILLION)).div_ceil(u128::from(self.parts)) as u64
     }
 
-    /// Sets it back by so many microseconds.
+    /// Sets it back by this many microseconds.
     pub fn step_back(&mut self, by: u64) {
         self.origin = self.origin.saturating_sub(by);
     }

@@ -2,22 +2,22 @@
 
 use crate::faults::Fault;
 
-/// What a client is doing with a lock, as far as the world can see. It may be in several states, for several locks.
+/// What a client is doing with a lock, as seen from outside. With several locks, it may be in several states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing at all.
     Idle,
     /// Its acquire is unanswered.
     Asking,
-    /// It is in the server's queue, or was when it last heard.
+    /// It is in the server's queue, or was when it last received an answer.
     Waiting,
-    /// The server granted it, and it does not know yet.
+    /// The server granted it the lock, and it does not know yet.
     Granted,
     /// It holds a lease.
     Held,
     /// Its renewal is unanswered.
     Renewing,
-    /// It holds, and its own next caller waits.
+    /// It holds, and its next local caller waits.
     HandingOver,
     /// Its refill is unanswered.
     Refilling,
@@ -25,7 +25,7 @@ pub enum State {
     Releasing,
     /// Its convert is unanswered.
     Converting,
-    /// It ends.
+    /// It closes.
     Closing,
     /// It holds a reentrant lock.
     Reentrant,
@@ -60,7 +60,7 @@ impl State {
     /// How many states there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The state as a member of a set of states.
+    /// The state as a bit in a set of states.
     pub const fn bit(self) -> u16 {
         1 << self as u16
     }
@@ -119,7 +119,7 @@ impl Coverage {
         self.cells.iter().flatten().map(u64::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Reads what [`to_line`](Self::to_line) wrote; none if it is of another shape.
+    /// Reads the output of [`to_line`](Self::to_line). None if it has another shape.
     pub fn from_line(line: &str) -> Option<Self> {
         let counts = line.split(',').map(|count| count.parse().ok()).collect::<Option<Vec<u64>>>()?;
         let mut coverage = Self::default();
@@ -130,7 +130,7 @@ impl Coverage {
         Some(coverage)
     }
 
-    /// The table that people read: a line a fault, a column a state; `-` where a cell can't be reached.
+    /// The table for the user: a row for each fault, a column for each state. `-` marks a cell that can't be reached.
     pub fn table(&self) -> String {
         let mut table = format!("{:<19}", "");
         for state in State::ALL {
@@ -153,7 +153,7 @@ fn required(state: State, fault: Fault) -> bool {
     use Fault as F;
     use State as S;
     match fault {
-        // Something is sent, so the client is not idle.
+        // A command is sent, so the client is not idle.
         F::Slow
         | F::CommandLost
         | F::ReplyLost

@@ -1,4 +1,4 @@
-//! The driver of the engines: brings inputs in with the client's time, carries outputs out.
+//! The driver of the engines: passes inputs in with the client's time, and carries outputs out.
 
 use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
 
@@ -39,7 +39,7 @@ impl World<'_> {
         }
     }
 
-    /// A client's process is gone: nothing of it is left but what is under way.
+    /// A client's process is gone. Only its commands on their way are left.
     pub(crate) fn drop_client(&mut self, place: usize) {
         let client = &mut self.clients[place];
         client.engine = None;
@@ -53,7 +53,7 @@ impl World<'_> {
         self.count_listeners();
     }
 
-    /// Something reaches a client, or waits before its door while its process stands still.
+    /// Something reaches a client. It waits in the inbox while the process stands still.
     pub(crate) fn deliver(&mut self, place: usize, life: Life, what: Delivery) {
         let client = &mut self.clients[place];
         if client.life != life || client.engine.is_none() {
@@ -73,7 +73,8 @@ impl World<'_> {
         }
     }
 
-    /// Something comes on a channel, or about one. Who waits for a lock there asks again.
+    /// A message arrives on a channel, or the channel's subscription changes. Clients that wait for a lock there ask
+    /// again.
     fn on_channel(&mut self, place: usize, what: &Delivery) {
         let (Delivery::Message(topic, _) | Delivery::Subscribed(topic) | Delivery::Unsubscribed(topic, _)) = what
         else {
@@ -98,7 +99,7 @@ impl World<'_> {
     fn reply(&mut self, place: usize, call: CallId, result: Result<Reply, Failure>) {
         let client = &mut self.clients[place];
         let now = client.clock.instant(self.now);
-        // An answer after the engine's own timeout is ignored, and so is a second one.
+        // An answer after the engine's own timeout is ignored, and so is a second answer.
         let patience = client.config.response_timeout;
         let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
         let answer = result.as_ref().ok().and_then(Answer::read);
@@ -113,7 +114,7 @@ impl World<'_> {
         self.feed(place, Input::Reply { call, result });
     }
 
-    /// What a client knows from an answer, and must act on.
+    /// What a client learns from an answer, and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
         if matches!(sent.call, Call::Release { .. }) {
             self.clients[place].released_at = now;
@@ -127,7 +128,7 @@ impl World<'_> {
         let client = &self.clients[place];
         let (call, name, sent_at) = (sent.call, sent.name, client.clock.when(sent.at.as_micros()));
         let converting = client.open.iter().any(|op| client.ops[*op as usize].converts(name));
-        // Who listens on a reentrant lock's channel is counted there, perhaps with the client itself.
+        // The server counts the listeners on a reentrant lock's channel, possibly including the client itself.
         let ourselves = i64::from(self.mix.sorts[name] == Sort::Reentrant);
         let tenure = &mut self.watch.tenures[place][name];
         let asking = &mut self.watch.asking[place][name];
@@ -157,7 +158,7 @@ impl World<'_> {
             Call::Acquire { token, .. } | Call::Convert { new: token, .. }
                 if answer.grants() && answer.waiting > ourselves =>
             {
-                // The client passes over the copies of a convert that come after its answer, as it does while it converts.
+                // The client ignores late copies of a conversion's answer, as it does while it converts.
                 tenure.told(now, Some(token), converting || matches!(call, Call::Convert { .. }));
             }
             _ => {}
@@ -219,7 +220,7 @@ impl World<'_> {
         }
     }
 
-    /// Brings one input in, carries everything out, sets the timer, and looks whether all is well.
+    /// Passes one input in, carries all outputs out, sets the timer, and checks the invariants.
     pub(crate) fn feed(&mut self, place: usize, input: Input<'_>) {
         self.watch.now = self.now;
         if self.transcript.is_written() {
@@ -310,7 +311,7 @@ impl World<'_> {
         self.set_wake(place);
     }
 
-    /// A command is sent: the client may not send too many.
+    /// A command is sent. The client must not send too many.
     pub(crate) fn keep_pace(&mut self, place: usize) {
         if let Phase::Resting { since, .. } = self.phase
             && self.now > since.max(self.calm_since) + 10_000_000
@@ -328,7 +329,7 @@ impl World<'_> {
         (client.open.len() + self.watch.leases.of(client.life).count()) as u64
     }
 
-    /// What a client has heard to be taken by force it does not hold.
+    /// A client doesn't hold a lease whose revocation it has received.
     fn look_at_revoked(&mut self, place: usize) {
         let life = self.clients[place].life;
         let revoked = |held: &&crate::invariants::leases::Held| {
@@ -336,21 +337,21 @@ impl World<'_> {
         };
         let held = self.watch.leases.of(life).find(revoked).cloned();
         if let Some(held) = held {
-            let verdict = broken("revoked", format!("c{place} has heard that it was taken by force: {held:?}"));
+            let verdict = broken("revoked", format!("c{place} has received its revocation, but still holds {held:?}"));
             self.watch.check(verdict);
         }
     }
 
-    /// What the longest times of the run are.
+    /// Notes the longest times of the run.
     pub(crate) fn note_longest(&mut self, place: usize, call: &Call) {
         let longest = &mut self.watch.longest;
         let ttl_ms = match *call {
             Call::Acquire { ttl_ms, .. } | Call::Renew { ttl_ms, .. } | Call::Convert { ttl_ms, .. } => ttl_ms,
             Call::Release { .. } | Call::Inspect => 0,
         };
-        // A command asks for what its users want, and a little more where validity is to reach a certain time.
+        // A command asks for what its users want, or a little more if the validity must reach a certain time.
         let users = self.clients[place].longest_ttl_ms;
-        // With what clocks may differ by, and what a late timer may take.
+        // Includes the clock drift and the margin for a late timer.
         let most = users * 102 / 100 + 10 + (users * 6 / 100).min(55);
         longest.ttl_ms = longest.ttl_ms.max(ttl_ms);
         if ttl_ms > most {

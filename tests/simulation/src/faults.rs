@@ -3,29 +3,30 @@
 /// One kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// A command or its answer takes long.
+    /// A command or its answer is slow.
     Slow,
     /// A command overtakes an earlier one of the same client.
     Reordered,
-    /// A command never arrives, and the client hears nothing or that it was interrupted.
+    /// A command never arrives, and the client hears nothing, or that it was interrupted.
     CommandLost,
     /// A command is applied, and its answer is lost.
     ReplyLost,
-    /// A command is reported as interrupted, and applied up to 50 s later.
+    /// A command gets no answer, and is applied up to 50 s later.
     CommandLate,
-    /// A command is applied twice, the second time after the answer to nobody.
+    /// A command is applied twice. Either both copies arrive before the answer, or the client gets no answer and the
+    /// second copy arrives up to 50 s later.
     CommandTwice,
-    /// A command is not sent, and the client knows it.
+    /// A command is not sent, and the client knows.
     Unavailable,
     /// An answer is delivered twice.
     ReplyTwice,
     /// A message is lost.
     MessageLost,
-    /// A message comes late.
+    /// A message arrives late.
     MessageLate,
-    /// A message comes twice.
+    /// A message arrives twice.
     MessageTwice,
-    /// A subscription ends; its client learns it later.
+    /// A subscription ends, and its client finds out later.
     SubscriptionBreaks,
     /// A wake-up comes late.
     WakeLate,
@@ -35,15 +36,15 @@ pub enum Fault {
     WakeTwice,
     /// A client's process stands still while time goes on.
     Pause,
-    /// A client's machine sleeps: as a pause, and its connections are gone afterwards.
+    /// A client's machine sleeps: like a pause, but its connections are gone afterwards.
     Suspend,
-    /// A client's process dies; another one takes its place.
+    /// A client's process dies, and a new one takes its place.
     Crash,
     /// Nothing passes between one client and one server for a while.
     Partition,
     /// A server dies and comes back with its data.
     ServerCrash,
-    /// A server dies and comes back empty, its clock perhaps set back by less than it was away.
+    /// A server dies and comes back empty. Its clock may be set back by less than the outage.
     ServerWiped,
     /// FLUSHALL.
     Flush,
@@ -57,11 +58,11 @@ pub enum Fault {
     PublishRefused,
     /// A slot moves: commands with more than one key are refused with TRYAGAIN for a while.
     Migration,
-    /// The server runs nothing for a while, then all that came (CLIENT PAUSE, a slow script, fork).
+    /// The server runs nothing for a while, and then everything that has arrived (CLIENT PAUSE, a slow script, a fork).
     Stall,
     /// The server answers LOADING, BUSY, CLUSTERDOWN, MASTERDOWN or READONLY for a while.
     NotReady,
-    /// An operator takes a lock from its holder by force, perhaps before its reply has come.
+    /// An operator takes a lock from its holder by force, possibly before the holder's reply has arrived.
     Forced,
     /// A client of another library takes the lock.
     Foreign,
@@ -106,7 +107,7 @@ impl Fault {
     /// How many kinds there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// What strikes a single command, message or wake-up with some chance.
+    /// Faults that strike a single command, message or wake-up by chance.
     pub const PASSING: [Self; 14] = [
         Self::Slow,
         Self::CommandLost,
@@ -124,7 +125,7 @@ impl Fault {
         Self::WakeTwice,
     ];
 
-    /// What strikes a client, a link or a server from time to time, and takes no data away.
+    /// Faults that strike a client, a link or a server from time to time, and lose no data.
     pub const STRIKING: [Self; 11] = [
         Self::Pause,
         Self::Suspend,
@@ -139,7 +140,7 @@ impl Fault {
         Self::NotReady,
     ];
 
-    /// What takes the server's data away.
+    /// Faults that lose the server's data.
     pub const LOSING: [Self; 3] = [Self::ServerWiped, Self::Flush, Self::Evict];
 
     /// Its place in tables.
@@ -156,7 +157,7 @@ mod tests {
     fn the_list_is_complete_and_in_order() {
         assert!(Fault::ALL.iter().enumerate().all(|(place, fault)| fault.index() == place));
         let listed = Fault::PASSING.len() + Fault::STRIKING.len() + Fault::LOSING.len();
-        // Reordered comes of the delays, Foreign of the foreign clients, Forced of grants.
+        // Reordered results from delays, Foreign from the foreign clients, and Forced from grants.
         assert_eq!(listed + 3, Fault::COUNT);
     }
 }

@@ -1,5 +1,5 @@
-//! Clients of other libraries: `SET key token NX PX ttl` with a compare-and-delete, Redisson's reentrant lock with its word on
-//! the channel or without, and whoever puts something under the name that is no lock of that kind.
+//! Clients of other libraries: `SET key token NX PX ttl` with a compare-and-delete, Redisson's reentrant lock with or
+//! without its message on the channel, and clients that put something else under the lock's name.
 
 use crate::clock::Micros;
 use crate::faults::Fault;
@@ -10,7 +10,7 @@ use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::world::{Event, Phase, World};
 
-/// How each takes the name, with its text, TTL and count as arguments, if nothing stands there.
+/// The scripts with which each client takes the name if nothing is there. Their arguments are its text, TTL and count.
 const TAKE_HASH: &[u8] = b"if redis.call('exists', KEYS[1]) == 1 then return 0 end \
     redis.call('hset', KEYS[1], ARGV[1], ARGV[3]) redis.call('pexpire', KEYS[1], ARGV[2]) return 1";
 const TAKE_SORTED: &[u8] = b"if redis.call('exists', KEYS[1]) == 1 then return 0 end \
@@ -23,17 +23,17 @@ const GIVE_BACK_HASH: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'hash' \
 const GIVE_BACK_SORTED: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'zset' \
     or not redis.call('zscore', KEYS[1], ARGV[1]) then return 0 end return redis.call('del', KEYS[1])";
 
-/// One foreign client. Its clock is true time; it is as careful as it can be.
+/// One foreign client. Its clock is true time, so it is as careful as it can be.
 #[derive(Clone, Debug)]
 pub struct Foreigner {
     token: String,
-    /// What it puts there.
+    /// The type of its key.
     form: Form,
     /// The lock that it wants.
     pub(crate) name: usize,
-    /// Whether what it puts there is another kind of thing than the name's locks.
+    /// Whether it puts something under the name that is not such a lock.
     squats: bool,
-    /// Whether it says so when it gives the lock back.
+    /// Whether it publishes its releases.
     tells: bool,
     uses: u64,
     count: u64,
@@ -45,7 +45,7 @@ pub struct Foreigner {
     pub(crate) listens: bool,
 }
 
-/// The type of what it puts there.
+/// The type of a foreign client's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
@@ -56,15 +56,15 @@ enum Form {
 /// What a foreign client does next.
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignStep {
-    /// It tries to take the lock.
+    /// It asks for the lock.
     Ask,
-    /// Its try reaches the server.
+    /// Its request reaches the server.
     Take,
     /// It learns whether it has the lock.
     Learn(bool),
-    /// It gives the lock back.
+    /// It releases the lock.
     GiveBack,
-    /// That reaches the server.
+    /// The release reaches the server.
     Delete,
 }
 
@@ -98,7 +98,7 @@ impl Foreigner {
         self.finished
     }
 
-    /// What stands under the name while it holds.
+    /// The text under the name while it holds.
     fn text(&self) -> String {
         if self.form == Form::Hash && !self.squats {
             self.token.clone()
@@ -115,7 +115,7 @@ impl World<'_> {
             ForeignStep::Ask => {
                 let over = self.phase != Phase::Busy;
                 let it = &mut self.foreigners[foreigner];
-                // Without a TTL now and then: such a lock ends only when its holder says so.
+                // Sometimes without a TTL. Such a lock ends only when its holder releases it.
                 let endless = it.form == Form::Text && !it.squats && self.rng.chance(150_000);
                 it.ttl_ms = (!endless).then(|| self.rng.range(self.mix.ttl_ms).max(50));
                 (it.finished, it.asked_at) = (over, self.now);
@@ -232,7 +232,7 @@ impl World<'_> {
         true
     }
 
-    /// Whether what a foreign client put there stands there now, all of it and nothing else.
+    /// Whether exactly what a foreign client wrote is there now.
     fn stands(&self, it: &Foreigner) -> bool {
         let server = self.servers.home(it.name);
         let (model, name) = (&self.servers.models[server], &self.servers.names[it.name]);
@@ -244,7 +244,7 @@ impl World<'_> {
         }
     }
 
-    /// While its lease is valid nobody touches what it put there.
+    /// While its lease is valid, no other client touches its key.
     fn look_at_foreign(&mut self, foreigner: usize) {
         let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.now && !held.orphan;
         let it = &self.foreigners[foreigner];
@@ -254,7 +254,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether something stands under a lock's name that is no such lock.
+    /// Whether something is under a lock's name that is not such a lock.
     pub(crate) fn is_squatted(&self, name: usize) -> bool {
         self.foreigners.iter().any(|it| it.squats && it.name == name && self.stands(it))
     }

@@ -1,4 +1,4 @@
-//! Tells the watchers what the users are told.
+//! Tells the watchers what the engines report to users.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl World<'_> {
                 self.watch.doomed.extend(open.lease.map(|lease| (lease, "loss-untold")));
             }
             (Wish::Release, Ok(Outcome::Released(outcome))) => self.released(place, open.lease, *outcome),
-            // Whoever comes at this very moment did not wait when the lock was given away.
+            // A caller that arrives at this very moment did not wait when the lock was released.
             (Wish::Acquire(_), Err(_)) if self.clients[place].waits_for(open.name).all(|op| op.since == now) => {
                 self.watch.vigils[place][open.name].nobody_waits();
             }
@@ -86,12 +86,12 @@ impl World<'_> {
         }
         let tenure = &mut self.watch.tenures[place][name];
         let joins = grant.mode == Mode::Shared && (self.watch.leases.has(life, name) || tenure.is_left(now));
-        // A reader that waits with a token of its own may get it beside a lease that was downgraded meanwhile.
+        // A reader that waits with a separate token may be granted beside a lease that was downgraded in the meantime.
         let learnt = self.watch.asking[place][name].is_granted();
         let budget = if grant.local && tenure.began_with(learnt) {
             self.counts.local += 1;
             let most = client.config.local_handoffs;
-            // Who has just slept goes through old timers first, and through what came meanwhile afterwards.
+            // After a sleep, a client handles old timers first, and only then what arrived in the meantime.
             if tenure.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.now {
                 self.watch.untold.push(name);
             }
@@ -126,7 +126,7 @@ impl World<'_> {
             token: tenure.token,
         };
         if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
-            self.watch.check(broken("revoked", format!("{token:?} was taken by force, and is held: {held:?}")));
+            self.watch.check(broken("revoked", format!("{token:?} was taken by force, but is held: {held:?}")));
         }
         let tenure = &mut self.watch.tenures[place][name];
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, tenure.orphan);
@@ -166,7 +166,7 @@ impl World<'_> {
         }
     }
 
-    /// A lease that counts as held was not given back, or only one hold of it.
+    /// A lease that counts as held was not released, or only one hold of it.
     fn released(&mut self, place: usize, lease: Option<LeaseId>, outcome: ReleaseOutcome) {
         let life = self.clients[place].life;
         let held = lease.and_then(|lease| self.watch.leases.find(life, lease));
@@ -176,7 +176,7 @@ impl World<'_> {
         }
     }
 
-    /// A timer that goes off no later than the margin allows still tells a loss before the lease ends on the server.
+    /// A timer that is late by no more than the margin still reports a loss before the lease ends on the server.
     fn look_at_margin(&mut self, place: usize, now: Instant, held: &Held) {
         let client = &self.clients[place];
         let granted = held.ttl.min(client.config.claim_window);
@@ -218,7 +218,7 @@ impl World<'_> {
         // By a clock that may be slow.
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };
-        // One whose record was evicted is gone before its time.
+        // A reader whose record was evicted is lost early.
         let evicted = self.watch.locks[held.name].readers_lost;
         if !(evicted && matches!(reason, LossReason::Gone | LossReason::Taken)) {
             self.watch.check(losses::told(&held, reason, self.now, now, calm));

@@ -1,14 +1,14 @@
-//! The kinds of lock in a run, and how users ask for each.
+//! The kinds of lock in a run, and how users acquire each.
 
 use leasehold_core::{Kind, Owner};
 
 use crate::mix::{Bounds, Mix};
 use crate::rng::Rng;
 
-/// What a name is used for.
+/// The kind that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// A lock: exclusive or shared.
+    /// A mutex or a read-write lock.
     Lock,
     /// A reentrant lock.
     Reentrant,
@@ -16,23 +16,23 @@ pub enum Sort {
     Semaphore,
 }
 
-/// How users ask for the kinds beside the plain lock.
+/// How users acquire the kinds other than the plain lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// How many permits the semaphores of the run have.
+    /// The limit of the run's semaphores.
     pub limit: u32,
-    /// Acquires that say another number.
+    /// The chance that an acquire has a different limit.
     pub limit_changes: u32,
-    /// How many are wanted at a time.
+    /// How many permits an acquire wants.
     pub permits: Bounds,
     /// How many users of a client share an owner.
     pub sharing: usize,
-    /// Holders of a reentrant lock that take it again.
+    /// The chance that the holder of a reentrant lock takes it again.
     pub reenters: u32,
 }
 
 impl Asked {
-    /// Drawn from the seed.
+    /// Draws the values from the seed.
     pub fn draw(rng: &mut Rng) -> Self {
         let limit = *rng.pick(&[1, 2, 3, 3, 5, 8]);
         Self {
@@ -46,7 +46,7 @@ impl Asked {
 }
 
 impl Mix {
-    /// What a user of a client asks for.
+    /// The kind that a user of a client asks for.
     pub(crate) fn kind(&self, rng: &mut Rng, name: usize, user: usize) -> Kind {
         let asked = self.asked;
         match self.sorts[name] {
@@ -62,7 +62,7 @@ impl Mix {
     }
 }
 
-/// The permits that a holder has; none for other kinds.
+/// The permits of a holder. 0 for other kinds.
 pub(crate) fn permits(kind: Kind) -> u64 {
     if let Kind::Semaphore { permits, .. } = kind { u64::from(permits) } else { 0 }
 }

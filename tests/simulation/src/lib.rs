@@ -1,8 +1,8 @@
-//! Engines and model servers on virtual time: every fault, every promise, a seed at a time.
+//! Engines and model servers on virtual time, with faults and invariants. One seed makes one run.
 //!
-//! A [`World`] is made of one seed: clients with real engines and clocks that don't agree, servers that run the
-//! real scripts, and a network that loses, delays, doubles and reorders. The [`invariants`] see true time and
-//! watch every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
+//! A [`World`] is made from one seed: clients with real engines and clocks that disagree, servers that run the real
+//! scripts, and a network that loses, delays, duplicates and reorders. The [`invariants`] know the true time and check
+//! every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
 pub mod agenda;
 pub mod campaign;

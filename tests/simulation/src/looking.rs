@@ -1,4 +1,4 @@
-//! Looks at the world as a whole, now and then and at its end.
+//! Checks the world as a whole, regularly and at its end.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use crate::kinds::Sort;
 use crate::servers::Server;
 use crate::world::World;
 
-/// Faults of a server that keep a renewal from going through.
+/// Server faults that stop renewals.
 const HINDER_RENEWALS: [Fault; 3] = [Fault::ServerCrash, Fault::Stall, Fault::NotReady];
-/// No wake-up is later than this.
+/// The latest wake-up.
 const LATEST_WAKE: Duration = Duration::from_secs(4);
 
 impl Server {
-    /// Until when it kept renewals from going through.
+    /// Until when this server stopped renewals.
     pub(crate) fn trouble_for_renewals(&self, many_keys: bool) -> Micros {
-        // A renewal with one key, as a writer's, goes on while a slot moves.
+        // A renewal with one key, such as a writer's, goes on while a slot moves.
         let moving = if many_keys { self.last_until(Fault::Migration) } else { 0 };
         HINDER_RENEWALS.iter().map(|fault| self.last_until(*fault)).max().unwrap_or(0).max(moving)
     }
 }
 
 impl World<'_> {
-    /// A look at every lock and every client.
+    /// Checks every lock and every client.
     pub(crate) fn look(&mut self) {
         let bounds = self.bounds();
         for name in 0..self.servers.names.len() {
@@ -62,7 +62,7 @@ impl World<'_> {
         }
     }
 
-    /// What a client has to ask for it has asked for by now, and what nobody needs any more it has given up.
+    /// By now, a client must have asked for everything that it needs, and given up everything that it doesn't need.
     pub(crate) fn look_at_asking(&mut self, place: usize, now: Instant) {
         let client = &self.clients[place];
         let (claim, response) = (client.config.claim_window, client.config.response_timeout);
@@ -80,7 +80,7 @@ impl World<'_> {
             let mut callers = client.waits_for(name).peekable();
             let holds = self.watch.leases.has(client.life, name);
             let verdict = if callers.peek().is_none() {
-                // Readers that it has may go on by the token that the last caller waited with.
+                // Its readers may go on with the token of the last caller that waited.
                 if holds { Ok(()) } else { asking.nobody_waits() }
             } else if !alone
                 && self.watch.tenures[place][name].is_spent(now, client.config.local_handoffs)
@@ -99,10 +99,10 @@ impl World<'_> {
         }
     }
 
-    /// How long waiting may take where nothing goes wrong.
+    /// How long waiting may take without faults.
     fn bounds(&self) -> Bounds {
         let longest = self.watch.longest;
-        // A dead holder, then every other client dead at the head of the queue, one claim window each.
+        // A dead holder, and then every other client dead at the head of the queue, with one claim window each.
         let dead = longest.ttl_ms * 1_000 + self.clients.len() as Micros * longest.claim_ms * 1_000;
         let slack = 2 * self.mix.response_ms.1 * 1_000 + 10 * self.mix.trip.1 + 500_000;
         let polls = if self.mix.mixed_fleet || self.mix.foreigners > 0 { 5_000_000 } else { 0 };
@@ -111,7 +111,7 @@ impl World<'_> {
         Bounds { vacant, heir, head: vacant + 1_000_000 + 6 * self.mix.hold.1 + longest.ttl_ms * 1_000 }
     }
 
-    /// How long everybody may take to finish once faults have stopped.
+    /// How long users may take to finish once faults have stopped.
     pub(crate) fn patience(&self) -> Micros {
         let users: usize = self.clients.iter().map(|client| client.users.len()).sum();
         let turn = 4 * (self.mix.hold.1 + self.mix.think.1 + 4 * self.mix.trip.1) + 100_000;
@@ -129,7 +129,7 @@ impl World<'_> {
         broken("unfinished", format!("after {} s without faults: {open:?}", self.patience() / 1_000_000))
     }
 
-    /// Nothing but fences is left on the servers.
+    /// Only fences are left on the servers.
     pub(crate) fn last_look(&mut self) -> Verdict {
         for server in 0..self.servers.list.len() {
             self.look_at_server(server);

@@ -10,15 +10,15 @@ use leasehold_simulation::run::Bench;
 use leasehold_simulation::tampering::Tampering;
 use leasehold_simulation::{mutants, slices};
 
-/// A fifth of a run's time went into the system's allocator.
+/// The system's allocator took a fifth of a run's time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// From so many seeds on every required cell must have been reached.
+/// From this many seeds on, every required cell must have been reached.
 const COVERING: u64 = 20_000;
-/// How many of the cells that were reached least often are named.
+/// How many of the least reached cells to print.
 const RAREST: usize = 8;
-/// How much of a failing seed's transcript is shown unasked.
+/// How many lines of a failing seed's transcript to print.
 const LAST_LINES: usize = 60;
 
 fn main() -> ExitCode {
@@ -70,7 +70,7 @@ fn seeds(options: &Options) -> Result<(), String> {
     report(&sum, options)
 }
 
-/// Says from time to time how far it is.
+/// Prints the progress from time to time.
 fn progress(options: &Options, before: u64) -> impl Fn(&Summary) + Sync {
     let (quiet, seeds) = (options.quiet, options.seeds);
     let last = Mutex::new(Instant::now());
@@ -90,7 +90,7 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
     println!("rarest cells: {}", rarest.join(", "));
     if let Some((seed, broken)) = sum.failures.first() {
         let lines = Bench::new(Tampering::default())?.replay(*seed, options.theme).transcript;
-        println!("\nseed {seed}, the end of it:");
+        println!("\nthe end of seed {seed}:");
         lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| println!("{line}"));
         println!("\n{}: {}", broken.invariant, broken.detail);
         for (seed, broken) in &sum.failures {
@@ -105,8 +105,8 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
             .map(|(state, fault)| format!("  no {fault:?} struck a client that was {state:?}"))
             .collect();
         return Err(format!(
-            "\nevery seed passed, but {} cells of the table were not reached in {} seeds:\n{}\n\
-             Make a mix reach them (src/mix.rs, src/strikes.rs), or say why none can (`required` in src/coverage.rs).",
+            "\nevery seed passed, but {} required cells of the table were not reached in {} seeds:\n{}\n\
+             Make a mix reach them (src/mix.rs, src/strikes.rs), or exclude the ones that can't be reached (`required` in src/coverage.rs).",
             cells.len(),
             sum.seeds,
             cells.join("\n")

@@ -1,4 +1,5 @@
-//! What a run is made of: how many of each, how they behave, which faults strike and how often. Drawn from the seed.
+//! The settings of a run: how many of each thing, how they behave, which faults strike and how often. Drawn from the
+//! seed.
 
 use crate::clock::Micros;
 use crate::faults::Fault;
@@ -6,49 +7,49 @@ use crate::kinds::{Asked, Sort};
 use crate::rng::Rng;
 pub use crate::theme::Theme;
 
-/// Bounds of something that is drawn again and again.
+/// The range of a value that is drawn repeatedly.
 pub type Bounds = (u64, u64);
 
-/// A run's make-up. Chances are in millionths, times in µs unless the name says ms.
+/// A run's settings. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// What the run is about.
+    /// The theme of the run.
     pub theme: Theme,
-    /// Faults stop at some time, and then everybody must finish. Otherwise they go on to the end.
+    /// If true, faults stop at some time, and then every user must finish. Otherwise faults go on to the end.
     pub liveness: bool,
-    /// Engines.
+    /// The number of engines.
     pub clients: usize,
-    /// Users of each engine.
+    /// The users of each engine.
     pub users: Bounds,
-    /// Servers, as masters of a cluster: each name lives on one.
+    /// The number of servers, as primaries of a cluster. Each name is on one of them.
     pub servers: usize,
-    /// Locks.
+    /// The number of locks.
     pub names: usize,
-    /// What each of them is.
+    /// The kind of each lock.
     pub sorts: Vec<Sort>,
-    /// How users ask for the kinds beside the plain lock.
+    /// How users acquire the kinds other than the plain lock.
     pub asked: Asked,
-    /// Clients of other libraries.
+    /// The number of clients of other libraries.
     pub foreigners: usize,
-    /// The fleet's own option.
+    /// The fleet's option `mixed_fleet`.
     pub mixed_fleet: bool,
     /// The chance of each passing fault.
     pub chance: [u32; Fault::COUNT],
-    /// Which faults strike from time to time.
+    /// The faults that strike from time to time.
     pub strikes: Vec<Fault>,
-    /// How long from one strike to the next, about.
+    /// The average time from one strike to the next.
     pub gap: Micros,
-    /// One way through the network.
+    /// The time of one way through the network.
     pub trip: Bounds,
-    /// One way when it is slow.
+    /// The time of one way when it is slow.
     pub slow: Bounds,
     /// How long pauses, partitions and outages last.
     pub outage: Bounds,
-    /// How much a clock may gain or lose a second.
+    /// How many µs a clock may gain or lose in a second.
     pub drift_ppm: u64,
-    /// Leases.
+    /// The TTLs of leases.
     pub ttl_ms: Bounds,
-    /// How long users hold.
+    /// How long users hold a lease.
     pub hold: Bounds,
     /// How long users do something else.
     pub think: Bounds,
@@ -60,32 +61,32 @@ pub struct Mix {
     pub handoffs: Bounds,
     /// How many commands of a client may be unanswered.
     pub in_flight: Bounds,
-    /// Hosts that can't subscribe.
+    /// The chance that a host can't subscribe.
     pub mute_hosts: u32,
-    /// Acquires that want to share.
+    /// The chance that an acquire is shared.
     pub shared: u32,
-    /// Acquires that are cancelled before they end.
+    /// The chance that an acquire is cancelled before it ends.
     pub cancels: u32,
-    /// Holders that do more than hold.
+    /// The chance that a holder does more than hold.
     pub active: u32,
-    /// Of these, those that convert.
+    /// The share of these that convert.
     pub converts: u32,
-    /// Acquires that wait for ever, of those that wait.
+    /// The share of waiting acquires that wait forever.
     pub forever: u32,
-    /// Leases that are not renewed.
+    /// The chance that a lease is not renewed.
     pub fixed: u32,
-    /// Users who close their client.
+    /// The chance that a user closes its client.
     pub closes: u32,
 }
 
 impl Mix {
-    /// The mix of a seed: of the given theme, or of one that is drawn as well.
+    /// The mix of a seed, with the given theme or with one that is drawn as well.
     pub fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
         let drawn = if rng.chance(300_000) { *rng.pick(&Theme::KINDS) } else { *rng.pick(&Theme::LOCKS) };
         let theme = theme.unwrap_or(drawn);
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
-            // The kinds beside the plain lock live through what the lock lives through.
+            // The other kinds run under the same faults as the plain lock.
             Theme::Reentrant | Theme::Semaphore => *rng.pick(&Theme::LOCKS),
             about => about,
         };
@@ -94,7 +95,7 @@ impl Mix {
         mix
     }
 
-    /// Names of the run's kind, and now and then one of another kind beside it.
+    /// Names of the run's kind, and sometimes one of another kind beside them.
     fn sort_names(&mut self, rng: &mut Rng) {
         let sort = match self.theme {
             Theme::Reentrant => Sort::Reentrant,
@@ -109,7 +110,7 @@ impl Mix {
         }
     }
 
-    /// A few clients, a few locks, human times, no faults.
+    /// A few clients, a few locks, times of seconds, no faults.
     fn plain(rng: &mut Rng, theme: Theme) -> Self {
         let ttl = rng.spread((600, 10_000));
         let claim = rng.spread((300, 3_000));
@@ -212,7 +213,7 @@ impl Mix {
             Theme::Foreign | Theme::MixedFleet => {
                 self.foreigners = rng.range((1, 3)) as usize;
                 self.mixed_fleet = theme == Theme::MixedFleet;
-                // They want the first lock only: beside it there may be one that the engines have for themselves.
+                // Foreign clients want only the first lock, so there may be a second one that only the engines use.
                 self.names = rng.range((1, 2)) as usize;
                 match rng.below(4) {
                     0 => (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000),
@@ -254,7 +255,7 @@ impl Mix {
             Theme::Closing => {
                 self.closes = rng.range((50_000, 300_000)) as u32;
                 self.trip.1 = rng.spread((1_000, 50_000));
-                // Heads that ask often, so that messages meet the clients that close.
+                // First waiters that ask often, so that messages arrive at clients that close.
                 self.claim_ms = (300, 300);
                 self.users.1 = self.users.1.max(3);
                 self.names = rng.range((1, 2)) as usize;
@@ -342,7 +343,7 @@ impl Mix {
         }
     }
 
-    /// Many local callers on one lock, hardly any pause, a quick network.
+    /// Many local callers on one lock, hardly any pauses, a fast network.
     fn hot(&mut self, rng: &mut Rng) {
         self.users = (2, rng.range((6, 24)));
         self.clients = rng.range((1, 4)) as usize;
@@ -363,7 +364,7 @@ impl Mix {
         }
     }
 
-    /// Some of the faults, at least one.
+    /// Some of the faults, but at least one.
     fn strikes_of(&mut self, rng: &mut Rng, faults: &[Fault]) {
         self.strikes.extend(faults.iter().filter(|_| rng.chance(600_000)));
         if self.strikes.is_empty() {
@@ -371,14 +372,15 @@ impl Mix {
         }
     }
 
-    /// In some runs servers lose data as well.
+    /// In some runs, servers also lose data.
     fn sometimes_losing(&mut self, rng: &mut Rng) {
         if rng.chance(250_000) {
             self.strikes.extend(Fault::LOSING);
         }
     }
 
-    /// Whether clients have room for so few commands that most of them wait for it. What watchers expect at once may take a while then.
+    /// Whether clients may have so few commands in flight that most of them wait. Then things that watchers expect at
+    /// once may take a while.
     pub fn is_crowded(&self) -> bool {
         self.in_flight.0 < 64
     }

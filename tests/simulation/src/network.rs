@@ -1,4 +1,4 @@
-//! What lies between clients and servers: commands and messages are late, lost, doubled, out of order.
+//! The network between clients and servers: commands and messages are late, lost, duplicated and reordered.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::world::{Arrival, Event, World};
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
 
-/// So many commands may be under way even to a server that has been silent.
+/// How many commands may be under way even to a silent server.
 const LEAST_WINDOW: usize = 16;
 
 impl World<'_> {
@@ -76,7 +76,7 @@ impl World<'_> {
         self.pass(arrival, there);
     }
 
-    /// What becomes of a command on its way.
+    /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
         let (client, now) = (arrival.client, self.now);
         let cut =
@@ -126,9 +126,9 @@ impl World<'_> {
         self.agenda.push(at, Event::Arrive(arrival));
     }
 
-    /// The client's library sends it again by itself: both copies arrive before the answer, or the driver reports a break.
+    /// The client's library sends it again. Both copies arrive before the answer, or the driver reports a break.
     fn double(&mut self, arrival: &mut Arrival, there: Micros) -> Micros {
-        // A second release finds nothing, and says so: a driver never takes that for the answer.
+        // A second release finds nothing, and says so. A driver never uses that as the answer.
         let first_answers = u32::from(arrival.releases);
         let first = Arrival {
             answers: first_answers,
@@ -153,7 +153,7 @@ impl World<'_> {
         there + late
     }
 
-    /// A command does not arrive; the client may or may not be told.
+    /// A command does not arrive. The client may or may not be told.
     fn fail(&mut self, arrival: &Arrival, there: Micros) {
         if self.rng.chance(300_000) {
             self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
@@ -162,7 +162,7 @@ impl World<'_> {
         }
     }
 
-    /// The client hears of a break, of a timeout, or nothing.
+    /// The client is told of a break or a timeout, or of nothing.
     fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
         let failure = match self.rng.below(3) {
             0 => return,
@@ -178,7 +178,7 @@ impl World<'_> {
         self.agenda.push(self.now + after, Event::Deliver { client: arrival.client, life: arrival.life, what });
     }
 
-    /// Whether a passing fault strikes a command now. If so the client has trouble.
+    /// Whether a passing fault strikes a command now. If so, the client counts as in trouble.
     pub(crate) fn strikes(&mut self, fault: Fault, client: usize) -> bool {
         let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
         if strikes {

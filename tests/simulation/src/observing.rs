@@ -12,7 +12,7 @@ use crate::kinds::Sort;
 use crate::wire::{Answer, Call, How, Message, Status, Token};
 use crate::world::World;
 
-/// Something that a script granted.
+/// A grant of a script.
 struct Granted {
     token: Token,
     fence: u64,
@@ -23,9 +23,9 @@ struct Granted {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Granting {
-    /// To the caller, who had nothing.
+    /// To the caller, which had nothing.
     Entered,
-    /// To the caller, who had it already.
+    /// To the caller, which already had it.
     Again,
     /// To the caller, in another mode.
     Converted,
@@ -50,7 +50,7 @@ impl World<'_> {
         let reply = match &executed.reply {
             Ok(reply) => reply,
             Err(text) if text.starts_with("NOSCRIPT") => return,
-            // What gives back or keeps is never refused for lack of memory.
+            // Releases and renewals are never refused for lack of memory.
             Err(text) if text.starts_with("OOM") && !matches!(call, Call::Release { .. } | Call::Renew { .. }) => {
                 return;
             }
@@ -72,7 +72,7 @@ impl World<'_> {
         self.observe_backing(server, name, server_us);
     }
 
-    /// The lock's key lasts as long as what was just answered.
+    /// The lock's key lasts as long as the lease that was just answered.
     fn observe_key(&mut self, server: usize, name: usize, answer: &Answer, server_us: u64) {
         let answered = answer.grants() || answer.status == Status::Renewed;
         let promised = if answered { server_us / 1_000 + answer.ms.max(0) as u64 } else { 0 };
@@ -99,7 +99,7 @@ impl World<'_> {
                 lock.queue.leaves(token);
                 lock.permits.released(token);
             }
-            // A straggler may have brought the old token into the queue, and a bury takes it out.
+            // A late command may have put the old token into the queue. Burying it takes it out.
             Call::Convert { old, bury: true, .. } => {
                 let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
                 let gone = Some(old).filter(|old| !waiting.contains(old));
@@ -117,7 +117,7 @@ impl World<'_> {
             _ => {}
         }
         if self.servers.list[server].suffers(Fault::PublishRefused, self.now) {
-            // Whoever was granted is seen by nothing but its absence.
+            // A granted waiter can only be noticed by its absence from the queue.
             let mut waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
             if let Call::Acquire { token, .. } = *call {
                 waiting.push(token);
@@ -126,7 +126,7 @@ impl World<'_> {
         }
     }
 
-    /// Who held when the data was lost is told so by its next renewal.
+    /// If the server's data was lost, its holder finds out at its next renewal.
     fn observe_orphan(&mut self, name: usize, token: Token, lost_at: Option<Micros>) {
         let orphan = |tenure: &&Tenure| tenure.orphan && tenure.token == Some(token);
         let tenure = {
@@ -134,7 +134,7 @@ impl World<'_> {
             self.watch.tenures.iter().map(|tenures| &tenures[name]).chain(lanes).find(orphan).copied()
         };
         let Some(tenure) = tenure else { return };
-        // Unless a late command of it has taken the lock anew.
+        // Unless a late command of it has taken the lock again.
         let anew = tenure.last_granted(token).is_some_and(|grant| lost_at.is_none_or(|lost| grant.at >= lost));
         if !anew {
             let detail = format!("{tenure:?} was renewed after the server had lost it");
@@ -142,13 +142,13 @@ impl World<'_> {
         }
     }
 
-    /// What a script does after it granted.
+    /// What a script does after it has granted.
     fn observe_end(&mut self, server: usize, name: usize, call: &Call, answer: &Answer, server_us: u64) {
         let now_ms = server_us / 1_000;
         let lock = &mut self.watch.locks[name];
         match *call {
             Call::Acquire { token, mode, claim_ms, how: How::Wait, .. } if answer.status == Status::Waiting => {
-                // Of those who want permits several may be granted at once.
+                // Several waiters for permits may be granted at once.
                 let mode = if self.mix.sorts[name] == Sort::Semaphore { Mode::Shared } else { mode };
                 lock.queue.waits(token, mode, now_ms, claim_ms);
                 let verdict = lock.tokens.seen(self.now, token, "waits");
@@ -184,7 +184,7 @@ impl World<'_> {
         }
     }
 
-    /// Whatever a script granted, in the order in which it drew the fences.
+    /// All grants of a script, in the order in which it drew the fences.
     fn observe_grants(&mut self, name: usize, call: &Call, answer: &Answer, executed: &Executed, server_us: u64) {
         let mut grants = Vec::new();
         if answer.grants()
@@ -249,12 +249,12 @@ impl World<'_> {
         }
     }
 
-    /// Whether some grant's message was refused, so that nothing is known of it.
+    /// Whether the message of some grant was refused, so that nothing is known of it.
     fn grants_went_unseen(&self, name: usize) -> bool {
         self.servers.list[self.servers.home(name)].last_until(Fault::PublishRefused) > 0
     }
 
-    /// A valid lease stands on the server as its holder's.
+    /// The server has every valid lease, under its holder's token.
     pub(crate) fn observe_backing(&mut self, server: usize, name: usize, server_us: u64) {
         let now = self.now;
         let valid = |held: &&Held| held.name == name && held.until > now && !held.orphan;
@@ -284,7 +284,7 @@ impl World<'_> {
         }
     }
 
-    /// The server keeps a lease at least as long as its holder believes.
+    /// The server keeps a lease at least as long as its holder takes it to be valid.
     pub(crate) fn observe_terms(&mut self, server: usize, name: usize, server_us: u64) {
         let Some(expires) = self.watch.keys.lock_expires(&self.servers.models[server], server_us, name) else { return };
         let now = self.now;

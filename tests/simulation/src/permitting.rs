@@ -12,7 +12,7 @@ use crate::wire::{Answer, Call, Status, Token};
 use crate::world::World;
 
 impl World<'_> {
-    /// What a script of one kind only does.
+    /// What only a script of one kind does.
     pub(crate) fn observe_kind(&mut self, name: usize, call: &Call, answer: &Answer, executed: &Executed) {
         if !matches!(call, Call::Renew { .. } | Call::Inspect) && self.is_squatted(name) {
             let detail = format!("{call:?} was answered {answer:?} under another kind's name");
@@ -35,12 +35,12 @@ impl World<'_> {
         (*call == Call::Inspect && self.mix.sorts[name] != Sort::Lock) || self.is_squatted(name)
     }
 
-    /// Whether a user's call may be told so.
+    /// Whether a user's call may fail for that reason.
     pub(crate) fn may_be_another_kind(&self, op: &Op) -> bool {
         (op.wish == Wish::Inspect && self.mix.sorts[op.name] != Sort::Lock) || self.watch.locks[op.name].squatted
     }
 
-    /// The owner of a reentrant lock has it once more.
+    /// The owner of a reentrant lock takes it once more.
     pub(crate) fn held_by_owner(&mut self, held: usize, options: &AcquireOptions, grant: &Grant) {
         self.counts.grants += 1;
         self.counts.local += 1;

@@ -1,6 +1,6 @@
-//! The only randomness of a run: one small generator per seed, so that a seed replays exactly.
+//! The only randomness of a run: one small generator for each seed, so that a seed replays exactly.
 
-/// SplitMix64: one addition and a few shifts a number, and any seed is a good one.
+/// SplitMix64: one addition and a few shifts for each number, and every seed is good.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

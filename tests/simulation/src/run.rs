@@ -1,4 +1,4 @@
-//! One seed, from its beginning to its end.
+//! Runs one seed from beginning to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,39 +13,39 @@ use crate::tampering::Tampering;
 use crate::transcript::Transcript;
 use crate::world::{Counts, World};
 
-/// No mix has more servers: as many as a quorum may.
+/// The most servers of any mix: as many as a quorum may have.
 const SERVERS: usize = quorum::World::SERVERS;
-/// One seed in so many is also run with leases of several names.
+/// Every nth seed is also run with leases of several names.
 const SEVERAL_EVERY: u64 = 4;
-/// And another one in so many with locks over several servers.
+/// Every nth seed is also run with locks over several servers.
 const QUORUM_EVERY: u64 = 8;
 
-/// Where seeds are run: model servers are costly to make and cheap to empty.
+/// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
 pub struct Bench {
     models: Vec<ModelServer>,
     tampering: Tampering,
 }
 
-/// What came of a seed.
+/// The result of a seed.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Which.
+    /// The seed.
     pub seed: u64,
-    /// What it did.
+    /// What happened.
     pub counts: Counts,
-    /// Which faults it saw in which states.
+    /// Which faults struck in which states.
     pub coverage: Coverage,
-    /// The first promise that was broken, if any was.
+    /// The first broken promise, if any.
     pub broken: Option<Broken>,
-    /// What happened, if it was written.
+    /// The transcript, if it was written.
     pub transcript: Vec<String>,
 }
 
 impl Bench {
-    /// A bench for the code as it is, or with a deliberate fault.
+    /// A bench for the code as it is, or with a deliberate bug.
     ///
     /// # Errors
-    /// If the text that a fault replaces in a script is not there any more.
+    /// If the text that a bug replaces in a script is no longer there.
     pub fn new(tampering: Tampering) -> Result<Self, String> {
         let mut bench = Self { models: Vec::new(), tampering };
         bench.make_models()?;
@@ -64,12 +64,12 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs a seed: of its own theme or of the one that is given.
+    /// Runs a seed, with its own theme or the given one.
     pub fn run(&mut self, seed: u64, theme: Option<Theme>) -> Report {
         self.run_with(seed, theme, false)
     }
 
-    /// Runs a seed again and writes down what happens.
+    /// Runs a seed again and writes a transcript.
     pub fn replay(&mut self, seed: u64, theme: Option<Theme>) -> Report {
         self.run_with(seed, theme, true)
     }
@@ -125,7 +125,7 @@ impl Bench {
         let (counts, coverage) = (world.counts(), world.coverage().clone());
         let report = Report { seed, counts, coverage, broken, transcript: world.into_transcript() };
         if panicked {
-            // What a panic leaves behind is not to be trusted.
+            // The models can't be trusted after a panic.
             let _ = self.make_models();
         }
         report
@@ -141,5 +141,5 @@ fn broken_of(verdict: std::thread::Result<Verdict>) -> Option<Broken> {
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".into())
 }

@@ -1,4 +1,4 @@
-//! Tells the watchers what clients send, and what they learn: for each kind of lock.
+//! Tells the watchers what clients send and learn, for each kind of lock.
 
 use leasehold_core::{Instant, Wait};
 
@@ -11,19 +11,19 @@ use crate::wire::{Answer, Call, How, Status};
 use crate::world::World;
 
 impl Client {
-    /// Whether a caller of it waits for a lock, and is not about to give up.
+    /// Whether one of its callers waits for a lock, and is not about to give up.
     fn has_waiters(&self, name: usize) -> bool {
         self.waits_for(name).any(|op| op.wait() != Wait::No && !op.cancelled)
     }
 
-    /// Whether it ends.
+    /// Whether it is closing.
     fn closes(&self) -> bool {
         self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close)
     }
 }
 
 impl World<'_> {
-    /// A command leaves.
+    /// The client sends a command.
     pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, call: &Call) {
         let client = &self.clients[place];
         if self.mix.sorts[name] == Sort::Semaphore {
@@ -46,7 +46,7 @@ impl World<'_> {
         let mut yields = false;
         if let Call::Release { token, .. } = *call {
             let spent = tenure.is_spent(at, client.config.local_handoffs) && tenure.holds_by(token);
-            // What ends because its time is over, as after a sleep, is free for anybody already.
+            // A lease that ended because its time was over, for example after a sleep, is already free for everybody.
             yields = spent && tenure.is_left(at) && !tenure.is_lost() && client.has_waiters(name) && !client.closes();
             tenure.gives_back(token);
         }
@@ -56,7 +56,7 @@ impl World<'_> {
         self.watch.check(asking.and(vigil));
     }
 
-    /// What a client knows of a semaphore from an answer, and must act on.
+    /// What a client learns about a semaphore from an answer, and must act on.
     pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
         let client = &self.clients[place];
         let (life, name, sent_at) = (client.life, sent.name, client.clock.when(sent.at.as_micros()));
@@ -94,14 +94,15 @@ impl World<'_> {
         }
     }
 
-    /// The name holds another kind by now: what a renewal's token had there is gone, its place in the queue with it.
+    /// The name now holds another kind. The token of a renewal is gone, and so is its place in the queue.
     pub(crate) fn learn_overwritten(&mut self, place: usize, sent: &Sent) {
         if let (Sort::Semaphore, Call::Renew { token, .. }) = (self.mix.sorts[sent.name], sent.call) {
             self.watch.lanes[place][sent.name].begins(token);
         }
     }
 
-    /// The reentrant locks of a channel for which a client waits, with how much it has sent about each: it asks at every word.
+    /// The reentrant locks of a channel for which a client waits, with the number of commands it has sent about each.
+    /// It must ask at every message.
     pub(crate) fn waits_on(&self, place: usize, topic: Topic) -> Vec<(usize, u64)> {
         let client = &self.clients[place];
         let of = |name: &usize| self.servers.topics[*name] == Some(topic);
@@ -113,27 +114,27 @@ impl World<'_> {
         (0..self.servers.names.len()).filter(of).filter_map(waits).collect()
     }
 
-    /// A word has come on a channel.
+    /// A message has arrived on a channel.
     pub(crate) fn look_at_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
         for (name, before) in waited {
             let client = &self.clients[place];
             let (_, sent) = self.watch.vigils[place][name].waits();
-            // With so many under way there is no room for another one.
+            // With so many commands under way, there is no room for another one.
             let full = client.calls.len() >= 64;
             if sent == before && !full && client.has_waiters(name) && !self.watch.leases.has(client.life, name) {
-                let detail = format!("c{place} waits for {name}, and asks nothing at a word on its channel");
+                let detail = format!("c{place} waits for {name}, but did not ask after a message on its channel");
                 self.watch.check(broken("unwoken", detail));
             }
         }
     }
 
-    /// Who waits asks now and then, whatever it hears.
+    /// Waiters ask regularly, whatever they receive.
     pub(crate) fn look_at_waiters(&mut self, name: usize) {
         for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {
             let holds = self.watch.leases.has(client.life, name) && self.mix.sorts[name] == Sort::Reentrant;
             let since = client.waits_for(name).filter(|op| op.wait() != Wait::No).map(|op| op.since).min();
             let Some(since) = since.filter(|_| !holds && !client.closes()) else { continue };
-            // A renewal for the next local caller is sent again after a quarter of what is left.
+            // A renewal for the next local caller is sent again after a quarter of the remaining time.
             let ttl = client.longest_ttl_ms * 1_000 / 4;
             let slack = std::time::Duration::from_micros(ttl + 50_000);
             let calm = client.clock.instant(client.trouble_until.min(self.now));
@@ -146,7 +147,7 @@ impl World<'_> {
         }
     }
 
-    /// The lease that a caller must get at once: its owner holds the reentrant lock.
+    /// Whether a caller must get the lease at once, because its owner holds the reentrant lock.
     pub(crate) fn must_reenter(&self, place: usize, name: usize, wish: &Wish, now: Instant) -> bool {
         let Wish::Acquire(options) = wish else { return false };
         let client = &self.clients[place];
@@ -156,10 +157,10 @@ impl World<'_> {
         self.mix.sorts[name] == Sort::Reentrant && !client.closes() && self.watch.leases.of(client.life).any(own)
     }
 
-    /// Whether it did.
+    /// Checks that it did.
     pub(crate) fn look_at_reentry(&mut self, place: usize, op: u32, must: bool) {
         let Some(op) = self.clients[place].ops.get(op as usize).filter(|op| must && !op.ended) else { return };
-        let detail = format!("the owner holds the lock, and has to wait for it: {op:?}");
+        let detail = format!("the owner holds the lock, but has to wait for it: {op:?}");
         self.watch.check(broken("reentry", detail));
     }
 }

@@ -1,4 +1,4 @@
-//! The servers: real scripts over a model keyspace, each with its own wall clock and its own troubles.
+//! The servers: real scripts over a model keyspace. Each server has its own wall clock and its own faults.
 
 use leasehold_core::{Failure, Reply};
 use leasehold_model::{Executed, ModelServer};
@@ -16,38 +16,38 @@ use crate::tampering::Tampering;
 use crate::wire::{Answer, Call};
 use crate::world::{Arrival, Event, World};
 
-/// What a server says that stops a script where its slot moves. How much it did is unknown.
+/// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
 const STOPPED: &str = "ERR Script attempted to access a non local key in a cluster node";
-/// Microseconds since 1970 when a run begins, about.
+/// Roughly the microseconds from 1970 to the beginning of a run.
 const EPOCH: u64 = 1_800_000_000_000_000;
 
 /// One server.
 pub struct Server {
     /// Its wall clock.
     pub(crate) clock: Clock,
-    /// Which troubles it has, and until when.
+    /// Its current faults, and when each ends.
     troubles: Vec<(Fault, Micros)>,
-    /// Until when it had each trouble last.
+    /// When the last fault of each kind ended.
     last: [Micros; Fault::COUNT],
-    /// What it answers while it is not ready.
+    /// Its answer while it is not ready.
     pub(crate) excuse: &'static str,
     runs: u64,
 }
 
-/// The servers and which lock lives where.
+/// The servers, and which lock is on which.
 pub(crate) struct Servers<'a> {
     pub(crate) list: Vec<Server>,
     pub(crate) models: &'a mut [ModelServer],
     pub(crate) names: Vec<String>,
-    /// The channel of each reentrant lock, at the first of those that share it.
+    /// The channel of each reentrant lock. Locks that share one have it at the first of them.
     pub(crate) channels: Vec<String>,
-    /// Each reentrant lock's topic.
+    /// The topic of each reentrant lock.
     pub(crate) topics: Vec<Option<Topic>>,
     homes: Vec<usize>,
 }
 
 impl Server {
-    /// Whether it has a trouble now.
+    /// Whether it has a fault now.
     pub(crate) fn suffers(&self, trouble: Fault, now: Micros) -> bool {
         self.until(trouble, now).is_some()
     }
@@ -56,17 +56,17 @@ impl Server {
         self.troubles.iter().filter(|(kind, until)| *kind == trouble && *until > now).map(|(_, until)| *until).max()
     }
 
-    /// Until when it had a trouble last.
+    /// When its last fault of this kind ended.
     pub(crate) fn last_until(&self, trouble: Fault) -> Micros {
         self.last[trouble.index()]
     }
 
-    /// Until when it had any trouble.
+    /// When its last fault ended.
     pub(crate) fn last_trouble(&self) -> Micros {
         self.last.iter().copied().max().unwrap_or(0)
     }
 
-    /// Gives it a trouble.
+    /// Gives it a fault.
     pub(crate) fn suffer(&mut self, trouble: Fault, now: Micros, until: Micros) {
         self.troubles.retain(|(_, until)| *until > now);
         self.troubles.push((trouble, until));
@@ -74,7 +74,7 @@ impl Server {
         *last = until.max(*last);
     }
 
-    /// Takes all troubles from it, but the time that it needs to come back.
+    /// Ends all its faults, except for the time that it needs to come back.
     pub(crate) fn mend(&mut self, now: Micros) {
         self.troubles.retain(|(trouble, _)| *trouble == Fault::ServerCrash);
         let down_until = self.last_until(Fault::ServerCrash);
@@ -93,7 +93,7 @@ impl<'a> Servers<'a> {
         for model in models.iter_mut().take(mix.servers) {
             model.reset();
             for (script, find, put) in tampering.scripts {
-                // That it fits was made sure of before the first seed.
+                // The bench has checked that the change fits.
                 let _ = model.replace_script(script, find, put);
             }
             let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
@@ -113,17 +113,17 @@ impl<'a> Servers<'a> {
         Self { list, models, names, channels, topics, homes }
     }
 
-    /// The lock of that key.
+    /// The lock with this key.
     pub(crate) fn name(&self, key: &[u8]) -> Option<usize> {
         self.names.iter().position(|name| name.as_bytes() == key)
     }
 
-    /// Where a lock lives.
+    /// The server of a lock.
     pub(crate) fn home(&self, name: usize) -> usize {
         self.homes[name]
     }
 
-    /// The locks that live on a server.
+    /// The locks on a server.
     pub(crate) fn at(&self, server: usize) -> impl Iterator<Item = usize> + use<> {
         let homes = self.homes.clone();
         (0..homes.len()).filter(move |name| homes[*name] == server)
@@ -158,7 +158,7 @@ impl World<'_> {
             let until = until + self.rng.below(200);
             return self.agenda.push(until, Event::Arrive(arrival));
         }
-        // A demoted primary goes on reading.
+        // A demoted primary still answers reads.
         let read_only = it.suffers(Fault::NotReady, self.now) && it.excuse.starts_with("READONLY");
         if it.suffers(Fault::NotReady, self.now) && !read_only {
             return self.answer(&arrival, Err(Failure::Refused(it.excuse.into())));
@@ -202,7 +202,7 @@ impl World<'_> {
         self.look_at_server_now_and_then(server);
     }
 
-    /// An operator takes a lock from whoever holds it. The next in line is granted, as by a release.
+    /// An operator takes a lock from its holders. The next waiter is granted, as by a release.
     fn force(&mut self, server: usize, name: usize) {
         let server_us = self.servers.time(server, self.now);
         let victims = self.watch.keys.victims(&self.servers.models[server], server_us, name);
@@ -216,7 +216,7 @@ impl World<'_> {
             Sort::Semaphore => leasehold_lua::semaphore::FORCE,
         };
         let mut keys = self.watch.keys.of_name(name).to_vec();
-        // The one that is never there.
+        // The key that never exists.
         keys.push(format!("{}none", keys[1].trim_end_matches("fence")));
         let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
         let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"7"];
@@ -225,9 +225,9 @@ impl World<'_> {
         self.observe_before(server, name);
         let executed = self.servers.execute(server, self.now, &words);
         self.lose(name, Part::Lock);
-        // What was granted at this very moment is taken as well, and not yet known to its client.
+        // A lease that was granted at this very moment is taken as well, although its client doesn't know of it yet.
         self.watch.forced.extend(&victims);
-        // At its memory limit a server refuses the tombstone, after the lock is gone.
+        // At its memory limit, a server refuses the tombstone after the lock is already gone.
         if executed.reply.is_err() {
             return;
         }
@@ -235,20 +235,20 @@ impl World<'_> {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
         }
-        // For whoever watches it is the release of what was held, by somebody else.
+        // The watchers see it as a release by somebody else.
         self.observe(server, name, &Call::Release { token: *first, bury: true }, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
     }
 
-    /// Whether some of a command's keys have moved, and others not.
+    /// Whether some of a command's keys have moved and others have not.
     fn keys_are_parted(&mut self, words: &[&[u8]]) -> bool {
         let many = words.get(2).is_some_and(|keys| *keys != b"1");
         self.tampering.renewals_need_all_keys || (many && self.rng.chance(500_000))
     }
 
-    /// Sends a command's end on its way back.
+    /// Sends the end of a command back.
     fn answer(&mut self, arrival: &Arrival, result: Result<Reply, Failure>) {
         let mut at = self.now + arrival.back;
         for _ in 0..arrival.answers {
@@ -266,7 +266,7 @@ impl World<'_> {
         }
     }
 
-    /// What is on a server is what may be there.
+    /// Checks that a server has only the keys that it may have.
     pub(crate) fn look_at_server(&mut self, server: usize) {
         let time = self.servers.time(server, self.now);
         let model = &self.servers.models[server];
@@ -291,7 +291,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes one key from a server.
+    /// Evicts one key from a server.
     pub(crate) fn evict(&mut self, server: usize) {
         let server_us = self.servers.time(server, self.now);
         let model = &self.servers.models[server];
@@ -308,14 +308,14 @@ impl World<'_> {
         self.lose(*name, *part);
     }
 
-    /// What the watchers knew of a lost key counts no more.
+    /// The watchers forget what they know of a lost key.
     fn lose(&mut self, name: usize, part: Part) {
         let lock = &mut self.watch.locks[name];
         match part {
             Part::Fence => lock.fences.data_lost(),
             Part::Queue => lock.queue.data_lost(),
             Part::Permits => lock.permits.permits_lost(),
-            // They are told so early, and exclude others all the same.
+            // Their holders are notified early, but they still exclude others.
             Part::Readers => lock.readers_lost = true,
             _ => {
                 lock.lost_at = Some(self.now);
@@ -335,7 +335,7 @@ impl World<'_> {
     }
 }
 
-/// Where Redis's hash tag puts a name.
+/// The hash slot of a name, by Redis's hash tags.
 fn slot(name: &str) -> usize {
     let tag = name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let tag = tag.filter(|tag| !tag.is_empty()).unwrap_or(name);

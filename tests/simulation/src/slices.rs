@@ -1,4 +1,4 @@
-//! A long run in slices: each is noted in a log, and a later run goes on where the log ends.
+//! A long run in slices. Each slice is added to a log, and a later run goes on where the log ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -9,13 +9,13 @@ use crate::campaign::Summary;
 use crate::coverage::Coverage;
 use crate::world::Counts;
 
-/// Seeds of one slice.
+/// The seeds of one slice.
 pub const SLICE: u64 = 10_000;
 
-/// The sum of all slices in a log, and the seed that comes next. A log that does not exist yet is empty.
+/// The sum of all slices in a log, and the next seed. A log that does not exist yet is empty.
 ///
 /// # Errors
-/// If the log can't be read, or a line of it can't be understood.
+/// If the log can't be read, or one of its lines can't be parsed.
 pub fn read(path: &Path, start: u64) -> io::Result<(Summary, u64)> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Summary::default(), start)),
@@ -32,7 +32,7 @@ pub fn read(path: &Path, start: u64) -> io::Result<(Summary, u64)> {
     Ok((sum, next))
 }
 
-/// Notes a slice.
+/// Adds a slice to the log.
 ///
 /// # Errors
 /// If the log can't be written.

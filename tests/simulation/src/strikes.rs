@@ -11,7 +11,7 @@ use crate::world::{Event, World};
 /// States that pass so quickly that faults have to wait for them.
 const RARE: [State; 4] = [State::Renewing, State::Refilling, State::Converting, State::Closing];
 
-/// What a server that can't serve says.
+/// The errors of a server that can't serve.
 const EXCUSES: [&str; 5] = [
     "LOADING Redis is loading the dataset in memory",
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -35,7 +35,7 @@ impl World<'_> {
         }
     }
 
-    /// A client comes into a rare state. If a fault waits for that, it strikes before the state is over.
+    /// A client enters a rare state. If a fault waits for it, the fault strikes before the state is over.
     pub(crate) fn occasion(&mut self, state: State, client: usize) {
         if self.ambush == Some(state) {
             self.ambush = None;
@@ -44,7 +44,7 @@ impl World<'_> {
         }
     }
 
-    /// A fault strikes: this client, if it is one of a client's.
+    /// A fault strikes. If it strikes a client, then this one.
     pub(crate) fn strike_now(&mut self, client: Option<usize>) {
         if !self.faults_are_on() {
             return;
@@ -101,7 +101,7 @@ impl World<'_> {
         }
     }
 
-    /// All connections of a client break while it sleeps. It finds out as it wakes up.
+    /// All connections of a client break while it sleeps. It finds out when it wakes up.
     fn cut_off(&mut self, place: usize) {
         let client = &mut self.clients[place];
         let broke = || Failure::Interrupted("connection reset".into());
@@ -112,7 +112,7 @@ impl World<'_> {
         self.count_listeners();
     }
 
-    /// A deliberate fault: the client's clock does not count the time asleep.
+    /// A deliberate bug: the client's clock does not count the time asleep.
     fn stop_clock(&mut self, place: usize, until: Micros) {
         let client = &mut self.clients[place];
         let asleep = client.clock.reads(until) - client.clock.reads(self.now);
@@ -134,7 +134,7 @@ impl World<'_> {
                 } else {
                     self.evict(server)
                 }
-                // Fences may be a millisecond ahead of the clock: the next script comes some milliseconds later.
+                // Fences may be a millisecond ahead of the clock, so the next script comes some milliseconds later.
                 self.server(server).suffer(Fault::Stall, now, now + 3_000);
                 return;
             }
@@ -155,7 +155,7 @@ impl World<'_> {
     fn crash_server(&mut self, fault: Fault, server: usize, until: Micros) {
         let now = self.now;
         self.servers.models[server].script_flush();
-        // An outage may be struck by another one: only what that one adds counts.
+        // An outage may overlap with another one. Only the additional time counts.
         let began = self.servers.list[server].last_until(Fault::ServerCrash).max(now);
         self.server(server).suffer(Fault::ServerCrash, now, until);
         if fault == Fault::ServerWiped {
@@ -169,7 +169,7 @@ impl World<'_> {
         }
     }
 
-    /// A liveness run comes to its end: every fault stops, and whoever sleeps wakes up soon.
+    /// The end of a liveness run: every fault stops, and sleeping clients wake up soon.
     pub(crate) fn mend_everything(&mut self) {
         self.cuts.clear();
         self.servers.list.iter_mut().for_each(|server| server.mend(self.now));

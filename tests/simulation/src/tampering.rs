@@ -1,22 +1,22 @@
-//! Deliberate faults of the code under test. None in a plain run.
+//! Deliberate bugs in the code under test. A plain run has none.
 
 use leasehold_core::Mutant;
 
-/// A change to a script: its name, what to find, what to put there.
+/// A change to a script: its name, the text to find, and its replacement.
 pub type ScriptChange = (&'static str, &'static str, &'static str);
 
-/// What is wrong in a run.
+/// The deliberate bugs of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tampering {
-    /// In every engine.
+    /// In all engines.
     pub engine: Option<Mutant>,
     /// In the scripts.
     pub scripts: &'static [ScriptChange],
     /// In the driver: its clock stands still while the machine sleeps.
     pub clock_stops_asleep: bool,
-    /// In the engine's commands: an exclusive renewal names the side keys, too, so a moving slot refuses it.
+    /// In the engine's commands: an exclusive renewal also declares the side keys, so a moving slot refuses it.
     pub renewals_need_all_keys: bool,
-    /// In the engine's commands: the key that is never there is left out, so a server whose slot moves runs a script whose keys are
-    /// all there.
+    /// In the engine's commands: the key that never exists is left out. So a server whose slot moves runs a script if
+    /// all its other keys are there.
     pub none_key_left_out: bool,
 }

@@ -1,59 +1,60 @@
-//! What a run can be about.
+//! The themes of runs.
 
-/// What a run is about. Each seed draws one; within it, everything else is drawn as well.
+/// What a run is about. Each seed draws a theme, and then everything else within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// A bit of everything, seldom.
+    /// A bit of everything, rarely.
     Calm,
-    /// Commands and answers are lost, late, doubled, reordered.
+    /// Commands and answers are lost, late, duplicated and reordered.
     Network,
-    /// Messages are lost, late, doubled; subscriptions break; some hosts have none.
+    /// Messages are lost, late and duplicated. Subscriptions break. Some hosts have none.
     Messages,
-    /// Clients pause, sleep and crash; all else works, so delays are bounded tightly.
+    /// Clients pause, sleep and crash. Everything else works, so delays have tight bounds.
     Clients,
-    /// Servers crash, stall, refuse, run out of memory.
+    /// Servers crash, stall, refuse commands and run out of memory.
     Servers,
     /// Servers lose their data.
     Losing,
     /// Many local callers on few locks, short holds.
     Hot,
-    /// Mostly readers, some writers.
+    /// Mostly readers, and some writers.
     Readers,
     /// Leases are converted all the time.
     Converts,
-    /// Clients of other libraries, and a fleet that does not care.
+    /// Clients of other libraries, and a fleet without `mixed_fleet`.
     Foreign,
-    /// Clients of other libraries, and a fleet that polls for their sake.
+    /// Clients of other libraries, and a fleet with `mixed_fleet`.
     MixedFleet,
     /// Leases of a few milliseconds.
     Short,
-    /// Callers give up all the time, and commands come very late.
+    /// Callers give up all the time, and commands arrive very late.
     GivingUp,
-    /// Messages come late and twice, and clients pause for longer than their claim windows.
+    /// Messages arrive late and twice, and clients pause for longer than their claim windows.
     Stale,
-    /// Clients close while their commands and messages are under way, and others take their places.
+    /// Clients close while their commands and messages are under way, and new clients take their places.
     Closing,
-    /// Holders die now and then, and nothing else goes wrong: the head of the queue has to find out by itself.
+    /// Holders die now and then, and nothing else goes wrong. The first waiter has to find out by itself.
     Deaths,
-    /// Readers of very different lengths, whose renewals come late, and hardly anything that tidies up after them.
+    /// Readers with very different TTLs, whose renewals come late, and hardly any script call that removes expired
+    /// ones.
     Lingering,
     /// Servers forget keys again and again, while commands are slow.
     Evicting,
     /// Slots move for longer than leases last, and nothing else goes wrong.
     Moving,
-    /// Callers who come seldom and give up often, for minutes.
+    /// Callers that come rarely and give up often, for minutes.
     Unhurried,
-    /// Many callers, and hardly any room for their commands. Nothing goes wrong.
+    /// Many callers, and a small limit of commands in flight. Nothing goes wrong.
     Crowded,
     /// All faults, often.
     Everything,
-    /// Reentrant locks, under the faults of any of the above.
+    /// Reentrant locks, under the faults of any of the themes above.
     Reentrant,
-    /// Semaphores, under the faults of any of the above.
+    /// Semaphores, under the faults of any of the themes above.
     Semaphore,
-    /// Leases of several names, in a world of their own: never drawn, every fourth seed runs it as well.
+    /// Leases of several names, in a separate world. Never drawn; every fourth seed runs it as well.
     Several,
-    /// Locks over several servers, in a world of their own: never drawn, every eighth seed runs it as well.
+    /// Locks over several servers, in a separate world. Never drawn; every eighth seed runs it as well.
     Quorum,
 }
 
@@ -86,16 +87,16 @@ impl Theme {
         Self::Semaphore,
     ];
 
-    /// Those about plain locks.
+    /// The themes about plain locks.
     pub(crate) const LOCKS: [Self; 22] = {
         let [locks @ .., _, _] = Self::ALL;
         locks
     };
 
-    /// Those about another kind.
+    /// The themes about the other kinds.
     pub(crate) const KINDS: [Self; 2] = [Self::Reentrant, Self::Semaphore];
 
-    /// The theme of that name, case aside.
+    /// The theme of this name, ignoring case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! What happened, a line an event; written only when a seed is replayed.
+//! What happened, one line for each event. Written only when a seed is replayed.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// A transcript that is written, or one that costs nothing.
+    /// A transcript that is written, or one that does nothing.
     pub fn new(written: bool) -> Self {
         Self { lines: written.then(Vec::new) }
     }
@@ -23,12 +23,12 @@ impl Transcript {
         }
     }
 
-    /// Whether it is written: to skip what only it needs.
+    /// Whether it is written, to skip work that only it needs.
     pub fn is_written(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// The lines, if any were written.
+    /// The lines, if it was written.
     pub fn into_lines(self) -> Vec<String> {
         self.lines.unwrap_or_default()
     }

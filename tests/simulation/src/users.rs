@@ -1,4 +1,4 @@
-//! The users of a client: they ask for leases, hold them, do things with them, give them back, or give up.
+//! The users of a client: they acquire leases, hold them, use them, release them, or give up.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::world::{Event, Phase, World};
 #[derive(Clone, Debug, Default)]
 pub struct User {
     pub(crate) doing: Doing,
-    /// The number of the step that is next; others are void.
+    /// The number of the next step. Steps with other numbers are void.
     pub(crate) number: u32,
     pub(crate) name: usize,
     pub(crate) lease: Option<LeaseId>,
     pub(crate) mode: Option<Mode>,
     pub(crate) ttl: Duration,
     pub(crate) holds: u32,
-    /// What it asked for last.
+    /// The options of its last acquire.
     pub(crate) asked: Option<AcquireOptions>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Doing {
     /// Waits for a lease.
     Asking(u32),
     Holding,
-    /// Waits for the end of something that it does with its lease.
+    /// Waits for the end of a call on its lease.
     Acting(u32),
     /// Waits for the end of its release.
     Leaving(u32),
@@ -45,7 +45,7 @@ pub(crate) enum Doing {
 }
 
 impl Client {
-    /// Whether nobody does anything here any more.
+    /// Whether all users here have finished.
     pub(crate) fn is_finished(&self) -> bool {
         self.engine.is_none() || (self.open.is_empty() && self.users.iter().all(|user| user.doing == Doing::Gone))
     }
@@ -60,7 +60,7 @@ impl World<'_> {
         self.agenda.push(self.now + after, event);
     }
 
-    /// At the end, whoever only thinks has finished.
+    /// At the end, users that only think have finished.
     pub(crate) fn hurry_users(&mut self, place: usize) {
         for user in &mut self.clients[place].users {
             if user.doing == Doing::Thinking {
@@ -69,7 +69,7 @@ impl World<'_> {
         }
     }
 
-    /// A user goes on.
+    /// A user's next step.
     pub(crate) fn step(&mut self, place: usize, life: Life, user: usize, number: u32) {
         let client = &self.clients[place];
         if client.life != life || client.engine.is_none() || client.users.get(user).is_none_or(|it| it.number != number)
@@ -89,7 +89,7 @@ impl World<'_> {
             }
             Doing::Thinking => self.acquire(place, user),
             Doing::Asking(op) => self.cancel(place, op),
-            // It has lost patience. Some change their mind.
+            // It has lost patience. Some users change their mind.
             Doing::Acting(op) if self.is_converting(place, op) && self.rng.chance(500_000) => {
                 self.convert_back(place, user)
             }
@@ -152,7 +152,7 @@ impl World<'_> {
         self.feed(place, Input::Cancel { op: OpId(u64::from(op)) });
     }
 
-    /// Does something with the lease, and may lose patience.
+    /// Uses the lease, and may lose patience.
     fn act(&mut self, place: usize, user: usize) {
         let it = &self.clients[place].users[user];
         let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
@@ -178,7 +178,7 @@ impl World<'_> {
         matches!(self.clients[place].ops[op as usize].wish, Wish::Convert(_))
     }
 
-    /// Asks for the mode that it had, while it is not known what became of the other one.
+    /// Asks for the previous mode, while the outcome of the first conversion is unknown.
     fn convert_back(&mut self, place: usize, user: usize) {
         let mode = self.clients[place].users[user].mode.unwrap_or(Mode::Exclusive);
         self.ask(place, user, Wish::Convert(mode));
@@ -247,7 +247,7 @@ impl World<'_> {
                 self.feed(place, Input::Extend { op, lease: held, ttl });
             }
             Wish::Convert(mode) => {
-                // A reader from the moment of sending.
+                // A reader from the moment the command is sent.
                 if let (Some(held), Mode::Shared, Sort::Lock) = (place_held, mode, self.mix.sorts[it_name]) {
                     self.watch.leases.held[held].mode = Mode::Shared;
                 }
@@ -265,7 +265,7 @@ impl World<'_> {
         number
     }
 
-    /// Options that are out of their bounds, or good ones for an impossible name.
+    /// Options that are out of bounds, or good options for an impossible name.
     fn nonsense(&mut self) -> AcquireOptions {
         let good = AcquireOptions::default();
         let permits = |permits, limit| AcquireOptions { kind: Kind::Semaphore { permits, limit }, ..good };
@@ -279,12 +279,12 @@ impl World<'_> {
         }
     }
 
-    /// A hold is given back: it counts no longer, whatever the server says.
+    /// A hold is released. It no longer counts, whatever the server says.
     fn ledger_release(&mut self, held: Option<usize>, now: Instant) {
         let Some(place) = held else { return };
         let held = &mut self.watch.leases.held[place];
         if held.valid_until <= now {
-            // First it is told lost.
+            // The loss is reported first.
         } else if held.holds > 1 {
             held.holds -= 1;
         } else {
@@ -304,7 +304,7 @@ impl World<'_> {
                 it.doing = Doing::Holding;
                 self.schedule_step(place, user, after);
             }
-            // Who can't have it at once comes back a little later.
+            // A user that can't have it at once comes back a little later.
             (Doing::Asking(op), _) if op == number => {
                 it.doing = Doing::Thinking;
                 self.schedule_step(place, user, after + 500);
@@ -339,12 +339,12 @@ impl World<'_> {
         self.schedule_step(place, user, after);
     }
 
-    /// A user's lease is lost. Some give it back all the same.
+    /// A user's lease is lost. Some users release it anyway.
     pub(crate) fn user_lost(&mut self, place: usize, lease: LeaseId) {
         let stubborn = self.rng.chance(200_000);
         let after = 1 + self.rng.range(self.mix.think);
         let client = &self.clients[place];
-        // Users who share an owner share its lease.
+        // Users that share an owner share its lease.
         let holds = |user: &usize| client.users[*user].lease == Some(lease);
         for user in (0..client.users.len()).filter(holds).collect::<Vec<_>>() {
             let it = &mut self.clients[place].users[user];

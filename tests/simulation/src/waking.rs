@@ -1,4 +1,4 @@
-//! A client's timer, which may go off early, late or twice, and a process that goes on after a sleep.
+//! A client's timer, which may fire early, late or twice, and a process that resumes after a sleep.
 
 use leasehold_core::Input;
 
@@ -6,11 +6,11 @@ use crate::faults::Fault;
 use crate::wire::Life;
 use crate::world::{Event, World};
 
-/// The number of a wake-up that comes early or again.
+/// The number of an early or repeated wake-up.
 const EXTRA: u32 = u32::MAX;
 
 impl World<'_> {
-    /// Sets the timer as the engine wants it now.
+    /// Sets the timer to the time that the engine wants now.
     pub(crate) fn set_wake(&mut self, place: usize) {
         let client = &mut self.clients[place];
         let Some(engine) = &client.engine else { return };
@@ -45,7 +45,7 @@ impl World<'_> {
         strikes
     }
 
-    /// A client's timer.
+    /// A client's timer fires.
     pub(crate) fn wake(&mut self, place: usize, life: Life, number: u32) {
         let client = &mut self.clients[place];
         if client.life != life || !client.is_awake() || (number != client.wake.1 && number != EXTRA) {
@@ -60,7 +60,7 @@ impl World<'_> {
         self.feed(place, Input::Wake);
     }
 
-    /// A client's process goes on.
+    /// A client's process resumes.
     pub(crate) fn resume(&mut self, place: usize, life: Life) {
         let client = &mut self.clients[place];
         if client.life != life || client.asleep_until.is_none_or(|until| until > self.now) {

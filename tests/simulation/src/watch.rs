@@ -1,4 +1,4 @@
-//! The watchers of a run, and the first promise that one of them saw broken.
+//! The watchers of a run, and the first broken promise.
 
 use leasehold_core::LeaseId;
 
@@ -19,7 +19,7 @@ use crate::invariants::{Broken, Verdict};
 use crate::kinds::Sort;
 use crate::wire::Token;
 
-/// Every watcher.
+/// All watchers.
 pub(crate) struct Watch {
     pub(crate) leases: Leases,
     /// By name.
@@ -30,33 +30,34 @@ pub(crate) struct Watch {
     pub(crate) asking: Vec<Vec<Asking>>,
     /// By client and name: what a client has of a semaphore.
     pub(crate) lanes: Vec<Vec<Lanes>>,
-    /// By client and name: who waits where nobody grants.
+    /// By client and name: waiters that no script grants.
     pub(crate) vigils: Vec<Vec<Vigil>>,
-    /// The locks that the client being served has handed over inside, untold.
+    /// The locks that the current client has handed over locally without knowing whether others wait.
     pub(crate) untold: Vec<usize>,
     /// By client.
     pub(crate) paces: Vec<Pace>,
     pub(crate) keys: Keys,
     pub(crate) longest: Longest,
-    /// Leases of the client being served that must be told lost before it is done, and which promise says so.
+    /// Leases of the current client that must be reported lost before it is done, and the promise that says so.
     pub(crate) doomed: Vec<(LeaseId, &'static str)>,
-    /// Clients have so little room that what they do at once elsewhere may take a while.
+    /// Clients have so little room for commands that things that otherwise happen at once may take a while.
     crowded: bool,
-    /// The present time, and until when that holds for everybody: a client had so much under way that its window may have been full.
+    /// The current time, and until when any client may have had a full window of commands. Until then, these promises
+    /// are relaxed for all clients.
     pub(crate) now: Micros,
     pub(crate) full_until: Micros,
-    /// Tokens of which their clients have heard that they were taken by force.
+    /// Tokens whose clients have received a revocation.
     pub(crate) revoked: Vec<Token>,
     /// Tokens that an operator has taken a lock from.
     pub(crate) forced: Vec<Token>,
     verdict: Verdict,
 }
 
-/// What is not expected at once of clients that have hardly any room for their commands.
+/// Promises that clients with hardly any room for commands need not keep at once.
 const AT_ONCE: [&str; 9] =
     ["left-behind", "next-unasked", "unheard", "asleep", "unwoken", "heirless", "stranded", "starved", "pause"];
 
-/// What is watched of one lock.
+/// The watchers of one lock.
 #[derive(Default)]
 pub(crate) struct LockWatch {
     pub(crate) fences: Fences,
@@ -65,11 +66,11 @@ pub(crate) struct LockWatch {
     pub(crate) tokens: Tokens,
     pub(crate) progress: Progress,
     pub(crate) permits: Permits,
-    /// Whether its name has held something that is no such lock.
+    /// Whether its name has held something that is not such a lock.
     pub(crate) squatted: bool,
-    /// When its holders' data was lost last.
+    /// When its holders' data was last lost.
     pub(crate) lost_at: Option<Micros>,
-    /// Whether the records of its readers were lost under them.
+    /// Whether the records of its readers were lost while they held.
     pub(crate) readers_lost: bool,
 }
 
@@ -96,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// Keeps the first verdict against.
+    /// Keeps the first broken promise.
     pub(crate) fn check(&mut self, verdict: Verdict) {
         let crowded = self.crowded || self.now < self.full_until;
         let later = |broken: &Broken| crowded && AT_ONCE.contains(&broken.invariant);

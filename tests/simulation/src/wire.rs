@@ -1,21 +1,22 @@
-//! What passes between clients and servers, read as facts: which script ran for which token, and what came of it.
+//! The commands and messages between clients and servers, parsed: which script ran for which token, and with what
+//! result.
 
 use leasehold_core::{Mode, Reply, Scalar};
 
-/// A client's life, numbered through the run: a restarted client is another one.
+/// A client's life, numbered within the run. A restarted client has a new one.
 pub type Life = u16;
 
-/// One acquisition's token, as the run knows it.
+/// The token of one acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
-    /// Whose it is.
+    /// The client.
     pub life: Life,
     /// Which of its tokens.
     pub count: u64,
 }
 
 impl Token {
-    /// Reads `<uuid>:<count>`; every client id of a run begins with its life's number.
+    /// Parses `<uuid>:<count>`. Every client id of a run begins with its life's number.
     pub fn read(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let (client, count) = text.split_once(':')?;
@@ -23,7 +24,7 @@ impl Token {
     }
 }
 
-/// Whose client id or channel that is.
+/// The client of an id or a channel.
 pub fn life_of(client: &str) -> Option<Life> {
     if client.len() != 36 {
         return None;
@@ -31,35 +32,35 @@ pub fn life_of(client: &str) -> Option<Life> {
     Life::from_str_radix(client.get(..4)?, 16).ok()
 }
 
-/// The token and the name that a message says was taken by force.
+/// The token and the name of a revocation message.
 pub fn revoked(payload: &[u8]) -> Option<(Token, &str)> {
     let (token, name) = std::str::from_utf8(payload).ok()?.strip_prefix("revoked ")?.split_once(' ')?;
     Some((Token::read(token.as_bytes())?, name))
 }
 
-/// What an acquire may do beside entering a free lock.
+/// What an acquire may do other than enter a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Nothing.
     Try,
     /// Join the queue.
     Wait,
-    /// Raise what is held.
+    /// Extend the lease that is held.
     Refill,
 }
 
 /// One script call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// First try, resend, heartbeat, help or refill.
+    /// A first try, a resend, a heartbeat, or a refill.
     Acquire {
-        /// Who.
+        /// The token.
         token: Token,
         /// How it wants to hold.
         mode: Mode,
-        /// How many permits of how many, of a semaphore.
+        /// For a semaphore: the wanted permits and the limit.
         permits: Option<(u64, u64)>,
-        /// What the server is to keep.
+        /// The TTL.
         ttl_ms: u64,
         /// What it may do.
         how: How,
@@ -68,16 +69,16 @@ pub enum Call {
     },
     /// Gives a token up.
     Release {
-        /// Which.
+        /// The token.
         token: Token,
-        /// Whether a tombstone is left.
+        /// Whether it leaves a tombstone.
         bury: bool,
     },
-    /// Raises the TTL.
+    /// Extends the TTL.
     Renew {
-        /// Whose.
+        /// The token.
         token: Token,
-        /// To what.
+        /// The new TTL.
         ttl_ms: u64,
     },
     /// Gives a lease another mode and token.
@@ -88,17 +89,17 @@ pub enum Call {
         new: Token,
         /// The mode afterwards.
         mode: Mode,
-        /// What the server is to keep.
+        /// The TTL.
         ttl_ms: u64,
-        /// Whether a tombstone of the old one is left.
+        /// Whether the old token leaves a tombstone.
         bury: bool,
     },
-    /// Only looks.
+    /// Only reads.
     Inspect,
 }
 
 impl Call {
-    /// Reads a command's words and says which key it is about; none if it is no script of leasehold.
+    /// Parses a command's words, and returns the key that it is about. None if it is not a script of leasehold.
     pub fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
         let (name, script, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
         let known = match name {
@@ -164,18 +165,18 @@ pub struct Answer {
     pub status: Status,
     /// The fence, or the position in the queue.
     pub value: u64,
-    /// How many fences are reserved from it on.
+    /// How many fences are reserved, from `value` on.
     pub block: u64,
     /// The server's time in µs.
     pub server_us: u64,
-    /// What was written as the lease's TTL, or what the holder has left.
+    /// The TTL of the lease, or what the holder has left.
     pub ms: i64,
-    /// The queue's length, -1 if not known.
+    /// The queue's length, -1 if unknown.
     pub waiting: i64,
 }
 
 impl Answer {
-    /// Reads a reply; none if it is of another shape (inspect's, a foreign client's).
+    /// Parses a reply. None if it has another shape (inspect's, or a foreign client's).
     pub fn read(reply: &Reply) -> Option<Self> {
         let Reply::List(list) = reply else { return None };
         let [Scalar::Text(status), numbers @ ..] = list.as_slice() else { return None };
@@ -205,12 +206,12 @@ impl Answer {
         })
     }
 
-    /// Whether the call's token has a valid lease by this answer.
+    /// Whether the call's token has a valid lease, by this answer.
     pub fn confirms(&self) -> bool {
         self.grants() || self.status == Status::Renewed
     }
 
-    /// Whether the call's token holds the lock by this answer.
+    /// Whether the call's token holds the lock, by this answer.
     pub fn grants(&self) -> bool {
         matches!(self.status, Status::Entered | Status::Again | Status::Converted)
     }
@@ -221,9 +222,9 @@ impl Answer {
 pub enum Message<'a> {
     /// A waiter was granted.
     Grant {
-        /// Who.
+        /// The token.
         token: Token,
-        /// How it holds.
+        /// The mode.
         mode: Mode,
         /// Its fence.
         fence: u64,
@@ -246,7 +247,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a payload.
+    /// Parses a payload.
     pub fn read(payload: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
@@ -271,7 +272,7 @@ fn mode(word: &[u8]) -> Option<Mode> {
     match word {
         b"exclusive" => Some(Mode::Exclusive),
         b"shared" => Some(Mode::Shared),
-        // A semaphore's.
+        // A semaphore's mode.
         word => permits(word).map(|_| Mode::Exclusive),
     }
 }

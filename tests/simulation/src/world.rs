@@ -1,4 +1,4 @@
-//! The world of one run: clients, servers and what lies between them, on virtual time. One seed makes all of it.
+//! The world of one run: clients, servers and the network between them, on virtual time. One seed makes all of it.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,17 +22,17 @@ use crate::transcript::Transcript;
 use crate::watch::Watch;
 use crate::wire::Life;
 
-/// The least a run has to see.
+/// The fewest script calls of a run.
 pub const LEAST_CALLS: u64 = 300;
-/// The least faults of a run.
+/// The fewest faults of a run.
 pub const LEAST_FAULTS: u64 = 5;
 
-/// How often the world is looked at as a whole.
+/// How often the whole world is checked.
 const LOOK_EVERY: Micros = 100_000;
-/// No run is longer than this, in true time.
+/// The longest run, in true time.
 const LONGEST_RUN: Micros = 1_800_000_000;
 
-/// Something that happens at some time.
+/// A scheduled event.
 pub(crate) enum Event {
     /// A command reaches its server.
     Arrive(Arrival),
@@ -42,21 +42,21 @@ pub(crate) enum Event {
     Subscribe { client: usize, life: Life, topic: Topic },
     /// The end of a subscription reaches its server.
     Unsubscribe { client: usize, life: Life, topic: Topic },
-    /// A client's timer.
+    /// A client's timer fires.
     Wake { client: usize, life: Life, number: u32 },
-    /// A user goes on.
+    /// A user's next step.
     Step { client: usize, life: Life, user: usize, number: u32 },
-    /// A client's process goes on.
+    /// A client's process resumes.
     Resume { client: usize, life: Life },
     /// Another client takes the place of one that is gone.
     Start { client: usize },
-    /// A foreign client goes on.
+    /// A foreign client's next step.
     Foreign { foreigner: usize, step: ForeignStep },
     /// The next fault.
     Strike,
-    /// A fault that was kept for a rare moment of this client.
+    /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
-    /// A look at everything.
+    /// A check of everything.
     Look,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Arrival {
     pub(crate) name: usize,
     pub(crate) call: CallId,
     pub(crate) command: Rc<Command>,
-    /// How often its answer is delivered: not at all, once, twice.
+    /// How often its answer is delivered: never, once or twice.
     pub(crate) answers: u32,
     /// Whether it is a release.
     pub(crate) releases: bool,
@@ -76,18 +76,18 @@ pub(crate) struct Arrival {
     pub(crate) back: Micros,
 }
 
-/// How far a run has come.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Users come and go, faults strike.
+    /// Users come and go, and faults strike.
     Busy,
-    /// Users finish what they have begun. In a liveness run no fault strikes any more.
+    /// Users finish what they have begun. In a liveness run, no fault strikes any more.
     Ending { since: Micros },
-    /// Nobody does anything; what is still under way arrives.
+    /// Nobody does anything. Commands on their way arrive.
     Resting { since: Micros, until: Micros },
 }
 
-/// What a run did.
+/// What happened in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Script calls that a server ran.
@@ -96,16 +96,16 @@ pub struct Counts {
     pub faults: u64,
     /// Leases granted to users.
     pub grants: u64,
-    /// Of these, inside a client.
+    /// How many of these were granted inside a client.
     pub local: u64,
-    /// Leases lost.
+    /// Leases that were lost.
     pub losses: u64,
     /// Virtual time.
     pub micros: u64,
 }
 
 impl Counts {
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.faults += other.faults;
@@ -142,7 +142,7 @@ pub struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// The world of a seed. It needs a model server for each server that the mix may ask for.
+    /// The world of a seed. It needs a model server for each server that the mix may have.
     pub fn new(
         seed: u64,
         theme: Option<Theme>,
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
         self.agenda.push(LOOK_EVERY, Event::Look);
     }
 
-    /// Lets everything happen until the run is over or an invariant is broken.
+    /// Runs until the end, or until an invariant is broken.
     pub fn run(&mut self) -> Verdict {
         while let Some(at) = self.agenda.next_at() {
             if let Phase::Resting { until, .. } = self.phase
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
     fn turn_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
-                // Nothing goes wrong where it is only crowded.
+                // No fault strikes in a run that is only crowded.
                 let struck = self.counts.faults >= LEAST_FAULTS || self.mix.is_crowded();
                 let seen = self.counts.calls >= LEAST_CALLS && struck;
                 if (seen && self.now > 2_000_000) || self.now > LONGEST_RUN {
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Users begin nothing new. In a liveness run everything is mended, too.
+    /// Users begin nothing new. In a liveness run, everything is also repaired.
     fn end_business(&mut self) {
         let liveness = self.mix.liveness;
         self.note_line("----", format_args!("users begin nothing new; liveness {liveness}"));
@@ -327,7 +327,7 @@ impl<'a> World<'a> {
         &self.coverage
     }
 
-    /// What the run did.
+    /// What happened in the run.
     pub fn counts(&self) -> Counts {
         self.counts
     }

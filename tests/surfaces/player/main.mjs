@@ -1,4 +1,4 @@
-// Carries out the steps of a scenario, one a line of standard input, on the server in REDIS_URLS: the npm package among the surfaces.
+// The npm package as a surface: carries out the steps of a scenario, one in each line of standard input, on the server in REDIS_URLS.
 // Several servers, with commas between them, are a quorum.
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
@@ -14,7 +14,7 @@ const acts = {
     const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
     const manager = others.length === 0
       ? new LockManager(redis, options)
-      // What a busy machine keeps.
+      // A timeout that a busy machine can keep.
       : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 1_000 });
     managers.set(client, manager);
     return 'open';

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Act, Kind, Step, Surface};
 
-/// The component, in an instance of its own.
+/// The component, in its own instance.
 pub struct Component<'a> {
     urls: Vec<String>,
     locks: Locks<'a>,
@@ -18,7 +18,7 @@ pub struct Component<'a> {
 }
 
 impl<'a> Component<'a> {
-    /// On the server of that URL; on a quorum if there are several.
+    /// Connects to the server at this URL, or to a quorum if there are several.
     pub fn new(urls: &[String], locks: Locks<'a>) -> Self {
         Self { urls: urls.to_vec(), locks, managers: RefCell::default(), leases: RefCell::default() }
     }
@@ -39,7 +39,7 @@ impl<'a> Component<'a> {
         Ok(told)
     }
 
-    /// The outer result is a trap.
+    /// The outer error is a trap.
     async fn try_perform(&self, step: &Step<'_>) -> wasmtime::Result<Result<Value, Error>> {
         match step.act() {
             Act::Open => {
@@ -113,7 +113,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
-        // What a busy machine keeps.
+        // A timeout that a busy machine can keep.
         node_timeout_ms: Some(1_000),
         mixed_fleet: None,
         fence_retention_ms: None,

@@ -1,7 +1,7 @@
-//! The crate, the npm package and the component, asked for the same things in the same words.
+//! The crate, the npm package and the component, called with the same steps.
 //!
-//! A step is JSON, as `{"do": "acquire", "client": "a", "lock": "job", "as": "first"}`, and so is its outcome. What a surface calls a thing is
-//! hidden here; what it does is not.
+//! A step is JSON, such as `{"do": "acquire", "client": "a", "lock": "job", "as": "first"}`, and so is its outcome.
+//! Each surface's own names are hidden here. Its behaviour is not.
 
 mod component;
 mod native;
@@ -15,12 +15,12 @@ pub use step::{Act, Kind, Step};
 
 use serde_json::Value;
 
-/// Who carries out steps.
+/// A surface that carries out steps.
 #[allow(async_fn_in_trait, reason = "everything happens in one thread")]
 pub trait Surface {
-    /// What it is called.
+    /// Its name.
     const NAME: &'static str;
 
-    /// Carries out a step, and tells its outcome.
+    /// Carries out a step, and returns its outcome.
     async fn perform(&self, step: &Step<'_>) -> Value;
 }

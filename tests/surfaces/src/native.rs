@@ -27,7 +27,7 @@ enum Held {
 }
 
 impl Native {
-    /// On the server of that URL; on a quorum if there are several.
+    /// Connects to the server at this URL, or to a quorum if there are several.
     pub fn new(urls: &[String]) -> Self {
         Self { urls: urls.to_vec(), ..Self::default() }
     }
@@ -86,7 +86,7 @@ impl Native {
                 }
                 let manager = match self.urls.as_slice() {
                     [url] => builder.connect(url).await?,
-                    // What a busy machine keeps.
+                    // A timeout that a busy machine can keep.
                     urls => builder.node_timeout(Duration::from_secs(1)).quorum(urls.iter().cloned()).await?,
                 };
                 self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);

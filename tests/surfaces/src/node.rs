@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::{Step, Surface};
 
-/// The npm package, in a process of its own that takes a step a line.
+/// The npm package, in a separate process that takes one step in each line.
 pub struct Node {
     input: Mutex<ChildStdin>,
     output: Mutex<Lines<BufReader<ChildStdout>>>,
@@ -21,7 +21,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// On the server of that URL; on a quorum if there are several. `LEASEHOLD_SURFACES_NODE` is the program, `player/main.mjs` with the package installed beside it.
+    /// Connects to the server at this URL, or to a quorum if there are several. `LEASEHOLD_SURFACES_NODE` is the path
+    /// of the program: `player/main.mjs`, with the package installed beside it.
     ///
     /// # Panics
     /// If it does not start.
@@ -45,7 +46,7 @@ impl Node {
         }
     }
 
-    /// Whoever waits for an outcome reads for all, one at a time.
+    /// One of the callers that wait for an outcome reads for all of them.
     async fn outcome(&self, mut outcome: oneshot::Receiver<Value>) -> Value {
         loop {
             tokio::select! {

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One thing to do, as it stands in a scenario.
+/// One step of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a>(pub &'a Value);
 
-/// What there is to do.
+/// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the surfaces' own words")]
 pub enum Act {
@@ -24,7 +24,8 @@ pub enum Act {
     Release,
 }
 
-/// The kinds of locks: a lock of an `owner` is reentrant, one with a `limit` a semaphore, and one with `names` has several.
+/// The kinds of locks. A lock with an `owner` is reentrant, one with a `limit` is a semaphore, and one with `names` has
+/// several names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the surfaces' own words")]
 pub enum Kind {
@@ -36,10 +37,10 @@ pub enum Kind {
 }
 
 impl<'a> Step<'a> {
-    /// What is to be done.
+    /// What the step does.
     ///
     /// # Panics
-    /// If that is nothing known.
+    /// If that is unknown.
     pub fn act(self) -> Act {
         match self.text("do") {
             "open" => Act::Open,
@@ -58,20 +59,20 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Hand-overs inside a client that is to be opened, if it does not keep to the default.
+    /// The limit of local hand-overs for a client, if it differs from the default.
     pub fn handoffs(self) -> Option<u32> {
         self.0["handoffs"].as_u64().and_then(|number| number.try_into().ok())
     }
 
-    /// A word of it.
+    /// A text of the step.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it is missing.
     pub fn text(self, key: &str) -> &'a str {
         self.0[key].as_str().unwrap_or_else(|| panic!("{} has no `{key}`", self.0))
     }
 
-    /// What kind of lock is wanted.
+    /// The kind of lock that is wanted.
     pub fn kind(self) -> Kind {
         let number = |key: &str| self.0[key].as_u64();
         if let Some(owner) = number("owner") {
@@ -88,7 +89,7 @@ impl<'a> Step<'a> {
         if self.0["mode"] == "shared" { Kind::Read } else { Kind::Mutex }
     }
 
-    /// A time, if it is there.
+    /// A time, if the step has it.
     pub fn time(self, key: &str) -> Option<Duration> {
         self.0[key].as_u64().map(Duration::from_millis)
     }

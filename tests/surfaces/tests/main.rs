@@ -1,4 +1,4 @@
-//! The surfaces side by side, and together on one lock.
+//! The surfaces compared, and together on one lock.
 
 mod commands;
 mod play;

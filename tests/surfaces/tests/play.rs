@@ -1,4 +1,4 @@
-//! A scenario on one surface.
+//! Plays a scenario on one surface.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// One surface, and the server that the scenario looks at.
+/// One surface, and the server that the scenario checks.
 pub(crate) struct Stage<'a, S> {
     surface: &'a S,
     server: &'a Server,
@@ -21,7 +21,7 @@ impl<'a, S: Surface> Stage<'a, S> {
         Self { surface, server, greatest: Cell::new(0) }
     }
 
-    /// Plays a scenario, and compares each outcome with what it says.
+    /// Plays a scenario, and compares each outcome with the expected one.
     pub(crate) async fn play(&self, steps: &[Value]) -> Vec<Value> {
         let mut outcomes = Vec::new();
         for step in steps {
@@ -60,7 +60,7 @@ impl<'a, S: Surface> Stage<'a, S> {
         }
     }
 
-    /// Fences differ from run to run; that they rise does not. Readers among themselves have no order.
+    /// Fences differ from run to run, but they always rise. Fences of readers have no order among themselves.
     fn judge_fence(&self, outcome: &mut Value) {
         let Some(fence) = outcome["fence"].as_u64() else { return };
         let greatest = self.greatest.get();

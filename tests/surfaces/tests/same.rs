@@ -1,4 +1,4 @@
-//! One scenario on every surface: equal outcomes, and equal commands at the server.
+//! One scenario on every surface: the outcomes and the commands at the server must be equal.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::commands::Monitor;
 use crate::play::Stage;
 
-/// What the scenario was on one surface.
+/// The result of the scenario on one surface.
 struct Played {
     outcomes: Vec<Value>,
     commands: Vec<String>,
 }
 
-/// On a server that has seen nothing before.
+/// Plays the scenario on a fresh server.
 async fn played<S: Surface>(server: &Server, surface: &S) -> Played {
     let scenario = include_str!("../scenario.json");
     let scenario: Value = serde_json::from_str(scenario).unwrap();
@@ -49,7 +49,7 @@ async fn every_surface_answers_the_same_and_sends_the_same_commands() {
     work.await.unwrap();
 }
 
-/// Commands that are sent at one moment, as those about several names and to several servers are, have no settled order.
+/// Commands that are sent at the same moment have no fixed order, as with several names or several servers.
 async fn alike(scenario: &str, servers: usize) {
     let scenario: Value = serde_json::from_str(scenario).unwrap();
     let steps = scenario["steps"].as_array().unwrap();

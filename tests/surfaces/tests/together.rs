@@ -1,4 +1,4 @@
-//! All surfaces at once on one lock: readers and writers, owners that come back, permits.
+//! All surfaces at once on one lock: readers and writers, reentrant owners, permits.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 const CLIENTS: [&str; 2] = ["a", "b"];
-/// Of each client, and a reader beside them.
+/// For each client, plus one reader.
 const WRITERS: usize = 2;
 const ROUNDS: usize = 15;
-/// Of the semaphore, and the most that one takes.
+/// The permits of the semaphore, and the most that one caller takes.
 const PERMITS: usize = 3;
 
-/// What the lock protects, and nothing else: a counter on the server, and what its holders have seen.
+/// Protected only by the lock: a counter on the server, and what its holders have seen.
 struct Account {
     connection: RefCell<Connection>,
-    /// The greatest fence of all leases so far, and of the writers'.
+    /// The greatest fence of all leases so far, and of the writers.
     greatest: Cell<u64>,
     written: Cell<u64>,
-    /// Which surface had the lock, one turn after the other.
+    /// Which surface had the lock, turn by turn.
     turns: RefCell<Vec<&'static str>>,
-    /// All begin together: a process starts later than a task.
+    /// All begin together, because a process starts later than a task.
     ready: Barrier,
 }
 
@@ -84,7 +84,7 @@ async fn turn<S: Surface>(surface: &S, account: &Account, client: &str, number: 
     assert!(released == "released" || released == "still-held", "{}: {released}", S::NAME);
 }
 
-/// Owners of one surface: each takes the lock twice.
+/// The reentrant owners of one surface. Each takes the lock twice.
 async fn own<S: Surface>(surface: S, account: &Account) {
     let surface = &begin(surface, account).await;
     let workers = CLIENTS.iter().flat_map(|client| (0..WRITERS).map(move |number| (client, number)));
@@ -106,7 +106,7 @@ async fn own<S: Surface>(surface: S, account: &Account) {
     .await;
 }
 
-/// Those who take permits on one surface, by different weights.
+/// The callers that take permits on one surface, with different weights.
 async fn share<S: Surface>(surface: S, account: &Account, out: &Cell<usize>) {
     let surface = &begin(surface, account).await;
     let workers = CLIENTS.iter().flat_map(|client| (1..=PERMITS).map(move |permits| (client, permits)));
@@ -127,7 +127,7 @@ async fn share<S: Surface>(surface: S, account: &Account, out: &Cell<usize>) {
     .await;
 }
 
-/// Those who take two names as one, each surface in an order of its own.
+/// The callers that take two names as one lock. Each surface names them in a different order.
 async fn transfer<S: Surface>(surface: S, account: &Account, names: [&str; 2]) {
     let surface = &begin(surface, account).await;
     join_all(CLIENTS.map(async |client| {

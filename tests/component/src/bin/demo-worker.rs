@@ -1,4 +1,5 @@
-//! One process of `cargo xtask demo`, as `examples/native/src/bin/demo-worker` is: a writer that has its locks from the component, in wasmtime.
+//! One process of `cargo xtask demo`, like `examples/native/src/bin/demo-worker`: a writer that gets its locks from the
+//! component, in wasmtime.
 //!
 //! `demo-worker writer <prefix> <ttl ms>`, with the server in `REDIS_URL` and the component in `LEASEHOLD_LOCK_WASM`.
 
@@ -20,7 +21,7 @@ use serde_json::json;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// What the process was started with.
+/// The arguments of the process.
 struct Job {
     url: String,
     prefix: String,
@@ -38,7 +39,7 @@ async fn main() -> Result {
     with_component(RedisProvider, async |locks| write(locks, &job, account, orders).await).await?
 }
 
-/// Changes the account again and again: reads, thinks and writes, with nothing but the lock to protect it.
+/// Changes the account again and again: reads, thinks and writes, protected only by the lock.
 async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) -> Result {
     let options = ManagerOptions {
         prefix: Some(job.prefix.clone()),
@@ -63,11 +64,11 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
             tell(json!({ "event": "lingering", "fence": fence }));
             lost(lease).await?;
         } else {
-            // Much shorter than the lease, which need not be renewed meanwhile.
+            // Much shorter than the lease, so no renewal is needed in between.
             tokio::time::sleep(Duration::from_millis(1 + fence % 4)).await;
         }
 
-        // The ledger is a resource that checks fences: it knows a late writer even if the writer doesn't.
+        // The ledger is a resource that checks fences. It recognises a late writer even if the writer doesn't know.
         let late = !lease.is_held().await?;
         match (account.append(fence).await?, late) {
             (false, _) => tell(json!({ "event": "refused", "fence": fence })),
@@ -86,7 +87,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
     Ok(())
 }
 
-/// Stands by the lease until it is lost.
+/// Holds the lease until it is lost.
 async fn lost(lease: Lease<'_>) -> Result {
     while lease.hold(10_000).await?? == HoldEnd::Held {}
     Ok(())
@@ -96,7 +97,7 @@ fn tell(event: serde_json::Value) {
     println!("{event}");
 }
 
-/// Microseconds of the system's clock, which all processes of a machine share.
+/// Microseconds of the system clock, which all processes of a machine share.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

@@ -34,7 +34,7 @@ async fn the_first_lock() {
     work.await.unwrap();
 }
 
-/// The server's clock a minute ago, in µs: fences go by it.
+/// The server's clock a minute ago, in µs. Fences follow this clock.
 fn lease_fence_floor(server: &Server) -> u64 {
     let time = texts(&server.cli(&["TIME"]).unwrap());
     time[0].parse::<u64>().unwrap() * 1_000_000 - 60_000_000

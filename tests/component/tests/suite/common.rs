@@ -3,10 +3,10 @@ use std::time::{Duration, Instant};
 use leasehold_servers::{Reply, Server};
 use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Reentrant, Target};
 
-/// What has not happened by now will not happen.
+/// The longest time that a test waits for something.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
-/// The answer, where there has to be one.
+/// Returns the answer of a call that must succeed.
 #[track_caller]
 pub(crate) fn ok<T>(answer: wasmtime::Result<Result<T, Error>>) -> T {
     match answer {
@@ -16,7 +16,7 @@ pub(crate) fn ok<T>(answer: wasmtime::Result<Result<T, Error>>) -> T {
     }
 }
 
-/// The error, where there has to be one.
+/// Returns the error of a call that must fail.
 #[track_caller]
 pub(crate) fn refused<T>(answer: wasmtime::Result<Result<T, Error>>) -> Error {
     match answer {
@@ -47,17 +47,17 @@ pub(crate) fn multi(names: &[&str]) -> Target {
     Target::Multi(Multi { names: names.iter().map(|name| (*name).to_owned()).collect(), one_script: false })
 }
 
-/// A lease of so long, waited for at most 10 s.
+/// Options for a lease with this TTL, and a wait of at most 10 s.
 pub(crate) fn ttl(ttl_ms: u64) -> Option<AcquireOptions> {
     Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(10_000), max_hold_ms: None })
 }
 
-/// Waits at most so long.
+/// Options for a wait of at most this long.
 pub(crate) fn wait(wait_ms: u64) -> Option<AcquireOptions> {
     Some(AcquireOptions { ttl_ms: None, wait_ms: Some(wait_ms), max_hold_ms: None })
 }
 
-/// Short windows, for tests of servers and hosts that do not answer.
+/// Short times, for tests of servers and hosts that don't answer.
 pub(crate) fn quick() -> Option<ManagerOptions> {
     Some(ManagerOptions {
         prefix: None,
@@ -70,7 +70,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
     })
 }
 
-/// For servers that answer, if only in some seconds: machines that run tests are busy.
+/// Longer times, for servers that may answer late, because machines that run tests are busy.
 pub(crate) fn patient() -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10_000), ..quick })
 }
@@ -79,7 +79,7 @@ pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), patient()).await)
 }
 
-/// For tests of what does not answer.
+/// For tests in which something does not answer.
 pub(crate) async fn open_quick<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), quick()).await)
 }
@@ -88,7 +88,7 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(SOON, future).await.unwrap_or_else(|_| panic!("not in time: {what}"))
 }
 
-/// Waits until `condition` holds. Answers how long that took.
+/// Waits until `condition` holds. Returns how long that took.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     let wait = async {
@@ -105,17 +105,17 @@ pub(crate) fn number(server: &Server, command: &[&str]) -> i64 {
     reply.integer().unwrap_or_else(|| panic!("{command:?} answered {reply:?}"))
 }
 
-/// Whether a lock's own key is there.
+/// Whether the lock's own key exists.
 pub(crate) fn is_there(server: &Server, name: &str) -> bool {
     number(server, &["EXISTS", name]) == 1
 }
 
-/// How many wait in the server's queue.
+/// How many waiters are in the server's queue.
 pub(crate) fn waiters(server: &Server, name: &str) -> i64 {
     number(server, &["ZCARD", &format!("leasehold:{{{name}}}:queue")])
 }
 
-/// What commands of the component the server has run so far.
+/// How many commands of the component the server has run so far.
 pub(crate) fn scripts_run(server: &Server) -> i64 {
     let stats = server.cli(&["INFO", "commandstats"]).unwrap();
     let calls = |name: &str| -> i64 {
@@ -130,7 +130,7 @@ pub(crate) fn texts(reply: &Reply) -> Vec<String> {
     reply.list().iter().filter_map(Reply::text).map(str::to_owned).collect()
 }
 
-/// Waits until a lock's key is gone, and looks that nobody renews it meanwhile.
+/// Waits until a lock's key is gone, and checks that nobody renews it in the meantime.
 pub(crate) async fn ends_unrenewed(server: &Server, name: &str) -> Duration {
     let mut left = number(server, &["PTTL", name]);
     until("the lock is free", || {

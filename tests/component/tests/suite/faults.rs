@@ -94,7 +94,7 @@ async fn a_host_that_was_stopped_past_the_lease_is_told_before_anything_else() {
     let work = with_component(RedisProvider, async |locks| {
         let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
-        // Nothing of this host runs meanwhile: all is in this one thread.
+        // Nothing of this host runs in the meantime, because everything is in this one thread.
         std::thread::sleep(Duration::from_millis(500));
         assert!(!lease.is_held().await.unwrap());
         let taken = ok(manager.acquire(mutex("job"), None).await);

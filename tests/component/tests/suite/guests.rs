@@ -59,7 +59,7 @@ async fn an_application_component_does_its_job_under_the_lock_with_standard_wasi
     let first = last_fence(&server, "nightly-job").unwrap();
     assert!(!is_there(&server, "nightly-job"), "it has given the lock back");
 
-    // Somebody else holds it: the job waits for its turn.
+    // Another client holds the lock, and the job waits for its turn.
     let native = leasehold::LockManager::connect(&url).await.unwrap();
     let lease = native.mutex("nightly-job").acquire().await.unwrap();
     let fence = lease.fence().get();
@@ -80,10 +80,10 @@ async fn an_application_component_tells_when_there_is_no_server() {
     run_job(&server.url()).await.unwrap_err();
 }
 
-/// Runs a program of `examples/wasi/host` to its end, and answers what it printed.
+/// Runs a program of `examples/wasi/host` to its end, and returns what it printed.
 fn run_host(name: &str, servers: &[Server]) -> String {
     let mut build = Command::new(env!("CARGO"));
-    // As a part of the workspace: built alone it would have a wasmtime of its own, with other features.
+    // Built with the workspace. Built alone, it would build another wasmtime with other features.
     build.args(["build", "--quiet", "--workspace", "--bins"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(build.status().unwrap().success());
     let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name(name);
@@ -95,7 +95,7 @@ fn run_host(name: &str, servers: &[Server]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The lines that stand in a program's head, after `It prints:`.
+/// The lines after `It prints:` in a program's header.
 fn promised(source: &str) -> String {
     let promised = source.split("```").nth(1).unwrap().trim_start_matches("text\n");
     let lines = promised.lines().filter_map(|line| line.strip_prefix("//! ")).filter(|line| !line.is_empty());
@@ -127,7 +127,7 @@ fn the_example_of_a_quorum_prints_what_its_head_says() {
     assert_eq!(run_host("quorum", &[(); 3].map(|()| Server::start().unwrap())), promised);
 }
 
-/// Calls an export of `tests/component-caller`, and looks around while the instance still lives.
+/// Calls an export of `tests/component-caller`, and checks the server while the instance still exists.
 async fn call<P>(server: &Server, export: &str, arguments: P, look: impl AsyncFnOnce())
 where
     P: ComponentNamedList + Lower + Lift + Send + Sync + 'static,
@@ -148,7 +148,7 @@ where
 async fn an_acquire_that_its_caller_cancels_leaves_the_queue_at_once() {
     let server = Server::start().unwrap();
     let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
-    // It need not be renewed while this thread waits for the component to be compiled.
+    // So long that it needs no renewal while this thread compiles the component.
     let lease = native.mutex("job").ttl(Duration::from_secs(3_600)).acquire().await.unwrap();
     let arguments = (server.url(), "job".to_owned());
     call(&server, "cancel-acquire", arguments, async || {

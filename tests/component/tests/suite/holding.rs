@@ -1,4 +1,4 @@
-//! A lease lives as long as somebody stands by it.
+//! A lease is renewed while a call of `hold` runs.
 
 use std::time::{Duration, Instant};
 

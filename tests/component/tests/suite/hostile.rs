@@ -1,4 +1,5 @@
-//! A connection provider that answers what no server would. The component answers with an error, and stays usable.
+//! A connection provider that gives answers that no server would give. The component returns an error, and stays
+//! usable.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,7 +47,7 @@ const ALL: [Manners; 12] = [
     Manners::NeverAnswers,
 ];
 
-/// A good provider whose answers and messages can be spoilt.
+/// A good provider whose answers and messages can be corrupted.
 #[derive(Clone, Default)]
 struct Hostile {
     manners: Arc<AtomicU8>,
@@ -115,7 +116,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
                 continue;
             }
             let name = format!("{manners:?}");
-            // A convert that is half known ends with its lease at the latest.
+            // A conversion whose result is unknown ends with its lease at the latest.
             let kept = ok(manager.acquire(mutex(&format!("kept-{name}")), ttl(1_500)).await);
             host.set(manners);
             let error = refused(soon(&name, manager.acquire(mutex(&name), wait(700))).await);
@@ -132,7 +133,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
             refused(soon(&name, kept.downgrade()).await);
             let _ = soon(&name, kept.verify()).await.unwrap();
             let _ = soon(&name, kept.release()).await.unwrap();
-            // A server that does not tell its version is taken as it is.
+            // A server that does not tell its version is used as it is.
             let _ = soon(&name, locks.open(&server.url(), quick())).await.unwrap();
 
             host.set(Manners::Good);
@@ -182,14 +183,14 @@ async fn messages_that_mean_nothing_and_streams_that_end_do_no_harm() {
                     for payload in payloads(round) {
                         let _ = sender.send(payload).await;
                     }
-                    // Dropped: the stream ends.
+                    // Dropped, so the stream ends.
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             assert!(ok(lease.verify().await));
             ok(lease.release().await);
         };
-        // No grant comes by message here: it is found by asking.
+        // No grant arrives by message here. The heartbeat finds it.
         let (next, ()) =
             soon("it is granted", async { tokio::join!(other.acquire(mutex("job"), None), striking) }).await;
         assert!(ok(next).is_held().await.unwrap());

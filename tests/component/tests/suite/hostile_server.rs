@@ -1,4 +1,4 @@
-//! Servers that break the protocol: the component that connects by itself answers with errors, and stays usable.
+//! Servers that break the protocol. The component that connects by itself returns errors, and stays usable.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::common::*;
 
-/// What comes back for a command.
+/// What the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manners {
     /// The answer of a real server.
@@ -45,7 +45,7 @@ const ALL: [(&str, Manners); 14] = [
     ("a newer protocol", Says(b"%1\r\n+server\r\n+x\r\n")),
 ];
 
-/// Stands before a real server.
+/// A proxy before a real server.
 #[derive(Clone)]
 struct Hostile {
     manners: Arc<Mutex<Manners>>,
@@ -119,7 +119,7 @@ async fn serve(hostile: Hostile, client: TcpStream, server: TcpStream) {
     }
     answers.abort();
     let _ = to_client.lock().await.shutdown().await;
-    // What is still on its way is taken, so that the end is a clean one.
+    // Reads the rest, so that the connection ends cleanly.
     let _ = copy(&mut from_client, &mut tokio::io::sink()).await;
 }
 
@@ -198,7 +198,7 @@ async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
     work.await.unwrap();
 }
 
-/// The connections that are subscribed to something, as the server numbers them.
+/// The ids of the connections that are subscribed to something.
 fn subscribed(server: &Server) -> Vec<String> {
     let list = server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).unwrap();
     let id = |line: &str| line.split(' ').next().map(str::to_owned);
@@ -247,7 +247,7 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_t
     work.await.unwrap();
 }
 
-/// What a server says to whom it will let in later.
+/// Errors of a server that will let the client in later.
 const FULL: [&[u8]; 2] =
     [b"-ERR max number of clients reached\r\n", b"-LOADING Redis is loading the dataset in memory\r\n"];
 

@@ -6,7 +6,7 @@ use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, RedisProvider, Rel
 
 use crate::common::*;
 
-/// A Java thread as it stands on the server.
+/// A Java thread's id, as it is on the server.
 const JAVA: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:42";
 
 fn permits(name: &str, permits: u32, limit: u32) -> Target {
@@ -37,7 +37,7 @@ async fn an_owner_takes_its_lock_again_and_gives_it_back_as_often() {
         second.drop().unwrap();
         assert_eq!(ok(first.release().await), ReleaseOutcome::StillHeld);
         assert!(third.is_held().await.unwrap() && !first.is_held().await.unwrap() && ok(third.verify().await));
-        // One that is dropped is given back as well.
+        // Dropping a hold releases it as well.
         third.drop().unwrap();
         assert!(is_there(&server, "account"));
         assert_eq!(ok(nested.release().await), ReleaseOutcome::Released);
@@ -92,13 +92,13 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() {
     let work = with_component(RedisProvider, async |locks| {
         server.cli(&["HSET", "account", JAVA, "1"]).unwrap();
         server.cli(&["PEXPIRE", "account", "60000"]).unwrap();
-        // A heartbeat every ten seconds: only the message can be in time.
+        // A heartbeat every ten seconds, so only the message can be in time.
         let options = patient()
             .map(|patient| leasehold_wasmtime_host::ManagerOptions { claim_window_ms: Some(30_000), ..patient });
         let manager = ok(locks.open(&server.url(), options).await);
         let leaving = async {
             until("it listens", || listeners(&server, "account") == 1).await;
-            // The last of its attempts after the acknowledgement has been answered.
+            // By now its last attempt after the acknowledgement was answered.
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             server.cli(&["DEL", "account"]).unwrap();
             server.cli(&["PUBLISH", "redisson_lock__channel:{account}", "0"]).unwrap();

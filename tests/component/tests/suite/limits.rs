@@ -1,4 +1,4 @@
-//! How much one instance takes, and what it answers to a call that is too many.
+//! The limits of one instance, and the answer to a call over a limit.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use leasehold_wasmtime_host::{
 
 use crate::common::*;
 
-/// The calls that an instance takes at a time, and how many of them are for releases only.
+/// How many calls an instance takes at a time, and how many of them are only for releases.
 const CALLS: usize = 4_096;
 const FOR_RELEASES: usize = 1_024;
 /// The most handles to leases, and the most managers.
@@ -22,7 +22,7 @@ fn is_overloaded(error: &Error) -> bool {
     matches!(&error.kind, ErrorKind::Other(code) if code == "overloaded") && error.retryable
 }
 
-/// Whether a call was not too many.
+/// Whether a call was within the limit.
 fn is_taken<T>(answer: wasmtime::Result<Result<T, Error>>) -> bool {
     match answer.unwrap() {
         Ok(_) => true,
@@ -31,7 +31,7 @@ fn is_taken<T>(answer: wasmtime::Result<Result<T, Error>>) -> bool {
     }
 }
 
-/// Asks for so many locks at once, one name each.
+/// Acquires this many locks at once, one for each name.
 async fn take<'a>(manager: Manager<'a>, calls: usize) -> Vec<Result<Lease<'a>, Error>> {
     // Machines that run tests are busy.
     let options = Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(120_000), max_hold_ms: None });
@@ -39,7 +39,7 @@ async fn take<'a>(manager: Manager<'a>, calls: usize) -> Vec<Result<Lease<'a>, E
     join_all(calls).await
 }
 
-/// More calls than an instance takes: those that are too many are refused, and nothing is left behind.
+/// Makes more calls than an instance takes. The calls over the limit are refused, and nothing is left behind.
 async fn too_many_calls(locks: Locks<'_>, server: &Server) {
     let manager = open(locks, server).await;
     let answers = take(manager, 10_000).await;

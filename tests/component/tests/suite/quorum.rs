@@ -21,7 +21,7 @@ fn urls(servers: &[Server]) -> Vec<String> {
     servers.iter().map(Server::url).collect()
 }
 
-/// A node timeout that a busy machine keeps.
+/// A node timeout that a busy machine can keep.
 fn patient_with_nodes() -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { node_timeout_ms: Some(500), ..quick })
 }
@@ -103,7 +103,7 @@ async fn a_dead_minority_is_done_without_and_joins_when_it_is_back() {
         let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
         assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held, "renewed by the other two");
         assert!(ok(lease.verify().await));
-        // It was away when the manager was opened.
+        // This server was down when the manager was opened.
         servers[0].restart().unwrap();
         let joining = async {
             until("the lease is there as well", || is_there(&servers[0], "job")).await;
@@ -112,7 +112,7 @@ async fn a_dead_minority_is_done_without_and_joins_when_it_is_back() {
         let (end, outcome) = tokio::join!(lease.hold(60_000), joining);
         assert_eq!((ok(end), outcome), (HoldEnd::Released, ReleaseOutcome::Released));
         until("all are free", || holding(&servers, "job") == 0).await;
-        // Then another one dies.
+        // Then another server dies.
         servers[2].stop();
         let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
         assert_eq!(ok(lease.hold(TTL).await), HoldEnd::Held);
@@ -182,7 +182,7 @@ async fn a_server_that_does_not_let_us_in_is_told_from_one_that_is_away() {
         assert_eq!(answers(&error), [&VoteAnswer::Agreed, &failed("auth"), &failed("unreachable")], "{error:?}");
         assert_eq!(error.votes[1].server, format!("127.0.0.1:{}", closed.port()));
         assert!(!format!("{error:?}").contains("wrong@"), "{error:?}");
-        // Retrying mends nothing where a majority refuses.
+        // A retry doesn't help if a majority refuses.
         given[2] = wrong.replace("127.0.0.1", "localhost");
         let error = not_opened(locks, &given).await;
         assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{error:?}");
@@ -206,7 +206,7 @@ async fn servers_that_are_too_few_even_in_number_or_the_same_are_refused() {
             urls[..4].to_vec(),
             other("", ""),
             other("redis://", "redis://:@"),
-            // Only the server itself tells that it is the same.
+            // Only the server itself can tell that it is the same one.
             other("127.0.0.1", "localhost"),
         ];
         for given in given {
@@ -267,7 +267,7 @@ async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none(
 async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() {
     let mut servers: [Server; 4] = std::array::from_fn(|_| Server::start().unwrap());
     let mut given = urls(&servers);
-    // In another database no key of the one is in the way of the other.
+    // In another database, no key of the first address is in the way.
     given.push(format!("{}/1", given[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
     servers[3].stop();
     let work = with_component(RedisProvider, async |locks| {
@@ -275,7 +275,7 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
         servers[3].restart().unwrap();
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
         servers[0].stop();
-        // Three of five: two others and this one, once.
+        // Three of five: two others, and this one once.
         let voting = async {
             loop {
                 match manager.try_acquire(mutex("job"), None).await {

@@ -47,7 +47,7 @@ async fn who_does_not_get_all_keeps_none() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        // In the slots of a cluster, and in one.
+        // In several slots of a cluster, and in one.
         for names in [["a", "b"], NAMES] {
             let second = ok(other.acquire(mutex(names[1]), None).await);
             assert!(ok(one.try_acquire(multi(&names), None).await).is_none());
@@ -58,7 +58,7 @@ async fn who_does_not_get_all_keeps_none() {
             until("the first is given back", || !is_there(&server, names[0])).await;
             ok(second.release().await);
             let both = ok(one.acquire(multi(&names), None).await);
-            // One that is dropped gives back all.
+            // Dropping the lease releases all names.
             both.drop().unwrap();
             until("both are free", || !names.iter().any(|name| is_there(&server, name))).await;
         }
@@ -160,7 +160,7 @@ async fn names_that_can_not_be_are_refused_before_anything_is_sent() {
 async fn as_many_and_as_long_names_as_there_may_be_are_locked_and_given_back_in_time() {
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
-        // A response timeout of 10 s.
+        // With a response timeout of 10 s.
         let manager = open(locks, &server).await;
         for tag in ["", "{order:7}:"] {
             let names: Vec<String> =

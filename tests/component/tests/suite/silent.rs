@@ -1,4 +1,4 @@
-//! Providers that can't do a part of what they are asked for, or never answer.
+//! Providers that don't support some calls, or never answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,13 +14,13 @@ use leasehold_wasmtime_host::{
 
 use crate::common::*;
 
-/// What it does when it is asked for messages.
+/// How it answers a subscription.
 #[derive(Clone, Copy, Debug)]
 enum Subscribes {
     Never,
     Unsupported,
     Refused,
-    /// The stream ends as soon as it has begun.
+    /// The stream ends at once.
     AndEnds,
 }
 
@@ -75,7 +75,7 @@ async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_o
     }
 }
 
-/// Takes its time to connect, and does not answer then.
+/// Connects slowly, and then does not answer.
 struct OpensSlowly;
 
 impl Provider for OpensSlowly {
@@ -134,7 +134,7 @@ async fn a_provider_that_never_connects_is_unreachable_in_the_response_timeout()
     work.await.unwrap();
 }
 
-/// Tells its version, and answers nothing else. It counts what it is asked.
+/// Tells its version, and answers nothing else. Counts the commands.
 #[derive(Clone, Default)]
 struct AnswersNothing(Arc<AtomicUsize>);
 
@@ -166,7 +166,7 @@ async fn waits_end_in_time_though_no_command_is_answered() {
     let work = with_component(provider, async |locks| {
         let options = quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10), ..quick });
         let manager = ok(locks.open("redis://silent", options).await);
-        // What waits leave behind is given back again and again: it must not keep later ones from ending.
+        // Abandoned waits are released again and again. That must not keep later waits from ending.
         for _ in 0..10 {
             asked.store(0, Ordering::Relaxed);
             let start = Instant::now();

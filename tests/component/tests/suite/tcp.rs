@@ -1,4 +1,4 @@
-//! The component that connects by itself, with nothing but standard WASI.
+//! The component that connects by itself, with only standard WASI.
 
 use leasehold_component_tests::{tcp_component, with_tcp_component};
 use leasehold_servers::Server;
@@ -6,7 +6,7 @@ use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Mode, RedisProvide
 
 use crate::common::*;
 
-/// How many clients the server has, without the one that asks.
+/// How many clients the server has, except the one that asks.
 fn clients(server: &Server) -> usize {
     let list = server.cli(&["CLIENT", "LIST"]).unwrap();
     list.text().map_or(0, |list| list.lines().count()) - 1
@@ -30,7 +30,7 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
         let (next, ()) = tokio::join!(other.acquire(mutex("job"), ttl(3_000)), handing_over);
         let next = ok(next);
         assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
-        // The ask, its repetition with the subscription, the release: a poll more if the machine is slow.
+        // The acquire, its repetition with the subscription, and the release. One more poll if the machine is slow.
         assert!(scripts_run(&server) - before < 8, "it was polled for");
         ok(next.release().await);
         assert!(!is_there(&server, "job"));
@@ -50,7 +50,7 @@ async fn many_calls_at_once_share_a_connection() {
             lease.drop().unwrap();
         });
         soon("all are done", futures_util::future::join_all(cycles)).await;
-        // Commands and messages.
+        // One for commands and one for messages.
         assert!(clients(&server) <= 2, "{} connections", clients(&server));
         ok(manager.inspect("job-1").await);
         manager.drop().unwrap();
@@ -79,7 +79,7 @@ async fn credentials_and_the_database_are_those_of_the_address() {
         let default = ok(locks.open(&at(":secret@", ""), quick()).await);
         let named = ok(locks.open(&at("app:p%40ss%3Aword@", "/3"), quick()).await);
         let lease = ok(default.acquire(mutex("job"), None).await);
-        // Another database is another place.
+        // The other database has other keys.
         ok(named.acquire(mutex("job"), None).await);
         let keys = server.cli(&["INFO", "keyspace"]).unwrap();
         assert!(keys.text().is_some_and(|text| text.contains("db0:") && text.contains("db3:")), "{keys:?}");

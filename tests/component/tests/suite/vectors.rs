@@ -1,4 +1,4 @@
-//! The engine inside a component puts out what it puts out everywhere.
+//! The engine inside a component has the same outputs as everywhere else.
 
 use std::fs;
 use std::path::Path;

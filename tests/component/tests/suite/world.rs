@@ -1,4 +1,4 @@
-//! What the component is to its host.
+//! What the component imports and exports.
 
 use leasehold_component_tests::{engine, lock_component, tcp_component};
 
@@ -14,7 +14,7 @@ fn it_imports_exactly_what_its_world_names_and_exports_locks() {
         "wasi:clocks/types@0.3.0",
         "wasi:random/random@0.3.0",
     ];
-    // The types alone are no function that a host has to give.
+    // An interface with only types has no function that a host must provide.
     imports.retain(|name| name != "wasi:clocks/types@0.3.0");
     let wanted: Vec<_> = wanted.into_iter().filter(|name| *name != "wasi:clocks/types@0.3.0").collect();
     assert_eq!(imports, wanted);

@@ -15,15 +15,15 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// Lock is one lock as one task uses it.
+// Lock is one lock, used by one task.
 type Lock interface {
 	Try() (bool, error)
 	Acquire() error
-	// Release tells whether the lock was still held.
+	// Release returns whether the lock was still held.
 	Release() (bool, error)
 }
 
-// Locks gives the way to a lock.
+// Locks returns the lock of a name.
 type Locks func(name string) Lock
 
 func open(library string, servers []*redis.Options, ttl time.Duration) (Locks, error) {

@@ -1,4 +1,4 @@
-// A peer around Go's libraries: see ../README.md.
+// A peer for libraries in Go: see ../README.md.
 package main
 
 import (

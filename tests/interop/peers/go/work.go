@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// count has workers add to a number that only the lock protects, and tells how often they did.
+// count lets workers increment a number that only the lock protects, and returns how often they did.
 func count(locks Locks, client *redis.Client, name, key string, goal, workers, pauseMs int) (int64, error) {
 	var counted atomic.Int64
 	turn := func(lock Lock) (done bool, err error) {
@@ -50,10 +50,10 @@ func count(locks Locks, client *redis.Client, name, key string, goal, workers, p
 	return counted.Load(), err
 }
 
-// Who still waits so long after the end has missed a message, as rueidislock's waiters do at times.
+// A task that still waits this long after the end has missed a message, as rueidislock's waiters sometimes do.
 const grace = 2 * time.Second
 
-// work has tasks take a lock and give it back, and tells how long they waited.
+// work lets tasks acquire and release a lock, and prints how long they waited.
 func work(locks Locks, name string, tasks int, apart bool, warmUpMs, timeMs int) error {
 	from := time.Now().Add(time.Duration(warmUpMs) * time.Millisecond)
 	until := from.Add(time.Duration(timeMs) * time.Millisecond)
@@ -107,7 +107,7 @@ func work(locks Locks, name string, tasks int, apart bool, warmUpMs, timeMs int)
 	return out.Flush()
 }
 
-// together does something several times at once, and answers the first error.
+// together does something several times at once, and returns the first error.
 func together(times int, do func(int) error) error {
 	ends := make(chan error, times)
 	for i := range times {

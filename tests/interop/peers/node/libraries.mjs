@@ -3,10 +3,10 @@ import RedlockModule from 'redlock';
 
 const Redlock = RedlockModule.default ?? RedlockModule;
 const PERMITS = 5;
-/** Nobody gives up. */
+/** No library gives up. */
 const FOREVER = 2 ** 31 - 1;
 
-/** Each gives the way to one lock as one task uses it: `try()`, `acquire()`, and `release()`, which tells whether it was still held. */
+/** Each returns a lock for one task: `try()`, `acquire()`, and `release()`, which returns whether it was still held. */
 export const libraries = {
   redlock(servers, name, ttl) {
     const redlock = new Redlock(servers, { retryCount: -1 });
@@ -36,7 +36,7 @@ export const libraries = {
     };
   },
 
-  /** Its key is `mutex:` and the name; it renews itself. */
+  /** Its key is `mutex:` plus the name. It renews itself. */
   'redis-semaphore': ([redis], name, ttl, poll) =>
     retaken((more) => new Mutex(redis, name, { lockTimeout: ttl, acquireTimeout: FOREVER, ...(poll && { retryInterval: poll }), ...more })),
 
@@ -44,7 +44,7 @@ export const libraries = {
     retaken((more) => new Semaphore(redis, name, PERMITS, { lockTimeout: ttl, acquireTimeout: FOREVER, ...more })),
 };
 
-/** One lock of redis-semaphore; a try is a lock of its own, as the options are fixed when it is made. */
+/** One lock of redis-semaphore. A try needs a separate lock object, because its options are fixed when it is made. */
 function retaken(make) {
   const waiting = make({ onLockLost() {} });
   let held = waiting;
@@ -68,7 +68,7 @@ function retaken(make) {
   };
 }
 
-/** Whether each server only said that another one holds the lock. */
+/** Whether every server only said that another client holds the lock. */
 async function isBusy(error) {
   for (const attempt of error.attempts ?? []) {
     const { votesAgainst } = await attempt;

@@ -1,4 +1,4 @@
-// A peer around Node's libraries: see ../README.md.
+// A peer for libraries in Node: see ../README.md.
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Of whoever polls far oftener than the others. */
+/** For a library that polls much more often than the others. */
 const POLL = 100;
 
-/** Has workers add to a number that only the lock protects, and tells how often they did. */
+/** Lets workers increment a number that only the lock protects. Returns how often they did. */
 export async function count(lockOf, redis, key, goal, workers, pause) {
   let counted = 0;
   await together(workers, async () => {
@@ -22,7 +22,7 @@ export async function count(lockOf, redis, key, goal, workers, pause) {
   return counted;
 }
 
-/** Has tasks take a lock and give it back, and tells for each the microseconds that it waited for each grant. */
+/** Lets tasks acquire and release a lock. Returns for each task the microseconds that it waited for each grant. */
 export async function work(lockOf, name, tasks, apart, warmUp, time) {
   const from = performance.now() + warmUp;
   const until = from + time;

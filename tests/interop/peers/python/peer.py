@@ -52,7 +52,7 @@ def count(lock, client, key, goal, workers, pause_ms):
     counts, failures = [0] * workers, []
 
     def turn(worker):
-        # The lock's token is each thread's own.
+        # Each thread has its own token.
         with lock:
             number = int(client.get(key) or 0)
             if number < goal:

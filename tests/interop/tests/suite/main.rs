@@ -1,4 +1,4 @@
-//! Ours beside other libraries' real clients, on one real server: `cargo xtask interop`.
+//! Our clients together with real clients of other libraries, on one real server: `cargo xtask interop`.
 
 mod mixed_fleet;
 mod pair;

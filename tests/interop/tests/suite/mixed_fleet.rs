@@ -1,4 +1,4 @@
-//! The exclusive lock with `mixed_fleet`, beside libraries that know nothing but `SET key token NX PX`.
+//! The mutex with `mixed_fleet`, together with libraries that know only `SET key token NX PX`.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn each_side_excludes_the_other(theirs: Library) -> Tested {
 }
 
 fn who_waits_follows_the_other_side_s_release(theirs: Library) -> Tested {
-    // Nobody asks less often than each 300 ms.
+    // Every library polls at least this often.
     const POLL: Duration = Duration::from_millis(300);
     pair(theirs, "queue", LONG)?.both_ways(|holder, waiter| {
         assert_eq!(holder.ask("acquire")?, "held");
@@ -51,7 +51,7 @@ fn a_killed_holder_delays_the_other_side_by_its_ttl(theirs: Library) -> Tested {
         let killed = std::time::Instant::now();
         holder.kill();
         let delay = waiter.reply(LONG)?.at - killed;
-        // Beside the TTL, a poll.
+        // The TTL, plus one poll.
         assert!(delay < TTL + Duration::from_millis(500), "{delay:?}");
         assert_eq!(waiter.ask("release")?, "released");
     }
@@ -59,8 +59,8 @@ fn a_killed_holder_delays_the_other_side_by_its_ttl(theirs: Library) -> Tested {
 }
 
 fn mixed_increments_lose_nothing_and_both_sides_get_a_fair_part(theirs: Library) -> Tested {
-    // Four clients on each side: who takes the lock is whoever asks first after it was freed, and all ask about as often. A half each is the
-    // rule then, and a quarter is what chance and a busy machine may leave of it.
+    // Four clients on each side. The first client to ask after a release gets the lock, and all ask about equally
+    // often. So each side should get half. A quarter allows for chance and a busy machine.
     const GOAL: u64 = 1_200;
     let [ours, theirs] = pair(theirs, "sum", LONG)?.count(GOAL, 4, Duration::from_millis(40))?;
     assert_eq!(ours + theirs, GOAL, "each increment is somebody's");

@@ -6,17 +6,17 @@ use leasehold_servers::Server;
 
 use crate::Tested;
 
-/// For what takes as long as it takes.
+/// For orders that take as long as they take.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// A process of ours and one of theirs, which want the same lock.
+/// One of our processes and one of theirs, which want the same lock.
 pub(crate) struct Pair {
     pub(crate) ours: Peer,
     pub(crate) theirs: Peer,
     name: String,
 }
 
-/// The one server. Its own watchdog stops it when this process ends.
+/// The only server. Its own watchdog stops it when this process ends.
 pub(crate) fn server() -> &'static Server {
     static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start().unwrap_or_else(|error| panic!("{error}")));
     &SERVER
@@ -32,13 +32,13 @@ impl Pair {
         })
     }
 
-    /// First ours and theirs, then theirs and ours: what holds for one side must hold for the other.
+    /// First ours and theirs, then theirs and ours, because the test must hold for both sides.
     pub(crate) fn both_ways(&mut self, mut test: impl FnMut(&mut Peer, &mut Peer) -> Tested) -> Tested {
         test(&mut self.ours, &mut self.theirs)?;
         test(&mut self.theirs, &mut self.ours)
     }
 
-    /// Has both sides count one number up to `goal`, and tells how much of that was ours and theirs.
+    /// Lets both sides count one number up to `goal`, and returns how much of that was ours and theirs.
     pub(crate) fn count(
         &mut self,
         goal: u64,

@@ -1,5 +1,5 @@
-//! The reentrant lock beside Redisson's RLock. Neither side asks again before a lease should be over (ours every 20 s), so what
-//! happens sooner happens by messages.
+//! The reentrant lock together with Redisson's RLock. Neither side polls before the lease should be over (ours polls
+//! every 20 s), so anything that happens sooner happens by messages.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{{{name}}}")
 }
 
-/// Has a peer wait for a lock, and answers once it listens to the lock's channel and has tried once more.
+/// Lets a peer wait for a lock, and returns when the peer listens to the lock's channel and has tried once more.
 fn wait_on_channel(waiter: &mut Peer, name: &str) -> Tested {
-    // Who waited before takes a moment to leave.
+    // Earlier waiters need a moment to unsubscribe.
     until_listeners(name, 0)?;
     waiter.order("acquire")?;
     until_listeners(name, 1)?;
@@ -70,7 +70,7 @@ fn a_release_wakes_the_other_side_by_the_lock_s_channel() -> Tested {
         })?;
     }
     println!("woken after {waits:.1?}");
-    // One slow moment of the machine is no poll.
+    // One slow moment of the machine doesn't prove polling.
     waits.sort();
     assert!(waits[waits.len() - 2] < Duration::from_millis(100), "{waits:?}");
     Ok(())
@@ -129,8 +129,9 @@ fn a_renewed_lease_outlives_its_ttl_and_the_other_side_goes_on_waiting() -> Test
 
 #[test]
 fn ten_thousand_mixed_increments_lose_nothing_and_both_sides_get_a_fair_part() -> Tested {
-    // Four owners in one client on each side. Ours gives the lock away after 32 turns and keeps off it for a moment; theirs leaves it to who
-    // asks first. Alone on a machine that makes about a third ours, and a quarter is what a busy one may leave of it.
+    // Four owners in one client on each side. Our client gives the lock away after 32 turns and then pauses for a
+    // moment. Redisson leaves it to the first one that asks. On an idle machine that makes about a third ours. A
+    // quarter allows for a busy one.
     const GOAL: u64 = 10_000;
     let [ours, theirs] = pair(Library::Redisson, "sum", LONG)?.count(GOAL, 4, Duration::ZERO)?;
     assert_eq!(ours + theirs, GOAL, "each increment is somebody's");

@@ -1,9 +1,10 @@
-//! A holder in a process of its own, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`, where
-//! the mode is `write`, `read`, `several` for `NAME:a` and `NAME:b` at once, or `turns` for one short lease after the other. `sentinel:PORT` is
-//! the port of a sentinel that knows the primary as `main`.
+//! A holder in a separate process, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`. The
+//! mode is `write`, `read`, `several` for `NAME:a` and `NAME:b` at once, or `turns` for one short lease after the
+//! other. `sentinel:PORT` is the port of a sentinel that knows the primary as `main`.
 //!
-//! It tells `held FENCE`, `lost REASON`, and what became of an order: `written` or `refused`, `released`; of `turns`, which end with the
-//! standard input and count who is inside at one more server, whose port comes last, `turn FENCE GRANTED_US INSIDE`.
+//! It prints `held FENCE`, `lost REASON`, and the outcome of an order: `written` or `refused`, `released`. In the mode
+//! `turns` it prints `turn FENCE GRANTED_US INSIDE`. Turns end with the standard input, and count the holders on one
+//! more server, whose port is the last argument.
 
 use std::env;
 use std::error::Error;
@@ -65,7 +66,7 @@ async fn main() -> Done<()> {
     Ok(())
 }
 
-/// Tells only of leases that were held to the end of the turn, by the local clock.
+/// Prints only the leases that were held to the end of the turn, by the local clock.
 async fn take_turns(locks: &LockManager, name: &str, ttl: Duration, counter: &mut Connection) -> Done<()> {
     let mut orders = orders();
     while !matches!(orders.try_recv(), Err(mpsc::error::TryRecvError::Disconnected)) {
@@ -83,7 +84,7 @@ async fn take_turns(locks: &LockManager, name: &str, ttl: Duration, counter: &mu
     Ok(())
 }
 
-/// Writes with the fence it has, and does not look whether the lease still is valid.
+/// Writes with its fence, without checking whether the lease is still valid.
 fn obey(order: &str, lease: &Lease, server: SocketAddr) -> Done<()> {
     let Some(["write", key, value]) = order.split(' ').collect::<Vec<_>>().first_chunk().copied() else {
         return Err(format!("what is {order:?}?").into());

@@ -1,4 +1,4 @@
-//! Users with few rights: exactly those in SECURITY.md, all but one, and none for messages.
+//! Users with few rights: exactly those in SECURITY.md, all but one of them, and none for messages.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 const PASSWORD: &str = "secret";
 
-/// The rules of the user in SECURITY.md, word by word.
+/// The user's rules from SECURITY.md, word by word.
 fn documented() -> Vec<String> {
     let text = include_str!("../../../../SECURITY.md");
     let block =
@@ -20,7 +20,7 @@ fn documented() -> Vec<String> {
     words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() }).collect()
 }
 
-/// Makes a user with these rules, and answers the URL to connect as that user.
+/// Makes a user with these rules, and returns the URL to connect as that user.
 fn user(server: &Server, name: &str, rules: &[String]) -> Result<String, leasehold_servers::Error> {
     let mut command = vec!["ACL", "SETUSER", name];
     command.extend(rules.iter().map(String::as_str));
@@ -28,12 +28,12 @@ fn user(server: &Server, name: &str, rules: &[String]) -> Result<String, leaseho
     Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
 }
 
-/// Waiters of these clients are granted by message or not in time.
+/// A client whose waiters are granted by message or not in time.
 async fn by_message(url: &str) -> Result<LockManager, leasehold::Error> {
     quick().claim_window(Duration::from_secs(30)).wait(Wait::For(Duration::from_millis(1500))).connect(url).await
 }
 
-/// Goes every way through every script, as far as that is the user's.
+/// Uses every branch of every script, as far as the user may.
 async fn exercise(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (first, second) = (by_message(url).await?, by_message(url).await?);
     let (ours, theirs) = (first.read_write(name), second.read_write(name));
@@ -61,7 +61,7 @@ async fn exercise(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn 
     check(lease.mode() == Mode::Exclusive, "it is exclusive")?;
     check(lease.release().await? == ReleaseOutcome::Released, "the writer's release")?;
 
-    // A sole reader upgrades; a reader that an operator has removed is told.
+    // A sole reader upgrades. A reader that an operator has removed is notified.
     let lease = ours.read().acquire().await?;
     lease.upgrade().await?;
     lease.release().await?;
@@ -75,7 +75,7 @@ async fn exercise(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// Waits until it is in the server's queue, or has failed.
+/// Waits until the call is in the server's queue, or has failed.
 async fn joined(server: &Server, name: &str, waiting: &JoinHandle<Result<Lease, leasehold::Error>>) {
     let is_in = || waiters(server, name).is_ok_and(|count| count == 1);
     until("it waits or fails", async || waiting.is_finished() || is_in()).await;
@@ -108,7 +108,7 @@ async fn each_documented_right_is_needed() -> Tested {
     for (place, right) in rights.into_iter().enumerate() {
         let rest: Vec<String> = rules.iter().filter(|rule| *rule != right).cloned().collect();
         let url = user(&server, &format!("without-{place}"), &rest)?;
-        // What another user has sent is no longer there.
+        // Removes the scripts that another user has loaded.
         server.cli(&["SCRIPT", "FLUSH"])?;
         assert!(exercise(&server, &url, &format!("lock:{place}")).await.is_err(), "{right} is not needed");
     }

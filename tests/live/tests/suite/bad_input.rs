@@ -1,4 +1,4 @@
-//! What can't be used is refused at once, and says which field it was.
+//! Values that can't be used are refused at once, and the error names the field.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn a_clients_options_out_of_bounds_are_refused_before_anything_is_sent() -
         ("local_handoffs", quick().local_handoffs(1024)),
     ];
     for (field, builder) in bad {
-        // Nobody listens there, which would be another error.
+        // Nobody listens on this port, which would be a different error.
         assert_field(&builder.connect("redis://127.0.0.1:1/").await.unwrap_err(), field);
     }
     Ok(())

@@ -34,7 +34,7 @@ async fn holders_survive_the_cutting_of_their_command_connection() -> Tested {
     Ok(())
 }
 
-/// Waits a claim window of 30 s, so that only a message or a new subscription can bring the lock soon.
+/// A client with a claim window of 30 s, so that only a message or a new subscription can bring the lock in time.
 async fn patient(server: &Server) -> Result<LockManager, leasehold::Error> {
     quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await
 }

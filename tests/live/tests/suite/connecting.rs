@@ -1,4 +1,4 @@
-//! Connecting, in every way there is, and why it may fail.
+//! Every way to connect, and why it may fail.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ async fn a_password_that_is_changed_while_we_are_connected_is_told_after_the_nex
 
 #[tokio::test]
 async fn nobody_there_is_told_as_unreachable_with_the_cause() -> Tested {
-    // Bound to learn a port that is free, and closed again.
+    // Bound to find a free port, and closed again.
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     for address in [closed, silent.local_addr()?] {
@@ -88,7 +88,7 @@ async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and
     Ok(())
 }
 
-/// The message without its number of milliseconds, which differs a little each time.
+/// The message without its number of milliseconds, which differs each time.
 fn timeless(message: &str) -> String {
     let Some((before, after)) = message.rsplit_once(" ms") else { return message.to_owned() };
     format!("{}# ms{after}", before.trim_end_matches(|char: char| char.is_ascii_digit()))
@@ -171,7 +171,7 @@ async fn a_client_that_the_caller_brings_has_everything_whatever_its_protocol() 
         let info = server.url().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(protocol);
         let theirs = Client::open(info.set_redis_settings(settings))?;
-        // Nobody finds a grant by a heartbeat here.
+        // No heartbeat can find a grant in time here.
         let patient = || quick().claim_window(Duration::from_secs(30));
         let (first, second) = (patient().from_client(theirs.clone()).await?, patient().from_client(theirs).await?);
         works(&first, &second, server, &name).await?;

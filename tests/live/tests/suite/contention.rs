@@ -13,7 +13,7 @@ const CLIENTS: usize = 6;
 const TASKS: usize = 4;
 const ROUNDS: usize = 10;
 
-/// Reads the counter, and writes it with one more: a lost update if somebody else does so in between.
+/// Reads the counter, and writes it plus one. If somebody else writes in between, an update is lost.
 async fn count_up(connection: &mut MultiplexedConnection, key: &str) -> redis::RedisResult<()> {
     let count: Option<u64> = redis::cmd("GET").arg(key).query_async(connection).await?;
     redis::cmd("SET").arg(key).arg(count.unwrap_or(0) + 1).query_async(connection).await
@@ -54,7 +54,7 @@ async fn many_clients_lose_no_update_and_their_fences_rise() -> Tested {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_work_together_and_never_beside_a_writer() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
-    // A reader counts for one, a writer for a thousand.
+    // A reader counts as one, a writer as a thousand.
     let (present, most_readers) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks = JoinSet::new();
     for task in 0..CLIENTS * TASKS {

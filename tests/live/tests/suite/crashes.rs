@@ -1,4 +1,4 @@
-//! Other processes die or stand still.
+//! Other processes die or are paused.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use leasehold_servers::{Error, Server};
 
 const TTL: Duration = Duration::from_millis(500);
 const WINDOW: Duration = Duration::from_millis(600);
-/// Far more than any test waits for: nobody here gets in because this was over.
+/// Much longer than any test waits, so no test passes because this time was over.
 const LONG: Duration = Duration::from_secs(60);
 
 fn worker(server: &Server, name: &str, ttl: Duration) -> Result<Worker, Error> {
@@ -64,7 +64,7 @@ async fn a_killed_waiter_delays_the_next_by_its_claim_window_at_most() -> Tested
     let waiting = begin(last.mutex(&name));
     until("both wait", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
     dead.process().kill();
-    // The dead one is granted, as its last heartbeat is not over.
+    // The dead waiter is granted, because its last heartbeat is still valid.
     lease.release().await?;
     let released = Instant::now();
     soon("the lock that the dead did not claim", waiting).await??.release().await?;
@@ -102,7 +102,7 @@ async fn a_holder_paused_past_its_ttl_is_told_of_the_loss_and_its_stale_write_is
     paused.process().pause()?;
     let lease = soon("the lock of the paused", locks.mutex(&name).acquire()).await?;
     assert!(write_guarded(&mut server.connect()?, &account, lease.fence().get(), "fresh")?);
-    // It finds the order when it goes on, and obeys without a look at its lease.
+    // It finds the order when it resumes, and obeys without checking its lease.
     paused.order(&format!("write {account} stale"))?;
     paused.process().resume()?;
     let reports = [paused.report().await, paused.report().await];
@@ -124,7 +124,7 @@ async fn a_waiter_that_was_paused_for_long_still_gets_the_lock() -> Tested {
     let mut paused = worker(server, &name, LONG)?;
     until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
     paused.process().pause()?;
-    // It is dropped from the queue, and others come and go.
+    // It is dropped from the queue, and other clients take the lock.
     lease.release().await?;
     soon("the lock", locks.mutex(&name).wait(Wait::Forever).acquire()).await?.release().await?;
     until("its claim is over", async || is_there(server, &name).is_ok_and(|there| !there)).await;

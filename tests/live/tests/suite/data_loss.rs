@@ -1,4 +1,4 @@
-//! The server forgets, or somebody takes the key away.
+//! The server loses its data, or somebody deletes the key.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use leasehold::{LossReason, ReleaseOutcome};
 use leasehold_live::{Tested, begin, client, shared_server, soon, subscribed, unique, until, waiters};
 use leasehold_servers::Server;
 
-/// So short that the next renewal comes soon, and so long that a busy machine sends it in time.
+/// Short enough that the next renewal comes soon, and long enough that a busy machine sends it in time.
 const TTL: Duration = Duration::from_millis(900);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Servers that may delete keys to make room: refused by those who ask for it.
+//! Servers that may delete keys to make room. `check_eviction` refuses them.
 
 use leasehold_live::{Tested, quick};
 use leasehold_servers::Server;

@@ -67,11 +67,11 @@ async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Teste
     let lease = holder.mutex("door").acquire().await?;
     let waiting = begin(waiter.mutex("door"));
     until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
-    // The script is there.
+    // Loads the script.
     operator.force_release("window").await?;
     server.pause()?;
     let answer = tokio::spawn(async move { operator.force_release("door").await });
-    // Longer than the operator waits for one answer, and shorter than it waits for the call.
+    // Longer than the operator waits for one answer, and shorter than the whole call.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     server.resume()?;
     let answer = answer.await?;

@@ -1,4 +1,4 @@
-//! Beside clients of other libraries, which know nothing but `SET key token NX PX`.
+//! Together with clients of other libraries, which know only `SET key token NX PX`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,7 +104,7 @@ async fn in_a_mixed_fleet_both_sides_get_a_fair_part() -> Tested {
         let mut foreign = Foreign::connect(&server, &format!("redsync {place}"))?;
         let (count, inside) = (Arc::clone(&theirs), Arc::clone(&inside));
         tasks.spawn(async move {
-            // About as often as such clients poll, and not in step with one another.
+            // About as often as such clients poll, but not in step with each other.
             let pause = Duration::from_millis(90 + 20 * place);
             while start.elapsed() < LASTS {
                 if foreign.lock("door", LONG)? {

@@ -1,4 +1,4 @@
-//! What is under the lock's name is no lock of ours, or nothing is left of one.
+//! The lock's name holds something that is not our lock, or parts of a lock are missing.
 
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ async fn every_key_has_a_ttl_and_only_the_fence_stays_behind() -> Tested {
         all_end()?;
         lease.release().await?;
         all_end()?;
-        // A wait that was cut short may have left a tombstone, for a minute.
+        // A wait that was cut short may have left a tombstone, which stays for a minute.
         let mut left = keys(&server)?;
         left.retain(|key| *key != side(name, "buried"));
         assert_eq!(left, [side(name, "fence")]);

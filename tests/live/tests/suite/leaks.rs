@@ -52,7 +52,7 @@ async fn abandoned_waits_leave_nothing_behind() -> Tested {
     Ok(())
 }
 
-/// Without the tombstones, which a token leaves for a minute if it was given up while a command of it was unanswered.
+/// Without the tombstones. A token that was given up while one of its commands was unanswered leaves one for a minute.
 fn lasting_keys(server: &Server) -> Result<usize, Error> {
     Ok(keys(server)?.iter().filter(|key| !key.ends_with(":buried")).count())
 }

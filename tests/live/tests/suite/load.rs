@@ -1,5 +1,5 @@
-//! Many leases on one manager: given back at once by `close`, and renewed at one moment. The default run takes fewer of them, as
-//! this is a debug build; the whole number is in the tests that are ignored.
+//! Many leases on one manager: released at once by `close`, and renewed at the same moment. The default run uses fewer
+//! of them, because it is a debug build. The ignored tests use the full number.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,9 +10,9 @@ use leasehold::{Lease, LockManager};
 use leasehold_live::{Tested, soon};
 use leasehold_servers::Server;
 
-/// Acquires that are under way at a time.
+/// How many acquires are under way at a time.
 const AT_A_TIME: usize = 100;
-/// What an acquire may wait while another manager gives everything back.
+/// How long an acquire may take while another manager releases everything.
 const HARDLY_ANY: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,7 +63,7 @@ fn renewals_at_one_moment(count: usize, ttl: Duration) -> Tested {
         let leases = acquire_all(&locks, count, ttl).await?;
         Ok::<_, leasehold::Error>((locks, leases, Instant::now()))
     })?;
-    // Nothing runs meanwhile, and the last one's renewal is due like all the others.
+    // Nothing runs in the meantime, and the last lease is due for renewal like all the others.
     thread::sleep(ttl / 3);
     let stalled = last.elapsed();
     runtime.block_on(async {
@@ -98,7 +98,7 @@ async fn acquire_all(locks: &LockManager, count: usize, ttl: Duration) -> Result
     Ok(leases)
 }
 
-/// How many of the leases' keys the server has.
+/// How many of the leases' keys are on the server.
 fn still_locked(server: &Server, count: usize) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
     let mut connection = server.connect()?;
     let numbers: Vec<usize> = (0..count).collect();
@@ -116,7 +116,7 @@ async fn soon_enough<T>(closing: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), closing).await.expect("close ends")
 }
 
-/// Another manager on a thread of its own, which acquires one free lock after the other.
+/// Another manager on a separate thread, which acquires one free lock after the other.
 struct Others {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Duration, leasehold::Error>>,

@@ -1,4 +1,4 @@
-//! A lease that expires: when its holder is told, and that everything which tells it agrees.
+//! Leases that expire: when the holder is notified, and that all ways to find out agree.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -8,19 +8,19 @@ use leasehold::{Lease, LossReason, Wait};
 use leasehold_live::{Tested, quick, soon};
 use leasehold_servers::Server;
 
-/// So many leases, with TTLs that differ by a few milliseconds.
+/// The number of leases. Their TTLs differ by a few milliseconds.
 const LEASES: u64 = 100;
 
 fn ttl(number: u64) -> Duration {
     Duration::from_millis(2_000 + number * 7)
 }
 
-/// Whether the loss is told at this moment.
+/// Whether the lease reports the loss at this moment.
 fn is_told(lease: &Lease) -> bool {
     matches!(pin!(lease.lost()).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(LossReason::Expired))
 }
 
-/// What a program may do between two `await`s: a lease's end has a margin for that.
+/// How long a program may block between two `await`s. A lease's end has a margin for that.
 const BLOCKING: Duration = Duration::from_millis(25);
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn every_loss_by_expiry_is_told_before_the_server_forgets_the_lease_though
     let mut told = Vec::new();
     for number in 0..LEASES {
         let lock = locks.mutex(format!("l{number}")).ttl(ttl(number)).renew(number % 2 == 0);
-        // The server can't have begun to count before.
+        // The server can't have started the TTL before this moment.
         let start = Instant::now();
         let lease = lock.acquire().await?;
         told.push(tokio::spawn(async move {
@@ -75,7 +75,7 @@ async fn a_lease_with_no_time_left_is_told_as_lost_at_that_moment() -> Tested {
                 .await?,
         );
     }
-    // Nobody but this test runs, as in a program whose own work takes all the time.
+    // Only this test runs, as in a program whose own work takes all the time.
     let mut silent = 0;
     for lease in &leases {
         while !lease.remaining().is_zero() {

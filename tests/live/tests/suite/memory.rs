@@ -1,4 +1,4 @@
-//! The server's memory is used up, and it evicts nothing.
+//! The server's memory is full, and it evicts nothing.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use leasehold_servers::Server;
 
 const TTL: Duration = Duration::from_millis(600);
 
-/// Below what an empty server takes, so that every command that could take more memory is refused.
+/// Less than an empty server uses, so that every command that could need more memory is refused.
 fn use_up(server: &Server) -> Tested {
     server.cli(&["CONFIG", "SET", "maxmemory", "1"])?;
     Ok(())

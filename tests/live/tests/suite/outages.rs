@@ -1,4 +1,4 @@
-//! The server is gone or silent, and comes back.
+//! The server is down or silent, and comes back.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use leasehold_live::{Tested, begin, quick, soon, until, waiters};
 use leasehold_servers::Server;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// What a busy machine may add.
+/// The delay that a busy machine may add.
 const LATE: Duration = Duration::from_millis(250);
 
 async fn impatient(server: &Server) -> Result<LockManager, Error> {
@@ -60,7 +60,7 @@ async fn every_call_ends_in_time(trouble: Trouble) -> Tested {
         unreachable("release", TIMEOUT, released.release()),
         unreachable("connect", TIMEOUT, impatient(&server)),
     );
-    // And once more, now that it is known.
+    // Once more, now that the client knows about the outage.
     unreachable("inspect", TIMEOUT, locks.inspect("a")).await;
     unreachable("release", TIMEOUT, dropped.release()).await;
     assert!(kept.is_held(), "nobody else can have it before its end");

@@ -1,4 +1,4 @@
-//! The server answers nobody for a while.
+//! The server doesn't answer for a while.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn a_client_pause_past_the_ttl_is_told_as_a_loss_while_it_lasts() -> Teste
     assert!(paused.elapsed() < Duration::from_millis(1000), "{:?}", paused.elapsed());
     let error = locks.mutex("door").wait(Wait::For(TIMEOUT)).acquire().await.unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error:?}");
-    // Renewals that the server has kept back bring nothing to life.
+    // Renewals that were delayed in the server bring no lease back.
     let next = soon("the lock after the pause", locks.mutex("door").acquire()).await?;
     assert!(next.fence() > lease.fence());
     assert!(!lease.is_held() && next.verify().await?);

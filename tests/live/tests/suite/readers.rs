@@ -91,7 +91,7 @@ async fn a_stream_of_readers_starves_no_writer() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
     let writers = client(server).await?;
     let mut readers = JoinSet::new();
-    // More than are needed for there to be a reader always.
+    // More than enough that there is always a reader.
     for _ in 0..3 {
         let locks = client(server).await?;
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Reentrant locks: owners, and others that speak Redisson's wire format on the same key.
+//! Reentrant locks: owners, and other clients that use Redisson's wire format on the same key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use leasehold_live::{Tested, begin, client, quick, shared_server, soon, text, un
 use leasehold_servers::{Reply, Server};
 use tokio::task::JoinSet;
 
-/// A Java thread as it stands on the server.
+/// A Java thread's id, as it is on the server.
 const JAVA: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:42";
 
 fn channel(name: &str) -> String {
@@ -65,13 +65,13 @@ async fn it_stands_on_the_server_as_redisson_writes_it() -> Tested {
 async fn a_java_holder_excludes_us_and_its_message_wakes_us() -> Tested {
     let (server, name) = (shared_server(), unique("account"));
     java_locks(server, &name, "60000")?;
-    // A heartbeat every ten seconds: only the message can be in time.
+    // A heartbeat every ten seconds, so only the message can be in time.
     let locks = quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await?;
     let lock = locks.reentrant(&name, &Owner::new());
     assert!(lock.try_acquire().await?.is_none());
     let waiting = begin(lock);
     until("it listens", async || listeners(server, &name) == 1).await;
-    // The last of its attempts after the acknowledgement has been answered.
+    // By now its last attempt after the acknowledgement was answered.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(text(server, &["HGET", &name, JAVA])?.as_deref(), Some("1"), "it is still theirs, untouched");
 

@@ -14,7 +14,7 @@ async fn a_thousand_pairs_in_opposite_orders_never_deadlock() -> Tested {
     let clients = [client(server).await?, client(server).await?];
     let mut tasks = JoinSet::new();
     for pair in 0..1_000 {
-        // Three names of two slots and more: some pairs go by one script, others one after the other.
+        // Three names in at least two slots: one script takes some pairs, and others are taken one after the other.
         let names = [format!("{{{base}}}:1"), format!("{{{base}}}:2"), format!("{base}:3")];
         let (one, other) = (names[pair % 3].clone(), names[(pair + 1 + pair / 3 % 2) % 3].clone());
         for (locks, names) in clients.iter().zip([[one.clone(), other.clone()], [other, one]]) {

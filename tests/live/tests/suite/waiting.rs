@@ -1,4 +1,4 @@
-//! Waiting, in order, for as long as it was said, and giving up.
+//! Waiting in order, for the given time, and giving up.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ async fn cancelled_acquires_leave_no_waiter_and_no_lease_behind() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
     let lease = first.mutex(&name).acquire().await?;
-    // At every moment: before it is sent, while it is on its way, while it waits.
+    // At every moment: before the command is sent, while it is on its way, and while it waits.
     for millis in 0..20 {
         let lock = second.mutex(&name);
         assert!(tokio::time::timeout(Duration::from_millis(millis), lock.acquire()).await.is_err());

@@ -1,4 +1,4 @@
-//! A name that holds another kind of lock, or something else: told as such, and left as it is.
+//! A name that holds another kind of lock, or something else, is reported as such and left as it is.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn a_name_that_waiters_of_another_kind_are_to_get_is_theirs() -> Tested {
         let lease = lock(&holder).acquire().await?;
         let waiting = begin(lock(&waiter));
         until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
-        // As after a crash, until a waiter looks again.
+        // As after a crash, until a waiter asks again.
         server.cli(&["DEL", &name])?;
         let granted = match ours {
             "mutex" => other.mutex(&name).try_acquire().await?.is_some(),

@@ -7,7 +7,7 @@ use leasehold::{Error, LockManager, Owner, ReleaseOutcome};
 use leasehold_live::{Tested, ToyServer, begin, quick, soon, until, waiters};
 use leasehold_servers::{Cluster, Reply, Server};
 
-/// Nobody finds a grant by a heartbeat in time.
+/// A client for which no heartbeat can find a grant in time.
 async fn by_message(cluster: &Cluster) -> Result<LockManager, Error> {
     quick().claim_window(Duration::from_secs(30)).cluster(cluster.urls()).await
 }
@@ -132,7 +132,7 @@ async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested 
     }
     assert_eq!(codes, ["unsupported"; 2], "two of the three names are on other servers");
     let error = quick().database(1).cluster(cluster.urls()).await;
-    // Valkey 9 lets a cluster have several.
+    // In Valkey 9, a cluster can have several databases.
     assert!(error.as_ref().err().is_none_or(|error| !error.is_retryable()), "{error:?}");
     Ok(())
 }
@@ -186,7 +186,7 @@ async fn bad_addresses_are_refused_at_once_by_field() {
 async fn several_names_are_one_lease_wherever_they_are() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
-    // On three servers, and by one script on one.
+    // On three servers one after the other, and on one server by one script.
     let scattered = ["a", "b", "c", "d", "f"];
     let lease = first.multi(scattered).acquire().await?;
     assert!(lease.verify().await?);

@@ -1,5 +1,5 @@
-//! Conversions and releases while their slot moves, when all keys that the scripts name are there: a server that runs such a script
-//! stops it where it touches a key that it has deleted.
+//! Conversions and releases while their slot moves and all declared keys are there. A server that runs such a script
+//! stops it when it touches a key that it has deleted.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use leasehold::{Lease, LockManager};
 use leasehold_live::{Tested, begin, quick, side, soon, until, waiters};
 use leasehold_servers::{Cluster, Server, SlotMove};
 
-/// Nobody finds a grant by a heartbeat in time.
+/// A client for which no heartbeat can find a grant in time.
 async fn by_message(cluster: &Cluster) -> Result<LockManager, leasehold::Error> {
     quick().claim_window(Duration::from_secs(30)).cluster(cluster.urls()).await
 }
 
-/// Leaves the slot on its way for a while.
+/// Keeps the slot moving for a while.
 async fn finish(moving: SlotMove<'_>) -> Tested {
     tokio::time::sleep(Duration::from_millis(300)).await;
     Ok(moving.finish()?)
@@ -25,7 +25,7 @@ async fn an_upgrade_while_its_slot_moves_leaves_no_room_for_a_second_holder() ->
     let (first, second) = (by_message(&cluster).await?, by_message(&cluster).await?);
     let lease = first.read_write("a").read().acquire().await?;
     let other = second.read_write("a").read().acquire().await?;
-    // It leaves a tombstone.
+    // Leaves a tombstone.
     assert_eq!(lease.upgrade().await.unwrap_err().code(), "conflict");
     other.release().await?;
     let owner = cluster.owner("a")?;
@@ -52,7 +52,7 @@ async fn a_release_while_its_slot_moves_grants_the_next_in_line_afterwards() -> 
         let owner = cluster.owner(name)?;
         let server = cluster.server(owner);
         until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
-        // What is not there yet.
+        // Creates the keys that are missing.
         for words in [&["ZADD", &side(name, "buried"), "99999999999999", "other"][..], members] {
             server.cli(words)?;
             server.cli(&["PEXPIRE", words[1], "60000"])?;

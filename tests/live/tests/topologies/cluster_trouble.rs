@@ -23,7 +23,8 @@ async fn a_lease_is_renewed_while_its_slot_moves_and_the_next_in_line_gets_it_af
     until("it waits", async || first.inspect("a").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     let to = (cluster.owner("a")? + 1) % 3;
     let moving = cluster.begin_move("a", to)?;
-    // The lock's own key is on the new server for longer than its TTL, some of its side keys still on the old one.
+    // The lock's own key is on the new server for longer than its TTL, while some of its side keys are still on the old
+    // one.
     moving.key("a")?;
     let halfway = Instant::now();
     until("several renewals", async || halfway.elapsed() > ttl * 3).await;
@@ -58,7 +59,8 @@ async fn no_update_is_lost_and_nobody_is_left_waiting_while_slots_move() -> Test
                         let lease = lock.acquire().await?;
                         counter.increment(lease.fence().get()).await;
                         done += 1;
-                        // While its slot moves a release may not be confirmed in time: the lease then ends by its TTL.
+                        // While its slot moves, a release may not be confirmed in time. The lease then ends with its
+                        // TTL.
                         if let Err(error) = lease.release().await {
                             assert!(error.is_retryable(), "{error:?}");
                         }
@@ -91,7 +93,7 @@ async fn no_update_is_lost_and_nobody_is_left_waiting_while_slots_move() -> Test
     Ok(())
 }
 
-/// What two holders at once would spoil.
+/// What two holders at the same time would corrupt.
 #[derive(Default)]
 struct Counter {
     value: AtomicU64,
@@ -110,7 +112,7 @@ impl Counter {
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn a_killed_primary_costs_its_locks_at_most_and_its_replica_goes_on() -> Tested {
-    // By default all servers stop as long as one slot has no server.
+    // By default, all servers stop while one slot has no server.
     let mut cluster = Cluster::start(|| Server::builder().arg("--cluster-require-full-coverage", "no"))?;
     let locks = client(&cluster).await?;
     let (name, other) = ("a", "b");

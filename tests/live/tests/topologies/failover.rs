@@ -1,4 +1,4 @@
-//! What a failover can still lose, and what is safe all the same.
+//! What a failover can still lose, and what is safe anyway.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuse
     let (first, second) = (client().await?, client().await?);
     let mut resource = resource.connect()?;
 
-    // The replica hears of nothing from now on; a grant later, its primary is gone.
+    // From now on, the replica receives nothing. One grant later, its primary is down.
     replica.pause()?;
     primary.cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
     let old = first.mutex("door").acquire().await?;

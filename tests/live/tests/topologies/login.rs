@@ -1,4 +1,4 @@
-//! Passwords, users and databases where there is more than one server.
+//! Passwords, users and databases with more than one server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const PASSWORD: &str = "secret";
 
 const TEXT: &str = include_str!("../../../../SECURITY.md");
 
-/// The rules of the user in SECURITY.md, and those that it adds for `more`.
+/// The user's rules from SECURITY.md, plus those that it adds for `more`.
 fn documented(more: &str) -> String {
     let block =
         TEXT.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
@@ -20,7 +20,7 @@ fn documented(more: &str) -> String {
     words.chain(added(more)).collect::<Vec<_>>().join(" ")
 }
 
-/// The rules that SECURITY.md has in its line about `what`.
+/// The rules in SECURITY.md's line about `what`.
 fn added(what: &str) -> impl Iterator<Item = String> {
     let line = TEXT.lines().find(|line| line.starts_with(&format!("- {what}: "))).expect("it is documented");
     line.split('`').filter(|word| word.starts_with(['+', '&'])).map(str::to_owned)

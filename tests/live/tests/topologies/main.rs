@@ -1,5 +1,5 @@
-//! What users rely on where the locks are on more than one server, or behind TLS. What takes long is ignored by default, and
-//! runs in `cargo xtask test --full`.
+//! What users rely on with more than one server, or with TLS. Slow tests are ignored by default. `cargo xtask test
+//! --full` runs them.
 
 mod cluster;
 mod cluster_moving;

@@ -1,4 +1,4 @@
-//! Leases that replicas have before they are given out.
+//! `wait_for_replicas`: a lease is returned only when replicas have it.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ async fn a_hand_over_waits_for_replicas_too_inside_a_client_and_between_clients(
     let lease = soon("the lock", here).await??;
     lease.release().await?;
     soon("the lock", there).await??.release().await?;
-    // No replica is left: neither gets it.
+    // No replica is left, so neither client gets it.
     replica.cli(&["REPLICAOF", "NO", "ONE"])?;
     let lease = locks.mutex("door").acquire().await?;
     let hasty = |locks: &leasehold::LockManager| locks.mutex("door").wait_for_replicas(1, MOMENT);
@@ -71,7 +71,7 @@ async fn too_few_replicas_give_the_lease_back_and_say_how_many_there_were() -> T
     };
     refused(1, 0, MOMENT).await;
     follow(&replica, &primary)?;
-    // The one that is there has to answer meanwhile.
+    // In the meantime, the replica that is there must answer.
     refused(2, 1, Duration::from_secs(2)).await;
     replica.pause()?;
     refused(1, 0, MOMENT).await;
@@ -148,7 +148,7 @@ async fn a_lease_that_is_taken_away_or_closed_while_replicas_are_waited_for_is_t
     follow(&replica, &primary)?;
     let locks = client(&primary).await?;
     replica.pause()?;
-    // As long as it may be waited for: whoever waits for that to end is not told at once.
+    // The longest possible timeout. A caller that waited for its end would not be notified at once.
     let door = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, Duration::from_secs(60));
     let waiting = begin(door.clone());
     let answer = soon("the loss", waiting).await?;

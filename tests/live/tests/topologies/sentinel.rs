@@ -26,12 +26,12 @@ fn start() -> Result<Watched, leasehold_servers::Error> {
 
 impl Watched {
     async fn client(&self, builder: Builder) -> Result<LockManager, leasehold::Error> {
-        // The first one is gone, as it may be.
+        // The first sentinel is down, which must not matter.
         builder.sentinel(PRIMARY, ["redis://127.0.0.1:1/".to_owned(), self.sentinel.server().url()]).await
     }
 }
 
-/// Nobody finds a grant by a heartbeat in time.
+/// A client for which no heartbeat can find a grant in time.
 fn by_message() -> Builder {
     quick().claim_window(Duration::from_secs(30))
 }
@@ -61,7 +61,7 @@ async fn after_a_failover_the_old_primary_is_left_at_once_though_it_still_takes_
     let waiting = begin(second.mutex("door"));
     waits(&first, "door").await;
     watched.sentinel.fail_over()?;
-    // It is told seconds later that it is a replica.
+    // The old primary finds out seconds later that it is a replica.
     assert_eq!(watched.primary.cli(&["SET", "still", "writable"])?.text(), Some("OK"));
     until("both are on the new primary", async || {
         for locks in [&first, &second] {
@@ -112,7 +112,7 @@ async fn a_killed_primary_is_replaced_and_its_holder_is_told() -> Tested {
     let next = tokio::time::timeout(SOON * 2, waiting).await???;
     assert!(next.fence() > lease.fence() && next.verify().await?);
     assert_eq!(watched.sentinel.primary()?, watched.replica.port());
-    // The old one comes back, as a replica.
+    // The old primary comes back, as a replica.
     watched.primary.restart()?;
     assert!(next.verify().await?);
     next.release().await?;
@@ -164,7 +164,7 @@ async fn one_second_after_an_orderly_failover_the_old_primary_grants_nothing() -
     let mut switch = Switch::listen(&watched)?;
     watched.sentinel.fail_over()?;
     switch.happened()?;
-    // It takes writes, until it is told seconds later that it is a replica.
+    // It takes writes until it finds out, seconds later, that it is a replica.
     assert_eq!(watched.primary.cli(&["SET", "still", "writable"])?.text(), Some("OK"));
     fleet.leaves_the_old_primary().await
 }
@@ -181,7 +181,7 @@ async fn one_second_after_a_forced_failover_the_old_primary_that_wakes_up_grants
     fleet.leaves_the_old_primary().await
 }
 
-/// The moment in which a sentinel names another primary, in its own words.
+/// The moment in which a sentinel announces another primary.
 struct Switch(Connection);
 
 impl Switch {
@@ -228,7 +228,7 @@ impl Fleet {
         Ok(Self { end, clients })
     }
 
-    /// From one second after now on, for as long as a sentinel lets an old primary go on.
+    /// From one second after the switch, for as long as a sentinel lets an old primary go on.
     async fn leaves_the_old_primary(self) -> Tested {
         let switched = Instant::now();
         tokio::time::sleep(Duration::from_secs(6)).await;

@@ -1,4 +1,4 @@
-//! Over TLS, with a throw-away certificate.
+//! TLS with a temporary certificate.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ fn start() -> Result<Option<(Certificate, Server)>, Box<dyn std::error::Error + 
     }
 }
 
-/// The server's address, with trust in its certificate.
+/// Connection info that trusts the server's certificate.
 fn trusting(
     certificate: &Certificate,
     server: &Server,
@@ -38,7 +38,7 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     let Some((certificate, server)) = start()? else { return Ok(()) };
     let client = async || {
         let client = Client::open(trusting(&certificate, &server)?)?;
-        // Nobody finds a grant by a heartbeat in time.
+        // No heartbeat can find a grant in time.
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
             quick().claim_window(Duration::from_secs(30)).from_client(client).await?,
         )

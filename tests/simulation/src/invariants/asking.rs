@@ -1,5 +1,5 @@
-//! What a client asks the server for: the next token in time, no place in the queue that nobody needs, and no renewal
-//! of a token that is being exchanged.
+//! What a client asks the server for: the next token in time, no place in the queue without a need, and no renewal of a
+//! token that is being converted.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::wire::{Call, How, Token};
 /// One client's commands for one lock.
 #[derive(Clone, Debug, Default)]
 pub struct Asking {
-    /// Tokens that may stand in the server's queue.
+    /// Tokens that may be in the server's queue.
     joined: Vec<Token>,
-    /// The token that it asks with while it holds by another one, or by none.
+    /// The token that it asks with while it holds another one, or none.
     asks: Option<Token>,
     /// When it gave such a token up.
     gave_up: Option<Instant>,
-    /// The token of an unanswered convert.
+    /// The new token of an unanswered conversion.
     converting: Option<Token>,
-    /// The token that was last said to hold.
+    /// The token that last became a holder, by an answer or a message.
     granted: Option<Token>,
-    /// When the server last told anything of the lock.
+    /// When the server last said anything about the lock.
     heard: Instant,
     /// When it last asked whether others wait.
     refilled: Option<Instant>,
 }
 
 impl Asking {
-    /// A command leaves. `holds` is the token by which the client has the lock.
+    /// The client sends a command. `holds` is the token with which the client has the lock.
     pub fn sends(&mut self, now: Instant, call: &Call, holds: Option<Token>) -> Verdict {
         match *call {
             Call::Acquire { how: How::Refill, .. } => self.refilled = Some(now),
@@ -47,7 +47,7 @@ impl Asking {
             Call::Convert { old, new, .. } => {
                 self.converting = Some(old);
                 if old == new {
-                    return broken("convert-token", format!("{old:?} is to keep its token in the other mode"));
+                    return broken("convert-token", format!("{old:?} keeps its token in a conversion"));
                 }
             }
             Call::Renew { token, .. } if self.converting == Some(token) => {
@@ -58,50 +58,52 @@ impl Asking {
         Ok(())
     }
 
-    /// An answer or a message says that a token of it holds. One that was given up does not count.
+    /// An answer or a message says that one of its tokens holds. A token that was given up does not count.
     pub fn granted(&mut self, token: Token) {
         if self.asks == Some(token) || self.joined.contains(&token) {
             self.granted = Some(token);
         }
     }
 
-    /// The token that was last said to hold.
+    /// The token that last became a holder.
     pub fn is_granted(&self) -> Option<Token> {
         self.granted
     }
 
-    /// A caller holds by the token that was granted last.
+    /// A caller holds with the token that was granted last.
     pub fn begins(&mut self, now: Instant) {
         self.heard = now;
         self.joined.retain(|joined| Some(*joined) != self.granted);
         self.asks = self.asks.filter(|asks| Some(*asks) != self.granted);
     }
 
-    /// The server said that a token is not there any more.
+    /// The server said that a token is gone.
     pub fn is_gone(&mut self, token: Token) {
         self.joined.retain(|joined| *joined != token);
     }
 
-    /// The server told something of the lock.
+    /// The server said something about the lock.
     pub fn heard(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    /// No convert is open any more.
+    /// No conversion is unanswered any more.
     pub fn converted(&mut self) {
         self.converting = None;
     }
 
-    /// No caller waits: no token of it may be left in the queue.
+    /// No caller waits, so none of its tokens may be left in the queue.
     pub fn nobody_waits(&mut self) -> Verdict {
         self.asks = None;
         match self.joined.first() {
-            Some(token) => broken("left-behind", format!("nobody waits, and {token:?} was not taken out of the queue")),
+            Some(token) => {
+                broken("left-behind", format!("no caller waits, but {token:?} was not taken out of the queue"))
+            }
             None => Ok(()),
         }
     }
 
-    /// The token that it holds can't serve the callers that wait: it has to ask with the next one.
+    /// The held token can't serve the waiting callers, so the client has to ask with the next one.
     pub fn must_ask(&self, now: Instant, claim: Duration) -> Verdict {
         let just_gave_up = self.gave_up.is_some_and(|at| now.since(at) <= claim / 3);
         if self.asks.is_some() || self.converting.is_some() || just_gave_up {
@@ -110,7 +112,7 @@ impl Asking {
         broken("next-unasked", format!("no next token is asked for at {now:?}: {self:?}"))
     }
 
-    /// It has handed over inside, and nobody has told it that others wait: it has to ask now and then.
+    /// The client has handed over locally, and nothing has said whether others wait. It has to ask regularly.
     pub fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
         let asked = self.refilled.is_some_and(|at| now.since(at) <= claim * 2 / 3 + response);
         if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {

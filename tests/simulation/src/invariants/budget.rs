@@ -1,4 +1,4 @@
-//! Local hand-overs are bounded once the client was told that others wait.
+//! Local hand-overs are limited once the client knows that others wait.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use super::{Verdict, broken};
 use crate::clock::Micros;
 use crate::wire::Token;
 
-/// How long hand-overs may go on once others are known to wait.
+/// How long hand-overs may go on once the client knows that others wait.
 const AT_MOST: Duration = Duration::from_secs(1);
 
-/// How long a client may hand over what its server has not confirmed.
+/// How long a client may hand over a lease that its server has not confirmed.
 const UNCONFIRMED: Duration = Duration::from_secs(1);
 
-/// What the server granted a token last.
+/// The server's last grant to a token.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerGrant {
-    /// To which token.
+    /// The token.
     pub token: Token,
     /// When.
     pub at: Micros,
@@ -28,49 +28,49 @@ pub struct ServerGrant {
 /// One client's time with one lock, from the server's grant on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tenure {
-    /// Under which token.
+    /// The current token.
     pub token: Option<Token>,
-    /// Under which token it began; a conversion changes it.
+    /// The token with which it began. A conversion changes it.
     began_with: Option<Token>,
-    /// The server lost its data under it.
+    /// The server has lost its data.
     pub orphan: bool,
-    /// What the server granted last, and before that by another token: told or not.
+    /// The server's last grant, and the one before it to another token, whether the client knows or not.
     grants: [Option<ServerGrant>; 2],
     /// A token that the server granted again after it had lost it.
     pub granted_anew: Option<Token>,
-    /// The token that it was converted to last.
+    /// The last conversion.
     pub last_converted: Option<ServerGrant>,
-    /// Since when it is known that others wait.
+    /// When the client was told that others wait.
     told: Option<Instant>,
-    /// The same, where it can't have been passed over.
+    /// The same, if the client can't have ignored it.
     surely_told: Option<Instant>,
-    /// It held already when it was told: timers that were due before may still hand over at that very moment.
+    /// The client already held when it was told. Timers that were due before may still hand over at that moment.
     told_while_held: bool,
     /// When a message last said that others wait.
     wanted: Option<Instant>,
     /// It may have been told before its first holder began.
     told_before: bool,
-    /// What came with a grant that may begin at the same moment, or is ignored.
+    /// What came with a grant that may begin at the same moment, or be ignored.
     announced: Option<(Option<Token>, Instant)>,
     handed_over: u32,
-    /// A holder was told that it lost.
+    /// A holder was notified of a loss.
     lost: bool,
-    /// When a holder gave its lease back.
+    /// When a holder released its lease.
     left: Option<Instant>,
-    /// The client has given this token back: its readers go on under another one.
+    /// The client has given this token back. Its readers go on with another one.
     gave_back: Option<Token>,
     /// The greatest server time at which the client knows that its token held.
     known_us: u64,
-    /// The same of a token by which it does not hold yet.
+    /// The same for a token that does not hold yet.
     answered: Option<(Token, u64)>,
-    /// When the client last learnt from its server that it holds.
+    /// When the server last confirmed to the client that it holds.
     confirmed: Instant,
-    /// About which token it may have been told that others wait: one waits, and that may be itself.
+    /// The token for which the client was told of one waiter, which may be the client itself.
     perhaps: Option<Token>,
 }
 
 impl Tenure {
-    /// The server granted a token of the client. `entered`: it did not hold before.
+    /// The server granted a token of the client. `entered` means that it did not hold before.
     pub fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
         if entered && self.grants.iter().flatten().any(|before| before.token == grant.token) {
             self.granted_anew = Some(grant.token);
@@ -81,12 +81,12 @@ impl Tenure {
         self.grants[0] = Some(grant);
     }
 
-    /// When the server granted a token last, or gave it by a conversion, if that was lately.
+    /// The last grant of a token, by an acquire or a conversion, if it was recent.
     pub fn last_granted(&self, token: Token) -> Option<ServerGrant> {
         self.grants.iter().chain([&self.last_converted]).flatten().find(|grant| grant.token == token).copied()
     }
 
-    /// The client learnt that it holds by the server's grant of a token.
+    /// The client learnt from the server's grant of a token that it holds.
     pub fn begin(&mut self, now: Instant, token: Option<Token>, data_lost_at: Option<Micros>) {
         let token = token.or(self.grants[0].map(|grant| grant.token));
         let grant = token.and_then(|token| self.last_granted(token));
@@ -96,7 +96,7 @@ impl Tenure {
         *self = Self {
             token,
             began_with: token,
-            // What was granted anew may be held by what was granted before the loss.
+            // A token that was granted again may belong to the grant before the data loss.
             orphan: data_lost_at
                 .is_some_and(|lost| lost > granted_at || (token.is_some() && self.granted_anew == token)),
             granted_anew: self.granted_anew,
@@ -120,30 +120,30 @@ impl Tenure {
         };
     }
 
-    /// An answer about a token said that one waits, and that may be the client itself.
+    /// An answer about a token said that one client waits, which may be the client itself.
     pub fn perhaps_told(&mut self, token: Token) {
-        // What is told late about an earlier token takes nothing back.
+        // A late answer about an earlier token changes nothing.
         if self.perhaps.is_none_or(|known| known.count <= token.count) {
             self.perhaps = Some(token);
         }
     }
 
-    /// A holder was told that it lost.
+    /// A holder was notified of a loss.
     pub fn lost(&mut self) {
         self.lost = true;
     }
 
-    /// Whether a holder was told that it lost.
+    /// Whether a holder was notified of a loss.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// A holder gives its lease back.
+    /// A holder releases its lease.
     pub fn left(&mut self, now: Instant) {
         self.left = Some(now);
     }
 
-    /// Whether a holder gives its lease back at this very moment: timers that are overdue come before, and find it held.
+    /// Whether a holder releases its lease at this very moment. Overdue timers run before that, and find it held.
     pub fn is_left(&self, now: Instant) -> bool {
         self.left == Some(now)
     }
@@ -153,12 +153,12 @@ impl Tenure {
         self.gave_back = Some(token);
     }
 
-    /// Whether the client holds by this token, as far as is known.
+    /// Whether the client holds with this token, as far as is known.
     pub fn holds_by(&self, token: Token) -> bool {
         self.token == Some(token) && self.gave_back != Some(token)
     }
 
-    /// An answer granted the token that is held. True if it was entered anew, so that in between it was not held.
+    /// An answer granted the held token. Returns true if it was entered anew, so that it was not held in between.
     pub fn is_anew(&mut self, token: Token, entered: bool, server_us: u64) -> bool {
         if self.token != Some(token) {
             let before = self.answered.filter(|(about, _)| *about == token).map_or(0, |(_, at)| at);
@@ -170,23 +170,23 @@ impl Tenure {
         newer && entered
     }
 
-    /// Whether certainly nobody has told it that others wait.
+    /// Whether the client has certainly not been told that others wait.
     pub fn is_untold(&self) -> bool {
         self.told.is_none() && !self.told_before && (self.perhaps.is_none() || self.perhaps != self.token)
     }
 
-    /// Whether no more may be handed over.
+    /// Whether no more hand-overs are allowed.
     pub fn is_spent(&self, now: Instant, most: u32) -> bool {
         let spent = |told| (self.told == Some(told) && self.handed_over >= most) || now > told + AT_MOST;
         self.surely_told.is_some_and(spent)
     }
 
-    /// Whether it began with this token: the client knows of no other one that was granted since.
+    /// Whether it began with this token, so that the client knows of no other token granted since.
     pub fn began_with(&self, token: Option<Token>) -> bool {
         self.began_with == token
     }
 
-    /// The token is another one after a conversion, and what came with it counts; all else goes on.
+    /// After a conversion the token is different, and what came with it counts. Everything else goes on.
     pub fn converted(&mut self) {
         self.token = self.last_converted.map(|grant| grant.token).or(self.token);
         if let Some((about, at)) = self.announced
@@ -197,8 +197,8 @@ impl Tenure {
         }
     }
 
-    /// An answer or a message said that others wait: about a token, or about whoever holds.
-    /// While it converts its lease it may pass over it: the convert's own answer tells how many wait then.
+    /// An answer or a message said that others wait: about a token, or about any holder. While the client converts its
+    /// lease, it may ignore this, because the answer to the conversion says how many wait.
     pub fn told(&mut self, now: Instant, about: Option<Token>, converting: bool) {
         if !converting && (about.is_none() || about == self.token) {
             self.surely_told = self.surely_told.or(Some(now));
@@ -214,7 +214,7 @@ impl Tenure {
         }
     }
 
-    /// An answer said that a token holds, perhaps by a conversion that is told only now.
+    /// An answer said that a token holds, perhaps after a conversion whose result arrives only now.
     pub fn confirmed(&mut self, now: Instant, token: Token, converted: bool) {
         if converted || self.token == Some(token) {
             self.confirmed = now;
@@ -227,12 +227,12 @@ impl Tenure {
             return broken("budget", format!("handed over inside a client of a mixed fleet: {self:?}"));
         }
         if self.lost {
-            return broken("handed-on", format!("handed on at {now:?} after a loss: {self:?}"));
+            return broken("handed-on", format!("handed over at {now:?} after a loss: {self:?}"));
         }
         if now.since(self.confirmed) >= UNCONFIRMED {
             return broken(
                 "unconfirmed",
-                format!("handed over at {now:?}, long after the server's last word: {self:?}"),
+                format!("handed over at {now:?}, long after the server's last confirmation: {self:?}"),
             );
         }
         let Some(told) = self.told else { return Ok(()) };

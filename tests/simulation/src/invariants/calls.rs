@@ -1,4 +1,4 @@
-//! Every call ends, once, by its own deadline, and callers of one client are served in their order.
+//! Every call ends once, by its own deadline, and callers of one client are served in order.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use leasehold_core::{AcquireOptions, Error, Instant, Kind, Mode, Outcome, Wait};
 use super::{Verdict, broken};
 use crate::client::{Client, Op, Wish};
 
-/// What a wake-up at the deadline itself may be off by.
+/// How late a wake-up at the deadline itself may be.
 const SLACK: Duration = Duration::from_millis(1);
-/// So many of a client ask for a semaphore's permits beside each other.
+/// How many callers of a client may ask for permits at the same time.
 const ASKING: u32 = 16;
 
-/// When a call must have ended by the client's clock; none if it may wait for ever.
-/// `valid_until` is that of the lease it is about.
+/// When a call must have ended, by the client's clock. None if it may wait forever. `valid_until` is that of the call's
+/// lease.
 pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Option<Instant>) -> Option<Instant> {
     let wait = match wish {
         Wish::Acquire(options) => match options.wait {
@@ -23,7 +23,7 @@ pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Opti
         },
         Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect => response,
         Wish::Close => 2 * response,
-        // Its lease's end bounds it, too: until it is answered renewals pause.
+        // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
         Wish::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
         Wish::Hold | Wish::Nonsense => Duration::ZERO,
     };
@@ -60,7 +60,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
     }
 }
 
-/// Who is granted has no waiting caller of the same lock before it.
+/// No caller that asked for the same lock earlier still waits when a caller is granted.
 pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     let op = &client.ops[granted as usize];
     let waits = |other: &&Op| match other.wait() {
@@ -76,9 +76,9 @@ pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     }
 }
 
-/// The same of a semaphore, where several ask beside each other, and a token that a caller was given may have to be renewed or turn
-/// out to be spent: in peace a caller is passed by at most one for each that asks of those who want as many. A fixed lease always
-/// waits for a renewal of its own.
+/// The same for a semaphore. Several callers may ask at the same time, and a token that a caller got may need a renewal
+/// or turn out to be used up. Without faults, a caller is overtaken at most once for each concurrent request among
+/// those that want the same number of permits. A fixed lease always waits for a separate renewal.
 pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
     let weight = |op: &Op| match op.wish {
         Wish::Acquire(AcquireOptions { kind: Kind::Semaphore { permits, .. }, .. }) => permits,
@@ -102,8 +102,7 @@ pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Ve
     Ok(())
 }
 
-/// The outcome fits the call, and says nothing impossible.
-/// `one_mode`: it is no lock that converts.
+/// The outcome fits the call and is possible. `one_mode` means that the kind of lock can't be converted.
 pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
     let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
     match (op.wish, result) {
@@ -131,7 +130,7 @@ pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bo
         (Wish::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
         (Wish::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
         (Wish::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
-        // A script's answer is always understood; a server's own troubles are retried or named.
+        // A script's answer is always understood. A server's own problems are retried or named.
         (_, Err(Error::Protocol(_) | Error::WrongKind(_) | Error::InvalidOption { .. } | Error::Auth(_))) => wrong(),
         (Wish::Nonsense, _) => wrong(),
         (_, Err(_)) => Ok(()),

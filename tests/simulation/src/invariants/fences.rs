@@ -1,10 +1,11 @@
-//! Fencing tokens rise: those the server draws, and those the holders get.
+//! Fencing tokens rise: those that the server draws, and those that the holders get.
 
 use leasehold_core::Mode;
 
 use super::{Verdict, broken};
 
-/// How far a reserved fence may be ahead of the server's clock: a millisecond and one a grant of a single script.
+/// How far a reserved fence may be ahead of the server's clock: a millisecond, plus one for each grant of a single
+/// script.
 const AHEAD: u64 = 1_024 + 64;
 
 /// The fences of one lock.
@@ -32,7 +33,7 @@ impl Fences {
         Ok(())
     }
 
-    /// A holder got a fence. An orphan's comes from before its server lost the data, and may be behind.
+    /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
     pub fn used(&mut self, mode: Mode, fence: u64, orphan: bool) -> Verdict {
         let before = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
         self.used = self.used.max(fence);
@@ -45,7 +46,7 @@ impl Fences {
         Ok(())
     }
 
-    /// The server lost its data: what was reserved and never used may be drawn again.
+    /// The server lost its data. Fences that were reserved and never used may be drawn again.
     pub fn data_lost(&mut self) {
         self.drawn = self.used;
     }

@@ -1,4 +1,4 @@
-//! What stands on a server: known keys only, each with a TTL and none for longer than what put it there.
+//! The keys on a server: only known keys, each with a TTL, and none lives longer than what it was written for.
 
 use leasehold_model::ModelServer;
 
@@ -6,7 +6,7 @@ use super::{Verdict, broken};
 use crate::kinds::Sort;
 use crate::wire::Token;
 
-/// What a key is for.
+/// The purpose of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Part {
@@ -29,19 +29,19 @@ pub struct Keys {
     buried: Vec<String>,
 }
 
-/// The longest that anything of the run asked for, in ms.
+/// The longest times that anything in the run asked for, in ms.
 #[derive(Clone, Copy, Debug)]
 pub struct Longest {
     /// A lease.
     pub ttl_ms: u64,
     /// A claim window.
     pub claim_ms: u64,
-    /// What an unused name remembers its fence for.
+    /// How long an unused name remembers its fence.
     pub retention_ms: u64,
 }
 
 impl Keys {
-    /// The keys that these names may have, by the rule of DESIGN 4.1.
+    /// The keys that these names may have, by the rule in `lua/README.md`.
     pub fn of<'a>(names: impl Iterator<Item = (&'a str, Sort)>) -> Self {
         let mut keys = Self::default();
         for (place, (name, sort)) in names.enumerate() {
@@ -64,7 +64,7 @@ impl Keys {
         keys
     }
 
-    /// The six keys of a name, as scripts take them.
+    /// The six keys of a name, in the order of the scripts.
     pub fn of_name(&self, name: usize) -> [String; 6] {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
     }
@@ -85,7 +85,7 @@ impl Keys {
         self.parts.iter().find(|(known, ..)| known == key).map(|(.., part)| *part)
     }
 
-    /// Looks at everything on a server.
+    /// Checks everything on a server.
     pub fn look(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
         for (key, expires_us) in model.keys(server_us) {
             let Some(part) = self.part(&key) else {
@@ -114,12 +114,12 @@ impl Keys {
         Ok(())
     }
 
-    /// When a lock's own key expires, in the server's µs; none if it is not there or never does.
+    /// When a lock's own key expires, in the server's µs. None if it does not exist or never expires.
     pub fn lock_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> Option<u64> {
         model.expires(server_us, &self.parts[name * PARTS].0)
     }
 
-    /// A lock's key is there until `promised` at least, in the server's ms, and as long as its last reader.
+    /// A lock's key exists at least until `promised`, in the server's ms, and as long as its last reader.
     pub fn lasts(&self, model: &ModelServer, server_us: u64, name: usize, promised: u64) -> Verdict {
         let key = |part: Part| &self.parts[name * PARTS + part as usize].0;
         let Some(expires_us) = model.expires(server_us, key(Part::Lock)) else { return Ok(()) };
@@ -135,7 +135,7 @@ impl Keys {
         }
     }
 
-    /// When nobody has done anything for long, only fences are left.
+    /// After a long idle time, only fences are left.
     pub fn look_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
         let left = |(key, _): &(String, _)| self.part(key) != Some(Part::Fence);
         match model.keys(server_us).into_iter().find(left) {
@@ -146,7 +146,7 @@ impl Keys {
         }
     }
 
-    /// Every token that a lock's keys hold, as holder, reader or waiter.
+    /// Every token in a lock's keys: holders, readers and waiters.
     pub fn tokens(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let mut tokens = Vec::new();
         for (key, _, part) in self.parts.iter().filter(|(_, place, _)| *place == name) {
@@ -162,7 +162,7 @@ impl Keys {
         tokens
     }
 
-    /// The keys of a lock that are there and can be lost alone.
+    /// The existing keys of a lock that can be lost alone.
     pub fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
         let there = model.keys(server_us).into_iter().filter_map(|(key, _)| {
             let (key, place, part) = self.parts.iter().find(|(known, ..)| *known == key)?;
@@ -172,7 +172,7 @@ impl Keys {
         there.collect()
     }
 
-    /// The holders under a lock's own key, with until when in the server's ms where each has its own end.
+    /// The holders under a lock's own key. If each has its own end, with that end in the server's ms.
     pub fn holders(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, Option<u64>)> {
         let key = &self.parts[name * PARTS].0;
         let members = model.zset(server_us, key);
@@ -183,12 +183,12 @@ impl Keys {
         members.iter().filter_map(read).collect()
     }
 
-    /// How many readers a lock's server knows.
+    /// How many readers the lock's server knows.
     pub fn readers(&self, model: &ModelServer, server_us: u64, name: usize) -> usize {
         model.zset(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).len()
     }
 
-    /// Whether a semaphore's server knows what its members have.
+    /// Whether a semaphore's server knows the permits of its members.
     pub fn knows_permits(&self, model: &ModelServer, server_us: u64, name: usize) -> bool {
         !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()
     }
@@ -200,7 +200,7 @@ impl Keys {
         members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
     }
 
-    /// A bury leaves no tombstone that is over.
+    /// Burying a token leaves no expired tombstone.
     pub fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
         let over = |(_, until): &(String, f64)| *until <= (server_us / 1000) as f64;
         match model.zset(server_us, &self.buried[name]).into_iter().find(over) {
@@ -212,7 +212,7 @@ impl Keys {
     }
 }
 
-/// The tokens under a lock's own key, whatever its kind.
+/// The tokens under a lock's own key, of any kind.
 fn holders(model: &ModelServer, server_us: u64, key: &str) -> Vec<Token> {
     let text = model.get(server_us, key).into_iter();
     let fields = model.hash(server_us, key).into_iter().map(|(field, _)| field);

@@ -1,4 +1,5 @@
-//! Who holds what, by the client's own deadlines: at most one valid exclusive lease a name, and no readers beside it.
+//! Who holds what, by the clients' own deadlines: at most one valid exclusive lease for a name, and no readers beside
+//! it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,12 +10,12 @@ use super::{Verdict, broken};
 use crate::clock::Micros;
 use crate::wire::{Life, Token};
 
-/// A lease from its grant until it is released, lost or its client is gone.
+/// A lease from its grant until it is released, lost, or its client is gone.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Whose it is.
+    /// The client that has it.
     pub life: Life,
-    /// Its place among the clients.
+    /// Its index among the clients.
     pub client: usize,
     /// The engine's number.
     pub lease: LeaseId,
@@ -22,9 +23,9 @@ pub struct Held {
     pub name: usize,
     /// What kind of lock it is.
     pub kind: Kind,
-    /// How many permits may be held at once by the grant behind it.
+    /// How many permits may be held at once according to its grant.
     pub allowed: u64,
-    /// How it is held, in the holder's eyes.
+    /// The mode, as the holder sees it.
     pub mode: Mode,
     /// Its fence.
     pub fence: u64,
@@ -36,21 +37,21 @@ pub struct Held {
     pub since: Micros,
     /// The same by the client's clock.
     pub since_local: Instant,
-    /// What was asked for.
+    /// The TTL that was asked for.
     pub ttl: Duration,
     /// Whether it is renewed.
     pub renew: bool,
     /// When renewals must end.
     pub max_hold: Option<Duration>,
-    /// How often its holder holds it.
+    /// How many holds its holder has.
     pub holds: u32,
-    /// The server lost its data under it.
+    /// The server has lost its data.
     pub orphan: bool,
-    /// The token under which the server has it.
+    /// Its token on the server.
     pub token: Option<Token>,
 }
 
-/// A lease of another library's client: valid until then in true time.
+/// A lease of another library's client, valid until a true time.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignHeld {
     /// Which foreign client.
@@ -59,18 +60,18 @@ pub struct ForeignHeld {
     pub name: usize,
     /// Until when.
     pub until: Micros,
-    /// The server lost its data under it.
+    /// The server has lost its data.
     pub orphan: bool,
 }
 
-/// Every lease of the present.
+/// All current leases.
 #[derive(Debug, Default)]
 pub struct Leases {
     /// The engines' leases.
     pub held: Vec<Held>,
     /// The foreign clients' leases.
     pub foreign: Vec<ForeignHeld>,
-    /// When a client's lease of a lock ended last.
+    /// When a client's last lease of a lock ended.
     ended: HashMap<(Life, usize), Micros>,
 }
 
@@ -92,7 +93,7 @@ impl Leases {
         }
     }
 
-    /// A lease's place, if it is held.
+    /// A lease's index, if it is held.
     pub fn find(&self, life: Life, lease: LeaseId) -> Option<usize> {
         self.held.iter().position(|held| held.life == life && held.lease == lease)
     }
@@ -120,7 +121,7 @@ impl Leases {
         held
     }
 
-    /// When a client's lease of a lock ended last.
+    /// When a client's last lease of a lock ended.
     pub fn last_held(&self, life: Life, name: usize) -> Micros {
         self.ended.get(&(life, name)).copied().unwrap_or(0)
     }
@@ -136,7 +137,8 @@ impl Leases {
         self.exclude(now, place)
     }
 
-    /// The lease excludes and is excluded. What lost its data on the server is told later, and exempt until then.
+    /// The lease excludes others and is excluded by them. A lease whose data the server lost is exempt, because its
+    /// holder is notified later.
     fn exclude(&self, now: Micros, place: usize) -> Verdict {
         let new = &self.held[place];
         if new.orphan || new.until <= now {
@@ -194,7 +196,7 @@ pub(crate) mod tests {
         let mut leases = Leases::default();
         leases.grant(0, held(1, Mode::Exclusive, 100)).unwrap();
         leases.grant(100, held(2, Mode::Exclusive, 200)).unwrap();
-        // The first comes back by a late renewal.
+        // A late renewal brings the first one back.
         assert!(leases.changed(150, 0, |held| held.until = 300).is_err());
     }
 

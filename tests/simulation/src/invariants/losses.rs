@@ -1,4 +1,4 @@
-//! Losses: told in time, once, and never without cause.
+//! Losses: reported in time, once, and never without a cause.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use super::leases::Held;
 use super::{Verdict, broken};
 use crate::clock::Micros;
 
-/// Since when nothing keeps a client from its servers, and for how long it waits for an answer.
+/// Since when nothing keeps a client from its servers, and how long it waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Calm {
     /// Since when.
     pub since: Micros,
-    /// An answer that counts was asked for within this time.
+    /// An answer that counts was requested within this time.
     pub patience: Micros,
 }
 
-/// The engine told a loss at `now` (`local` by its clock).
+/// The engine reported a loss at `now` (`local` by its clock).
 pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: Calm) -> Verdict {
-    let with = |invariant| broken(invariant, format!("{reason:?} told at {local:?} for {held:?}"));
+    let with = |invariant| broken(invariant, format!("{reason:?} reported at {local:?} for {held:?}"));
     if held.max_hold.is_some_and(|most| local < held.since_local + most) && reason == LossReason::MaxHold {
         return with("max-hold");
     }
@@ -32,25 +32,26 @@ pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: 
     }
 }
 
-/// It expired, though there was time and peace for more than one renewal.
+/// It expired, although there was enough time without faults for more than one renewal.
 fn needless(held: &Held, now: Micros, calm: Calm) -> bool {
     let ttl = held.ttl.as_micros() as Micros;
     if ttl < 500_000 {
         return false;
     }
     if !held.renew {
-        // A fixed lease lasts its time if it can be raised to it at the start: what it came by was sent in peace.
+        // A fixed lease lasts its whole time if its renewal at the start can reach the server: there was no fault when
+        // the command was sent.
         return calm.since + calm.patience < held.since && now < held.since + ttl - ttl / 50 - 100_000;
     }
     let bounded = held.max_hold.is_some_and(|most| most < Duration::from_micros(now - held.since + ttl / 4));
     !bounded && !held.orphan && calm.since + ttl / 3 < now && held.since + ttl / 3 < now
 }
 
-/// After the engine has seen the time, nothing is held past its deadline.
+/// Once the engine has seen the time, nothing is held past its deadline.
 pub fn overdue<'a>(held: impl Iterator<Item = &'a Held>, local: Instant) -> Verdict {
     for held in held {
         if held.valid_until <= local {
-            return broken("loss-late", format!("nothing told by {local:?} of {held:?}"));
+            return broken("loss-late", format!("no loss was reported by {local:?} for {held:?}"));
         }
         if held.max_hold.is_some_and(|most| held.valid_until > held.since_local + most) {
             return broken("max-hold", format!("valid past its max_hold: {held:?}"));

@@ -1,6 +1,6 @@
-//! What must hold at every step. Each file watches one promise; each promise has one short, stable name.
+//! The promises that must hold at every step. Each file checks one topic. Each promise has a short, stable name.
 //!
-//! The watchers know true time and see everything, so they say what is so, not what a client may believe.
+//! The watchers know the true time and see everything. So they check what is true, not what a client may assume.
 
 pub mod asking;
 pub mod budget;
@@ -26,81 +26,81 @@ pub struct Broken {
     pub detail: String,
 }
 
-/// What a watcher thinks of what it was told.
+/// A watcher's verdict about an observation.
 pub type Verdict = Result<(), Broken>;
 
-/// A verdict against.
+/// A verdict that a promise was broken.
 pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
     Err(Broken { invariant, detail: detail.into() })
 }
 
-/// Every invariant with what it promises, for people.
+/// Every invariant with its promise, for people.
 pub const ALL: [(&str, &str); 61] = [
-    ("outlived", "the server keeps a lease at least as long as its holder believes"),
-    ("heirless", "the head of the queue asks as soon as the holder's lease is over"),
+    ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
+    ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
-    ("unbacked", "a valid lease stands on the server as its holder's"),
+    ("unbacked", "the server has every valid lease, under its holder's token"),
     (
         "fence-order",
-        "an exclusive lease's fence is above every earlier one's of that name, a reader's above every writer's",
+        "an exclusive lease's fence is above all earlier fences of its name; a reader's is above all earlier writers'",
     ),
-    ("fence-draw", "each fence the server draws is above all that were drawn, reserved or used before"),
+    ("fence-draw", "each fence that the server draws is above all fences drawn, reserved or used before"),
     ("fence-ahead", "the server never reserves fences more than about a millisecond ahead of its clock"),
-    ("fifo-local", "callers inside one client are served in their order"),
+    ("fifo-local", "callers inside one client are served in order"),
     ("fifo-remote", "the server grants in the order of its queue"),
-    ("joins-deaf", "nobody joins the queue before its subscription is acknowledged"),
-    ("claim", "a grant by message is kept for the waiter's claim window at most"),
-    ("unserved", "no script leaves a free lock with somebody waiting for it"),
-    ("budget", "once told that others wait, a client hands over at most local_handoffs times and for a second"),
-    ("handed-on", "a token whose holder was told that it lost is not handed on"),
+    ("joins-deaf", "a client joins the queue only after its subscription is acknowledged"),
+    ("claim", "a grant by message is kept for at most the waiter's claim window"),
+    ("unserved", "no script leaves a lock free while a client waits for it"),
     (
-        "next-unasked",
-        "when the token that is held can't serve the callers that wait, the next one is asked for at once",
+        "budget",
+        "once a client knows that others wait, it hands over at most local_handoffs times, and for at most a second",
     ),
-    ("unheard", "who hands over inside without a word from outside asks now and then whether others wait"),
-    ("left-behind", "who does not wait any more leaves the queue"),
-    ("convert-token", "a conversion gives a new token"),
-    ("convert-pauses", "nothing is renewed while it is being converted"),
-    ("key-short", "the lock's key lasts as long as the lease that was answered, and as every reader"),
+    ("handed-on", "after its holder was notified of a loss, a token is not handed over"),
+    ("next-unasked", "if the held token can't serve the waiting callers, the client asks for the next one at once"),
+    ("unheard", "a client that hands over locally and hears nothing regularly asks whether others wait"),
+    ("left-behind", "a client that no longer waits leaves the queue"),
+    ("convert-token", "a conversion uses a new token"),
+    ("convert-pauses", "a lease is not renewed while it is being converted"),
+    ("key-short", "the lock's key lasts as long as the lease that was answered, and as long as every reader"),
     ("ends-once", "a call ends once"),
     ("ends-in-time", "a call ends by its own deadline"),
-    ("answer", "a call's answer is true: validity, fence, holds, what became of a release"),
-    ("loss-late", "a loss is told before anything else happens once the deadline is over"),
-    ("loss-twice", "nothing is told of a lease after it was released or lost"),
-    ("loss-early", "no lease is lost before its time without cause"),
+    ("answer", "a call's answer is true: validity, fence, holds, the outcome of a release"),
+    ("loss-late", "once the deadline is over, the loss is reported before anything else happens"),
+    ("loss-twice", "nothing is reported about a lease after it was released or lost"),
+    ("loss-early", "no lease is lost early without a cause"),
     ("loss-needless", "no renewed lease expires while its renewals could have gone through"),
-    ("loss-untold", "a renewal that finds the lease gone tells its holder at once"),
-    ("confirmed-late", "no lease is confirmed by a server that can't write"),
+    ("loss-untold", "if a renewal finds the lease gone, the holder is notified at once"),
+    ("confirmed-late", "a server that can't write confirms no lease"),
     ("orphan-renewed", "a lease whose data the server lost is not renewed"),
-    ("ended-renewed", "what has ended on the server is not renewed"),
-    ("max-hold", "max_hold ends a lease exactly then"),
-    ("key-without-ttl", "only foreign keys have no TTL"),
-    ("key-outlives", "no key outlives what put it there"),
+    ("ended-renewed", "a lease that has ended on the server is not renewed"),
+    ("max-hold", "a lease with max_hold ends exactly then"),
+    ("key-without-ttl", "only keys of other libraries have no TTL"),
+    ("key-outlives", "no key outlives what it was written for"),
     ("key-unknown", "no other keys are written"),
-    ("buried-grows", "a bury removes the tombstones that are over"),
-    ("token-returns", "a token that was given up neither holds nor waits again"),
-    ("in-flight", "a client has no more commands under way than it may have"),
-    ("queue-silence", "time in the client's own queue is no silence of the server's"),
-    ("unconfirmed", "what the server has not confirmed for a second is not handed over"),
-    ("revoked", "nobody holds what it has heard to be taken by force"),
-    ("margin", "a timer that is late by less than the margin tells a loss before the lease ends on the server"),
-    ("busy-loop", "a client sends a bounded number of commands a second"),
-    ("spinning", "a wake-up moves the next one, or does something"),
+    ("buried-grows", "burying a token removes expired tombstones"),
+    ("token-returns", "a token that was given up never holds or waits again"),
+    ("in-flight", "a client never has more commands under way than allowed"),
+    ("queue-silence", "time in the client's own queue doesn't count as the server's silence"),
+    ("unconfirmed", "a lease that the server has not confirmed for a second is not handed over"),
+    ("revoked", "a client doesn't hold a lease once it has received its revocation"),
+    ("margin", "a timer that is late by less than the margin reports a loss before the lease ends on the server"),
+    ("busy-loop", "a client sends a bounded number of commands per second"),
+    ("spinning", "every wake-up does something, or moves the next wake-up"),
     ("stranded", "a free lock that is wanted is granted within a holder's TTL and a claim window"),
-    ("starved", "the head of the queue is served while others come and go"),
-    ("unfinished", "once faults stop, everybody finishes"),
-    ("idle-traffic", "who has nothing to do sends nothing"),
+    ("starved", "the first waiter is served while others come and go"),
+    ("unfinished", "once faults stop, every user finishes"),
+    ("idle-traffic", "a client that has nothing to do sends nothing"),
     ("several-all", "a lease of several names has all of them, with a fence for each"),
-    ("several-kept", "nothing is kept of several names by who did not get all of them, or has given them back"),
-    ("script-error", "no script fails but for the server's state"),
+    ("several-kept", "a client that did not get all of several names, or gave them back, keeps none of them"),
+    ("script-error", "a script fails only because of the server's state"),
     ("words", "every command is a known script with well-formed arguments"),
-    ("permits", "no more permits are held than the last of their grants allowed, by each holder's own deadline"),
-    ("reentry", "the owner of a reentrant lock has it again at once, by the same lease, and nobody else has"),
-    ("unpublished", "whoever releases a reentrant lock says so on its channel"),
-    ("unwoken", "a waiter for a reentrant lock asks at each word on its channel, and when it begins to listen"),
-    ("asleep", "a waiter asks at least at every third of its claim window"),
-    ("pause", "who gives a reentrant lock to those outside lets them in first"),
-    ("foreign-touched", "what a client of another library put there stays as it is"),
-    ("wrong-kind", "a name that holds another kind of lock is refused"),
+    ("permits", "by each holder's own deadline, no more permits are held than the limit of the latest grant allows"),
+    ("reentry", "the owner of a reentrant lock gets it again at once, with the same lease, and nobody else does"),
+    ("unpublished", "a release of a reentrant lock is published on its channel"),
+    ("unwoken", "a waiter for a reentrant lock asks at each message on its channel, and when it has subscribed"),
+    ("asleep", "a waiter asks at least every third of its claim window"),
+    ("pause", "a client that gives a reentrant lock to other clients lets them in first"),
+    ("foreign-touched", "a key of another library's client stays as it is"),
+    ("wrong-kind", "an acquire of a name that holds another kind of lock is refused"),
     ("panic", "nothing panics"),
 ];

@@ -1,4 +1,4 @@
-//! No busy loop: commands and wake-ups are bounded by what there is to do.
+//! No busy loop: the numbers of commands and wake-ups are bounded by the work.
 
 use super::{Verdict, broken};
 use crate::clock::Micros;
@@ -13,18 +13,18 @@ pub struct Pace {
     wakes: u64,
     causes: u64,
     causes_before: u64,
-    /// Wake-ups at one and the same moment.
+    /// Wake-ups at the same moment.
     standing: (Micros, u64),
 }
 
 impl Pace {
-    /// A user asked for something, or something came from outside.
+    /// A user asked for something, or something arrived.
     pub fn cause(&mut self, now: Micros) {
         self.turn(now);
         self.causes += 1;
     }
 
-    /// It sends a command. `load` is how many locks, leases and waits it has to look after.
+    /// The client sends a command. `load` is its number of locks, leases and waits.
     pub fn command(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.commands += 1;
@@ -34,13 +34,13 @@ impl Pace {
         Ok(())
     }
 
-    /// It is woken.
+    /// The client is woken.
     pub fn wake(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.wakes += 1;
         self.standing = if self.standing.0 == now { (now, self.standing.1 + 1) } else { (now, 1) };
         if self.standing.1 > 50 {
-            return broken("spinning", format!("{} wake-ups at one moment", self.standing.1));
+            return broken("spinning", format!("{} wake-ups at the same moment", self.standing.1));
         }
         if self.wakes > 200 + 200 * load + 20 * (self.causes + self.causes_before) {
             return broken("busy-loop", format!("{self:?} with a load of {load}"));

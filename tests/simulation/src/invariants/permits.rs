@@ -1,7 +1,8 @@
-//! Permits: never more than there are, by each holder's own deadline, and none left unused while the first in the queue wants them.
+//! Permits: never more than the limit, by each holder's own deadline, and none left unused while the first waiter wants
+//! them.
 //!
-//! The limit of the latest acquire stands. Lowering it takes nothing from anybody, and who asked for more than there are
-//! now gets that alone.
+//! The limit of the latest acquire counts. A lower limit takes nothing from current holders. A request for more than
+//! the new limit is granted when everything else is free.
 
 use std::collections::HashMap;
 
@@ -12,16 +13,16 @@ use crate::clock::Micros;
 use crate::kinds::permits;
 use crate::wire::Token;
 
-/// One semaphore, by the scripts' answers alone.
+/// One semaphore, derived only from the scripts' answers.
 #[derive(Clone, Debug, Default)]
 pub struct Permits {
-    /// What the latest acquire said.
+    /// The limit of the latest acquire.
     limit: u64,
-    /// Who was granted: how many, until when in the server's ms, and by which limit.
+    /// The granted tokens: how many permits, until when in the server's ms, and with which limit.
     granted: HashMap<Token, Granted>,
-    /// What each token wants that has asked.
+    /// What each token has asked for.
     wanted: HashMap<Token, (u64, u64)>,
-    /// The server has lost what its members have: nobody enters beside them.
+    /// The server has lost the permits of its members, so nobody enters beside them.
     unknown: bool,
 }
 
@@ -29,12 +30,12 @@ pub struct Permits {
 struct Granted {
     permits: u64,
     until_ms: u64,
-    /// How many may be held at once by this grant.
+    /// How many permits may be held at once according to this grant.
     allowed: u64,
 }
 
 impl Permits {
-    /// An acquire ran. One that neither held nor waited before says how many there are.
+    /// An acquire ran. If it neither held nor waited before, it brings the limit.
     pub fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
         self.wanted.insert(token, (wanted, limit));
         if new {
@@ -42,18 +43,18 @@ impl Permits {
         }
     }
 
-    /// How many a token wants.
+    /// How many permits a token wants.
     pub fn wants(&self, token: Token) -> u64 {
         self.wanted.get(&token).map_or(0, |(wanted, _)| *wanted)
     }
 
-    /// The server granted a token, or raised what it has. Those whose clients don't know it yet count as well.
+    /// The server granted a token, or extended it. Grants that the client doesn't know yet count as well.
     pub fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
         self.granted.retain(|_, granted| granted.until_ms > now_ms);
         let until_ms = now_ms + ms;
         let permits = self.wants(token);
         if again {
-            // A grant whose message was refused is seen here first.
+            // This is the first sight of a grant whose message was refused.
             let seen = self.granted.entry(token).or_insert(Granted { permits, until_ms, allowed: u64::MAX });
             seen.until_ms = seen.until_ms.max(until_ms);
             return Ok(());
@@ -74,20 +75,20 @@ impl Permits {
         Ok(())
     }
 
-    /// A lease's end on the server was raised by a renewal.
+    /// A renewal moved a lease's end on the server.
     pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
         if let Some(granted) = self.granted.get_mut(&token) {
             granted.until_ms = granted.until_ms.max(now_ms + ms);
         }
     }
 
-    /// A token gave back what it had.
+    /// A token was released.
     pub fn released(&mut self, token: Token) {
         self.granted.remove(&token);
         self.wanted.remove(&token);
     }
 
-    /// The valid leases hold no more than the last of their grants allowed: those held then are the others of these.
+    /// The valid leases hold no more permits than the latest of their grants allowed.
     pub fn look<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
         let valid: Vec<&Held> = held.filter(|held| held.until > now && !held.orphan).collect();
         let used: u64 = valid.iter().map(|held| permits(held.kind)).sum();
@@ -98,17 +99,17 @@ impl Permits {
         Ok(())
     }
 
-    /// How many may be held at once by a token's grant.
+    /// How many permits may be held at once according to a token's grant.
     pub fn allowed(&self, token: Option<Token>) -> u64 {
         token.and_then(|token| self.granted.get(&token)).map_or(u64::MAX, |granted| granted.allowed)
     }
 
-    /// The server knows of no limit any more: nobody holds. That of whoever is granted next stands.
+    /// The server no longer has a limit, because nobody holds. The limit of the next granted token counts.
     pub fn forgets(&mut self) {
         self.limit = 0;
     }
 
-    /// Whether the permits that live members leave suffice for a token. `members` stand on the server.
+    /// Whether enough permits are free for a token. `members` are the holders on the server.
     pub fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
         self.unknown &= !members.is_empty();
         if self.unknown {
@@ -119,55 +120,55 @@ impl Permits {
         used + wanted <= self.limit.max(wanted)
     }
 
-    /// The server lost it.
+    /// The server lost the semaphore.
     pub fn data_lost(&mut self) {
         self.granted.clear();
     }
 
-    /// The server lost what each of its members has.
+    /// The server lost the permits of its members.
     pub fn permits_lost(&mut self) {
         self.unknown = true;
     }
 }
 
-/// What one client has and asks for of one semaphore: a token for each lease, and one for each place in the queue.
+/// One client's tokens for one semaphore: one for each lease, and one for each place in the queue.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     tenures: HashMap<Token, Tenure>,
     joined: Vec<Token>,
-    /// The last fence that a holder got by each token.
+    /// The last fence that a holder got with each token.
     fences: HashMap<Token, u64>,
 }
 
 impl Lanes {
-    /// A token's time, from its first command on.
+    /// A token's tenure, from its first command on.
     pub fn tenure(&mut self, token: Token) -> &mut Tenure {
         self.tenures.entry(token).or_default()
     }
 
-    /// Every token's.
+    /// The tenures of all tokens.
     pub fn all(&mut self) -> impl Iterator<Item = &mut Tenure> {
         self.tenures.values_mut()
     }
 
-    /// The same, to look at.
+    /// The same, read-only.
     pub fn each(&self) -> impl Iterator<Item = &Tenure> {
         self.tenures.values()
     }
 
-    /// A token may stand in the queue from now on.
+    /// A token may be in the queue from now on.
     pub fn joins(&mut self, token: Token) {
         if !self.joined.contains(&token) && self.tenures.get(&token).is_none_or(|tenure| tenure.token.is_none()) {
             self.joined.push(token);
         }
     }
 
-    /// A caller holds by a token.
+    /// A caller holds with a token.
     pub fn begins(&mut self, token: Token) {
         self.joined.retain(|joined| *joined != token);
     }
 
-    /// A holder gets a fence: above that of whoever held by this token before.
+    /// A holder gets a fence. It must be above the fence of the token's previous holder.
     pub fn rises(&mut self, token: Token, fence: u64) -> Verdict {
         match self.fences.insert(token, fence) {
             Some(last) if last >= fence => broken("fence-order", format!("{token:?}: {fence} after {last}")),
@@ -175,19 +176,19 @@ impl Lanes {
         }
     }
 
-    /// A token is given back.
+    /// A token is released.
     pub fn leaves(&mut self, token: Token) {
         self.begins(token);
         self.fences.remove(&token);
         self.tenures.remove(&token);
     }
 
-    /// Each place in the queue is a caller's.
+    /// Each place in the queue belongs to a caller.
     pub fn look(&self, callers: usize) -> Verdict {
         if self.joined.len() <= callers {
             return Ok(());
         }
-        broken("left-behind", format!("{callers} wait, and these stand in the queue: {:?}", self.joined))
+        broken("left-behind", format!("{callers} callers wait, but these tokens are in the queue: {:?}", self.joined))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Nobody is stranded: a free lock that is wanted is granted soon, and the head of the queue gets its turn.
+//! Progress: a free lock that is wanted is granted soon, and the first waiter gets its turn.
 
 use super::{Verdict, broken};
 use crate::clock::Micros;
 use crate::wire::Token;
 
-/// Since when one lock has been wanted in vain.
+/// How long one lock has been wanted in vain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     vacant_since: Option<Micros>,
@@ -12,34 +12,34 @@ pub struct Progress {
     head: Option<(Token, Micros)>,
 }
 
-/// Who is first in the queue.
+/// The first waiter in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// By which token.
+    /// Its token.
     pub token: Token,
     /// Since when nothing has kept it from its server.
     pub calm_since: Micros,
 }
 
-/// How long waiting may take where nothing goes wrong.
+/// How long waiting may take without faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// A lock that nobody holds validly: a dead holder's TTL, a dead waiter's claim window, some slack.
+    /// A lock without a valid holder: a dead holder's TTL, a dead waiter's claim window, and some slack.
     pub vacant: Micros,
-    /// A lock that is free on the server, once its head has been first for a claim window.
+    /// A lock that is free on the server, once its first waiter has been first for a claim window.
     pub heir: (Micros, Micros),
-    /// The head of the queue, while others hold: their holds, a local budget, and the above.
+    /// The first waiter, while others hold: their holds, the local hand-overs, and the times above.
     pub head: Micros,
 }
 
 impl Progress {
-    /// Somebody got the lock. Holds may be shorter than the time from look to look.
+    /// Somebody got the lock. Holds may be shorter than the interval between checks.
     pub fn granted(&mut self) {
         self.vacant_since = None;
     }
 
-    /// Looks at the lock: is it wanted by a client that works, is any lease of it valid, who is first in the queue?
-    /// Is its key on the server? Nothing has gone wrong since `calm_since`.
+    /// Checks the lock: whether a working client wants it, whether any lease of it is valid, who is first in the queue,
+    /// and whether its key is on the server. Nothing has gone wrong since `calm_since`.
     pub fn look(
         &mut self,
         now: Micros,
@@ -56,7 +56,7 @@ impl Progress {
         };
         self.free_since = if free && self.head.is_some() { self.free_since.or(Some(now)) } else { None };
         let (heir, claim) = bounds.heir;
-        // Others may have died meanwhile: that is how a lock comes free without a word.
+        // Others may have died in the meantime, and then the lock becomes free without a message.
         if let (Some(free), Some((token, since)), Some(head)) = (self.free_since, self.head, head)
             && since.max(head.calm_since) + claim < free
             && now - free > heir

@@ -1,6 +1,6 @@
-//! FIFO between clients: the server grants in the order of its queue, and leaves no free lock with somebody waiting.
+//! FIFO between clients: the server grants in the order of its queue, and leaves no lock free while a client waits.
 //!
-//! A second queue, kept from the scripts' answers alone and by the rules of the design.
+//! This is a second queue, built only from the scripts' answers and the rules of the design.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ pub struct Queue {
     waiters: VecDeque<Waiter>,
     /// Until when the server keeps the queue's key, in its ms.
     kept_until: u64,
-    /// The script granted a writer, and looked no further.
+    /// The script granted a writer, so it granted no further waiters.
     closed: bool,
 }
 
-/// One that was told to wait.
+/// A client that was told to wait.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     token: Token,
@@ -39,7 +39,7 @@ impl Queue {
         }
     }
 
-    /// A waiter calls: first its own record is refreshed.
+    /// A waiter calls, which first refreshes its record.
     pub fn calls(&mut self, token: Token, now_ms: u64, claim_ms: u64) {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.token == token) {
             waiter.alive_until = now_ms + claim_ms;
@@ -47,7 +47,7 @@ impl Queue {
         }
     }
 
-    /// Who is told to wait joins at the end, unless it waits already.
+    /// A client that is told to wait joins at the end, unless it already waits.
     pub fn waits(&mut self, token: Token, mode: Mode, now_ms: u64, claim_ms: u64) {
         if self.waiters.iter().all(|waiter| waiter.token != token) {
             self.waiters.push_back(Waiter { token, mode, claim_ms, alive_until: now_ms + claim_ms });
@@ -55,7 +55,7 @@ impl Queue {
         }
     }
 
-    /// A token was granted: it must have been its turn. `message_ms` is for how long, if it was told by message.
+    /// A token was granted, so it must have been its turn. `message_ms` is the length of a grant by message.
     pub fn granted(&mut self, token: Token, now_ms: u64, message_ms: Option<u64>) -> Verdict {
         self.drop_dead(now_ms);
         let first = self.waiters.front().copied();
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// A script that grants is done. `value` is what the lock's key holds now.
+    /// A script that grants has ended. `value` is now the value of the lock's key.
     pub fn served(&mut self, now_ms: u64, value: Option<&str>) -> Verdict {
         if self.closed {
             return Ok(());
@@ -88,18 +88,18 @@ impl Queue {
         }
     }
 
-    /// Whether a token is in it.
+    /// Whether a token is in the queue.
     pub fn has(&self, token: Token) -> bool {
         self.waiters.iter().any(|waiter| waiter.token == token)
     }
 
-    /// The first that lives.
+    /// The first live waiter.
     pub fn first_alive(&mut self, now_ms: u64) -> Option<Token> {
         self.drop_dead(now_ms);
         self.first()
     }
 
-    /// The dead at the head are dropped by whatever grants.
+    /// Every grant drops the dead waiters at the head.
     fn drop_dead(&mut self, now_ms: u64) {
         while self.waiters.front().is_some_and(|first| first.alive_until <= now_ms) {
             self.waiters.pop_front();
@@ -111,22 +111,22 @@ impl Queue {
         self.waiters.retain(|waiter| waiter.token != token);
     }
 
-    /// Only these are left.
+    /// Only these waiters are left.
     pub fn keep(&mut self, waiting: &[Token]) {
         self.waiters.retain(|waiter| waiting.contains(&waiter.token));
     }
 
-    /// The server lost it.
+    /// The server lost the queue.
     pub fn data_lost(&mut self) {
         self.waiters.clear();
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// The first, dead or alive.
+    /// The first waiter, dead or alive.
     pub fn first(&self) -> Option<Token> {
         self.waiters.front().map(|waiter| waiter.token)
     }

@@ -1,24 +1,25 @@
-//! What has ended on the server is never renewed: the end of every token's lease, from the scripts' answers.
+//! A lease that has ended on the server is never renewed. The end of each token's lease comes from the scripts'
+//! answers.
 
 use std::collections::HashMap;
 
 use super::{Verdict, broken};
 use crate::wire::Token;
 
-/// Until when each token's lease lasts, in the server's ms.
+/// When each token's lease ends, in the server's ms.
 #[derive(Debug, Default)]
 pub struct Terms {
     until: HashMap<Token, u64>,
 }
 
 impl Terms {
-    /// The server granted a lease or raised it.
+    /// The server granted or extended a lease.
     pub fn set(&mut self, token: Token, now_ms: u64, ms: u64) {
         let until = self.until.entry(token).or_default();
         *until = (now_ms + ms).max(*until);
     }
 
-    /// The server says that a token's lease lives.
+    /// The server says that a token's lease is still valid.
     pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) -> Verdict {
         let until = self.until.get(&token).copied().unwrap_or(0);
         self.set(token, now_ms, ms);

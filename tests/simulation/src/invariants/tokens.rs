@@ -1,4 +1,4 @@
-//! A token that was given up never comes back, whatever of its commands is still on its way.
+//! A token that was given up never comes back, even if some of its commands are still on their way.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::{Verdict, broken};
 use crate::clock::Micros;
 use crate::wire::Token;
 
-/// How long a straggler may be on its way: as long as a tombstone lasts, less what clocks differ by.
+/// How late a command may be: as long as a tombstone lasts, less what clocks differ by.
 const BURIED: Micros = 59_000_000;
 
 /// The tokens whose release or conversion was answered.
@@ -18,14 +18,14 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The client learnt that its token is given up, by the answer to what it sent at `sent`.
+    /// The client learnt that its token is given up, from the answer to a command sent at `sent`.
     pub fn given_up(&mut self, now: Micros, sent: Micros, token: Token) {
         if self.lost_at.is_none_or(|lost| lost < sent) {
             self.given_up.entry(token).or_insert(now);
         }
     }
 
-    /// The server has a token as holder or waiter.
+    /// The server has a token as a holder or a waiter.
     pub fn seen(&self, now: Micros, token: Token, how: &str) -> Verdict {
         match self.given_up.get(&token) {
             Some(since) if now - since < BURIED => {

@@ -1,5 +1,6 @@
-//! Who waits where nobody grants: for a reentrant lock everybody asks again at each word on its channel, and by and by. A
-//! semaphore's waiter asks by and by, too. Who has had its local hand-overs lets those outside in first.
+//! Waiters that no script grants. Every waiter for a reentrant lock asks again at each message on its channel, and
+//! periodically. A semaphore's waiter also asks periodically. After its local hand-overs, a client lets other clients
+//! in first.
 
 use std::time::Duration;
 
@@ -8,26 +9,27 @@ use leasehold_core::Instant;
 use super::{Verdict, broken};
 use crate::wire::{Call, How, Status, Token};
 
-/// The least time that who gave a lock to those outside keeps from asking for it.
+/// After giving a lock to other clients, a client waits at least this long before it asks again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One client's watch for one lock.
+/// One client's wait for one lock.
 #[derive(Clone, Debug, Default)]
 pub struct Vigil {
-    /// The token that it asks with, and whether it knows that somebody else has the lock.
+    /// The token that it asks with, and whether it knows that another client has the lock.
     asks: Option<(Token, bool)>,
-    /// When it last sent anything about the lock.
+    /// When it last sent a command about the lock.
     last: Option<Instant>,
-    /// When it gave the lock to those outside.
+    /// When it gave the lock to other clients.
     yielded: Option<Instant>,
-    /// By giving back which token.
+    /// The token that it released then.
     gave: Option<Token>,
     /// How many commands it has sent.
     sent: u64,
 }
 
 impl Vigil {
-    /// A command leaves. `holds` is the token by which the client has the lock, `yields` whether it gives it to those outside.
+    /// The client sends a command. `holds` is the token with which it has the lock. `yields` means that it gives the
+    /// lock to other clients.
     pub fn sends(&mut self, now: Instant, call: &Call, holds: Option<Token>, yields: bool) -> Verdict {
         self.last = Some(now);
         self.sent += 1;
@@ -45,7 +47,7 @@ impl Vigil {
             }
             Call::Release { token, .. } => {
                 self.asks = self.asks.filter(|(asks, _)| *asks != token);
-                // It may be sent again, when the next token is asked for already.
+                // The release may be sent again when the client already asks with the next token.
                 if yields && self.asks.is_none() && self.gave.replace(token) != Some(token) {
                     self.yielded = Some(now);
                 }
@@ -55,7 +57,7 @@ impl Vigil {
         Ok(())
     }
 
-    /// An answer to an acquire came.
+    /// An answer to an acquire arrived.
     pub fn answered(&mut self, token: Token, status: Status) {
         match (&mut self.asks, status) {
             (Some((asks, busy)), Status::Busy) if *asks == token => *busy = true,
@@ -69,12 +71,12 @@ impl Vigil {
         (self.asks, self.yielded) = (None, None);
     }
 
-    /// Whether it knows that somebody else has the lock; and how much it has sent.
+    /// Whether it knows that another client has the lock, and how many commands it has sent.
     pub fn waits(&self) -> (bool, u64) {
         (self.asks.is_some_and(|(_, busy)| busy), self.sent)
     }
 
-    /// A caller has waited since then: it has to ask within this time.
+    /// A caller has waited since then, so the client has to ask within this time.
     pub fn is_awake(&self, now: Instant, since: Instant, within: Duration) -> Verdict {
         let last = self.last.unwrap_or_default().max(since);
         if now.since(last) <= within {

@@ -1,8 +1,8 @@
-//! Deliberate faults of the scripts of reentrant locks and semaphores.
+//! Deliberate bugs in the scripts of reentrant locks and semaphores.
 
 use crate::tampering::ScriptChange;
 
-/// One change in both scripts of a semaphore that grant.
+/// The same change in both semaphore scripts that grant.
 macro_rules! permitting {
     ($find:expr, $put:expr) => {
         &[("semaphore-acquire", $find, $put), ("semaphore-release", $find, $put)]

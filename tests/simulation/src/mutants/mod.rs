@@ -1,4 +1,4 @@
-//! Tests of the tests: deliberate faults, one a hazard, each of which some invariant must notice.
+//! Tests of the tests: deliberate bugs, one for each hazard. Some invariant must notice each of them.
 
 mod kinds;
 mod scripts;
@@ -12,26 +12,26 @@ use crate::tampering::Tampering;
 
 pub use table::TABLE;
 
-/// A mutant that lives through so many seeds has survived.
+/// A mutant that is not noticed within this many seeds has survived.
 const PATIENCE: u64 = 5_000;
 
-/// One deliberate fault.
+/// One deliberate bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
     /// Its name.
     pub name: &'static str,
     /// The rule that it breaks.
     pub rule: &'static str,
-    /// What is wrong.
+    /// The bug.
     pub tampering: Tampering,
-    /// The kind of run that is likely to notice it.
+    /// The theme that is likely to notice it.
     pub theme: Theme,
 }
 
-/// Runs the mutants of these names, or all of them, and says what noticed each.
+/// Runs the mutants of these names, or all of them, and prints which invariant noticed each.
 ///
 /// # Errors
-/// If one survives, or no mutant has such a name.
+/// If a mutant survives, or no mutant has such a name.
 pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     if let Some(unknown) = names.iter().find(|name| TABLE.iter().all(|mutant| mutant.name != name.as_str())) {
         let known: Vec<&str> = TABLE.iter().map(|mutant| mutant.name).collect();
@@ -44,7 +44,7 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     let chosen = || TABLE.iter().filter(|mutant| is_chosen(mutant.name));
     let began = Instant::now();
     let mut survivors = Vec::new();
-    println!("{:<28}{:<17}{:>7}{:>8}  the rule that it breaks", "mutant", "noticed by", "seeds", "seconds");
+    println!("{:<28}{:<17}{:>7}{:>8}  rule that it breaks", "mutant", "noticed by", "seeds", "seconds");
     for mutant in chosen() {
         let summary = mutant.campaign(jobs).run(|_| ())?;
         let (seeds, seconds) = (summary.seeds, summary.took.as_secs_f64());

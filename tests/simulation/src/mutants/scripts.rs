@@ -1,8 +1,8 @@
-//! Deliberate faults of the scripts, as changes of their text.
+//! Deliberate bugs in the scripts, as changes of their text.
 
 use crate::tampering::ScriptChange;
 
-/// One change in every script that grants.
+/// The same change in every script that grants.
 macro_rules! granting {
     ($find:expr, $put:expr) => {
         &[("acquire", $find, $put), ("release", $find, $put), ("convert", $find, $put)]

@@ -1,4 +1,4 @@
-//! One client: an engine over all servers, a clock of its own, and users.
+//! One client: an engine over all servers, its own clock, and users.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::rng::Rng;
 use crate::tampering::Tampering;
 
 pub(crate) struct Client {
-    /// Its number through the whole run: a crash ends its life, and another client takes its place.
+    /// Its number, unique in the run. A crash ends its life, and another client takes its place.
     pub(crate) life: u32,
     /// None after a crash or a close.
     pub(crate) engine: Option<Engine>,
-    /// What its tokens have in common on all servers.
+    /// The common part of its tokens on all servers.
     pub(crate) uuid: String,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
     pub(crate) asleep_until: Option<Micros>,
-    /// What came while it slept.
+    /// What arrived while it slept.
     pub(crate) inbox: Vec<(CallId, Result<Reply, Failure>)>,
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,
-    /// Commands sent in the present second of true time.
+    /// The number of commands sent in the current second of true time.
     pub(crate) pace: (Micros, u64),
 }
 
 #[derive(Default)]
 pub(crate) struct User {
     pub(crate) doing: Doing,
-    /// Its next step's number: one that was put down before and is no more meant.
+    /// The number of its next step. Earlier steps with another number are void.
     pub(crate) step: u32,
 }
 
@@ -104,8 +104,9 @@ impl Client {
         self.engine.is_some() && self.asleep_until.is_none()
     }
 
-    /// When a call must have ended. One that does not wait asks once for the lock and once for the fence; and once more for the greater
-    /// fence of each server that may take another one's part, which are those that a majority can do without.
+    /// When a call must have ended. A try asks once for the lock and once for the fence. It asks once more for the
+    /// greater fence of each server that may replace another one. That can be as many servers as a majority can do
+    /// without.
     pub(crate) fn ends(&self, wish: Wish, at: Instant, servers: usize) -> Option<Instant> {
         let timeout = self.config.node_timeout;
         match wish {
@@ -114,7 +115,7 @@ impl Client {
                 Wait::For(wait) => Some(at + wait),
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
             },
-            // From the last lease that came back.
+            // From the last lease that was given back.
             Wish::Close => Some(at + timeout * 4),
             _ => Some(at + timeout * 2),
         }

@@ -1,4 +1,4 @@
-//! Looks at everything there is, now and then and at the end.
+//! Checks everything, regularly and at the end.
 
 use leasehold_core::Instant;
 use leasehold_model::ModelServer;
@@ -7,13 +7,14 @@ use crate::invariants::{Verdict, broken};
 use crate::quorum::world::{Server, World};
 
 impl World<'_> {
-    /// A look at everything.
+    /// Checks everything.
     pub(crate) fn look(&mut self) {
         let majority = self.servers.len() / 2 + 1;
         let mut verdicts = Vec::new();
         for (place, it) in self.clients.iter().enumerate().filter(|(_, it)| it.is_awake()) {
             let at = it.clock.instant(self.now);
-            // By the world's clock, as the wake-up: one that is due at this very moment may come behind the look.
+            // By the world's clock, like the wake-up. A wake-up that is due at this very moment may come after this
+            // check.
             let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.now;
             let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
             if let Some((op, known)) = late {

@@ -1,8 +1,8 @@
-//! Locks over several servers: clients and servers that each have a clock and troubles of their own, on virtual time.
+//! Locks over several servers, on virtual time. Each client and each server has its own clock and its own faults.
 //!
-//! What is so is judged by true time, and by each client's own deadline. Where servers restart empty, a lease whose servers
-//! forgot it may overlap with the next one until its holder's next renewal tells; fences rise all the same, as long as the
-//! servers' clocks differ by less than a restart takes.
+//! The watchers judge by true time and by each client's own deadline. If servers restart empty, a lease that they
+//! forgot may overlap with the next one until its holder's next renewal. The fences still rise, as long as the servers'
+//! clocks differ by less than a restart takes.
 
 mod client;
 mod looking;

@@ -1,4 +1,5 @@
-//! What lies between clients and servers: commands are late, lost, doubled, out of order; each server by itself.
+//! The network between clients and servers: commands are late, lost, duplicated and reordered, for each server
+//! separately.
 
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use crate::quorum::world::{Event, Trouble, World};
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
-/// So many commands a second, server and user are too many, beside those that a call may need.
+/// The limit of commands per second, server and user, in addition to those that a call may need.
 const BUSY: u64 = 60;
 /// Twice each of acquire, raise and release.
 pub(crate) const A_CALL: u64 = 6;
@@ -23,7 +24,7 @@ pub(crate) struct Arrival {
     pub(crate) server: usize,
     pub(crate) call: CallId,
     pub(crate) command: Rc<Command>,
-    /// How long the answer takes; none if nobody hears it.
+    /// How long the answer takes. None if nobody receives it.
     pub(crate) back: Option<Micros>,
 }
 
@@ -49,7 +50,7 @@ impl World<'_> {
         self.pass(arrival, there);
     }
 
-    /// What becomes of a command on its way.
+    /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
         let now = self.now;
         let cut = self.cuts.iter().any(|cut| *cut == (arrival.client, arrival.server, cut.2) && cut.2 > now);
@@ -65,7 +66,7 @@ impl World<'_> {
                 2 => return self.fail(&arrival, there),
                 3 => return self.tell(&arrival, there, Err(Failure::Unavailable("connection refused".into()))),
                 4 => {
-                    // Its connection breaks, and it comes all the same, late.
+                    // Its connection breaks, and it still arrives, late.
                     self.interrupt(&arrival, there);
                     arrival.back = None;
                     there += self.rng.spread((1_000, LATEST));
@@ -94,7 +95,7 @@ impl World<'_> {
         }
     }
 
-    /// The client hears of a break, of a timeout, or nothing.
+    /// The client is told of a break or a timeout, or of nothing.
     fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
         let failure = match self.rng.below(3) {
             0 => return,

@@ -1,4 +1,4 @@
-//! What goes wrong from time to time: with a server, a client, or what lies between two of them.
+//! Faults that strike from time to time: a server, a client, or the link between them.
 
 use crate::quorum::world::{Event, Phase, Trouble, World};
 
@@ -17,7 +17,7 @@ impl World<'_> {
             0..=2 => {
                 let forgets = self.mix.losing && self.rng.chance(600_000);
                 self.crash_server(server, until, forgets);
-                // Now and then it is not the only one.
+                // Sometimes more than one server.
                 while self.rng.chance(300_000) {
                     let other = self.rng.below(self.servers.len() as u64) as usize;
                     self.crash_server(other, until, forgets);
@@ -35,7 +35,7 @@ impl World<'_> {
     }
 
     fn crash_server(&mut self, server: usize, until: u64, forgets: bool) {
-        // A restart takes longer than clocks differ.
+        // A restart takes longer than the clocks differ.
         let until = until.max(self.now + 100_000);
         if self.transcript.is_written() {
             let what = format!("s{server} is down until {until}{}", if forgets { ", and forgets" } else { "" });

@@ -1,4 +1,4 @@
-//! What users do: acquire, hold, now and then ask for more, give back, do something else.
+//! What users do: acquire, hold, sometimes extend, release, do something else.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl World<'_> {
         );
     }
 
-    /// From now on its user does not rely on it.
+    /// From now on, its user does not rely on it.
     fn release_begins(&mut self, client: usize, lease: LeaseId) {
         let life = self.clients[client].life;
         let it = &mut self.clients[client];
@@ -125,7 +125,7 @@ impl World<'_> {
                 Wish::Acquire(_),
                 Err(Error::Busy { .. } | Error::Unreachable { .. } | Error::Cancelled | Error::Closed),
             ) => {}
-            // A server that is full says so, and a majority of them is told.
+            // A full server says so, and the error is that of a majority.
             (Wish::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
             (Wish::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => doing = Doing::Holding(lease),
             (Wish::Release(_), _) | (Wish::Inspect | Wish::Close, _) => {}

@@ -5,7 +5,7 @@ use leasehold_core::LeaseId;
 use crate::clock::Micros;
 use crate::invariants::{Verdict, broken};
 
-/// A lease that somebody believes in.
+/// A lease that its client takes to be valid.
 pub(crate) struct Belief {
     pub(crate) life: u32,
     pub(crate) lease: LeaseId,
@@ -19,7 +19,7 @@ pub(crate) struct Watch {
     pub(crate) beliefs: Vec<Belief>,
     /// The fences of each name, and when they were given out.
     fences: Vec<Vec<(Micros, u64)>>,
-    /// When each server forgot everything last.
+    /// When each server last forgot everything.
     forgot: Vec<Option<Micros>>,
     verdict: Verdict,
 }
@@ -49,7 +49,7 @@ impl Watch {
     }
 
     pub(crate) fn granted(&mut self, belief: Belief, fence: u64, now: Micros) {
-        // Where servers forgot it on its way, it is above those that were given out before it was drawn.
+        // If servers forgot it on its way, the fence is above those that were given out before it was drawn.
         let until = if self.excuses(belief.since) { belief.since } else { now };
         let earlier = self.fences[belief.name].iter().filter(|(at, _)| *at <= until).map(|(_, fence)| *fence);
         if let Some(last) = earlier.max().filter(|last| fence <= *last) {
@@ -61,7 +61,7 @@ impl Watch {
         self.believes(belief, now);
     }
 
-    /// A lease is valid until then: nobody else may believe in one of the same name meanwhile.
+    /// A lease is valid until then. No other client may have a valid lease of the same name in that time.
     fn believes(&mut self, belief: Belief, now: Micros) {
         let Belief { life, lease, name, .. } = belief;
         let same = |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease);

@@ -32,15 +32,15 @@ pub(crate) enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Users come and go, faults strike.
+    /// Users come and go, and faults strike.
     Busy,
-    /// All is mended; users finish what they have begun.
+    /// Everything is repaired, and users finish what they have begun.
     Ending { since: Micros },
-    /// Nobody does anything; what is still under way arrives, and what was given up ends.
+    /// Nobody does anything. Commands on their way arrive, and given-up tokens end.
     Resting { until: Micros },
 }
 
-/// What a run is made of. Chances in millionths, times in µs unless the name says ms.
+/// The settings of a run. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Debug)]
 pub(crate) struct Mix {
     pub(crate) servers: usize,
@@ -96,7 +96,7 @@ pub(crate) struct Server {
 
 impl Server {
     fn new(rng: &mut Rng, losing: bool) -> Self {
-        // Where fences are forgotten, clocks must agree better than a restart takes.
+        // If fences can be forgotten, clocks must differ by less than a restart takes.
         let (skew, drift) = if losing { (20_000, 50) } else { (10_000_000, 5_000) };
         let drift = rng.range((0, 2 * drift)) as i64 - drift as i64;
         Self { clock: Clock::new(EPOCH + rng.below(skew), drift), troubles: Vec::new() }
@@ -138,7 +138,7 @@ impl<'a> World<'a> {
     /// The most servers that a run has.
     pub const SERVERS: usize = 7;
 
-    /// The world of a seed, on so many model servers.
+    /// The world of a seed, on these model servers.
     pub fn new(seed: u64, tampering: Tampering, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
         let mut rng = Rng::new(seed);
         rng.draw();
@@ -190,17 +190,17 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What it did.
+    /// What happened in the run.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What happened, if it was written.
+    /// The transcript, if it was written.
     pub fn into_transcript(self) -> Vec<String> {
         self.transcript.into_lines()
     }
 
-    /// Lets everything happen until the run is over or an invariant is broken.
+    /// Runs until the end, or until an invariant is broken.
     ///
     /// # Errors
     /// The promise that was broken.
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         self.update(client);
     }
 
-    /// What a client believes now, and when it wants to be woken.
+    /// Updates what a client takes to be valid, and when it wants to be woken.
     fn update(&mut self, client: usize) {
         let it = &mut self.clients[client];
         let at = it.clock.instant(self.now);
@@ -327,7 +327,8 @@ impl<'a> World<'a> {
             }
             Phase::Ending { since } => {
                 if self.clients.iter().all(|it| it.engine.is_none() || it.is_finished()) {
-                    // Some close; the others have nothing left to do. A tombstone's release goes on for 20 claim windows.
+                    // Some clients close. The others have nothing left to do. The release of a given-up token is
+                    // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
                         if self.clients[client].is_awake() && self.rng.chance(300_000) {
                             self.call(client, 0, 0, Wish::Close);
@@ -335,7 +336,10 @@ impl<'a> World<'a> {
                     }
                     self.phase = Phase::Resting { until: self.now + 130_000_000 };
                 } else if self.now - since > 120_000_000 {
-                    return broken("unfinished", format!("somebody still waits or holds, {since} ended the faults"));
+                    return broken(
+                        "unfinished",
+                        format!("somebody still waits or holds, although faults ended at {since}"),
+                    );
                 }
             }
             Phase::Resting { .. } => {}
@@ -346,7 +350,7 @@ impl<'a> World<'a> {
     pub(crate) fn closed(&mut self, client: usize) {
         let life = self.clients[client].life;
         if self.watch.beliefs.iter().any(|belief| belief.life == life) {
-            self.watch.check(broken("answer", format!("c{client} closed, and something is held")));
+            self.watch.check(broken("answer", format!("c{client} closed, but something is held")));
         }
         self.clients[client].users.iter_mut().for_each(|user| user.doing = Doing::Nothing);
     }

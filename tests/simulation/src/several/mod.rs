@@ -1,7 +1,7 @@
-//! Leases of several names: a world of its own beside [`World`](crate::World), whose users want one name each.
+//! Leases of several names, in a separate world. The users of the other [`World`](crate::World) want one name each.
 //!
-//! Engines with users who take some names in any order, by themselves or together, over a network that delays, loses and doubles
-//! commands; clients crash, keys vanish. After a while nothing goes wrong any more, and everybody must finish.
+//! Engines with users that take some names in any order, one by one or together, over a network that delays, loses and
+//! duplicates commands. Clients crash, and keys vanish. After a while the faults stop, and every user must finish.
 
 mod promises;
 mod users;
@@ -21,14 +21,14 @@ use crate::world::Counts;
 use promises::Promises;
 use users::User;
 
-/// Two slots by their hash tags, and two names by themselves.
+/// Two hash tags, and two names without one.
 pub(crate) const NAMES: [&str; 6] = ["{t}a", "{t}b", "{t}c", "{u}a", "x", "y"];
 
-/// Until when things go wrong and users come.
+/// Until when faults strike and users come.
 const BUSY: Micros = 20_000_000;
-/// By when everybody has finished: some leases and claim windows later.
+/// When every user must have finished: some leases and claim windows later.
 const FINISHED: Micros = 90_000_000;
-/// The server's clock stands so far ahead.
+/// How far the server's clock is ahead.
 const SERVER_AHEAD: Micros = 1_700_000_000_000_000;
 
 enum Event {
@@ -63,7 +63,7 @@ pub(crate) struct SeveralWorld<'a> {
     clients: Vec<Client>,
     lives: u16,
     promises: Promises,
-    /// How often a command or a reply goes wrong, in millionths.
+    /// How often a command or a reply fails, in millionths.
     trouble: u32,
     pub(crate) counts: Counts,
     pub(crate) transcript: Transcript,
@@ -74,7 +74,7 @@ impl<'a> SeveralWorld<'a> {
         let mut rng = Rng::new(seed ^ 0x5e7e);
         model.reset();
         for (script, find, put) in tampering.scripts {
-            // It fitted when the bench was made.
+            // The bench has checked that the change fits.
             let _ = model.replace_script(script, find, put);
         }
         let trouble = if rng.chance(300_000) { 0 } else { rng.spread((1_000, 100_000)) as u32 };
@@ -200,7 +200,7 @@ impl<'a> SeveralWorld<'a> {
         self.clients[client].life == life
     }
 
-    /// Whether something goes wrong now.
+    /// Whether something fails now.
     fn fails(&mut self) -> bool {
         self.now < BUSY && self.rng.chance(self.trouble)
     }
@@ -209,7 +209,7 @@ impl<'a> SeveralWorld<'a> {
         if self.fails() { self.rng.spread((5_000, 2_000_000)) } else { self.rng.range((50, 2_000)) }
     }
 
-    /// Tells an engine what happened, and does what it wants.
+    /// Tells an engine what happened, and carries out its outputs.
     fn feed(&mut self, client: usize, input: Input<'_>) -> Verdict {
         let it = &mut self.clients[client];
         let (life, now) = (it.life, it.clock.instant(self.now));
@@ -238,7 +238,7 @@ impl<'a> SeveralWorld<'a> {
         let it = &self.clients[client];
         if let Some((at, _)) = it.engine.poll_timeout() {
             let at = it.clock.when(at.as_micros()).max(self.now + 1);
-            // A wake-up that comes too early is legal; more and more of them are not wanted.
+            // A wake-up that is too early is allowed, but there should not be more and more of them.
             if it.wake_at <= self.now || at < it.wake_at {
                 self.clients[client].wake_at = at;
                 self.agenda.push(at, Event::Wake { client, life });
@@ -306,7 +306,7 @@ impl<'a> SeveralWorld<'a> {
         Ok(())
     }
 
-    /// When a lease of a client ends, in true time, if it is still valid.
+    /// When a client's lease ends, in true time, if it is still valid.
     fn valid_until(&self, life: u16, lease: LeaseId) -> Option<Micros> {
         let client = self.clients.iter().find(|client| client.life == life)?;
         let until = client.clock.when(client.engine.valid_until(lease)?.as_micros());

@@ -9,7 +9,7 @@ use super::{FINISHED, NAMES, SERVER_AHEAD, SeveralWorld};
 use crate::clock::Micros;
 use crate::invariants::{Broken, Verdict, broken};
 
-/// A lease whose key has vanished is told so by its next renewal: the longest TTL, and what a command may take.
+/// How soon a holder must be notified that a key has vanished: the longest TTL, plus the time of a command.
 const TOLD_WITHIN: Micros = 8_000_000;
 /// How long a token that was given up stays buried.
 const BURIED: Micros = 60_000_000;
@@ -20,7 +20,7 @@ pub(super) struct Promises {
     open: HashMap<(u16, OpId), Asked>,
     fences: [u64; NAMES.len()],
     buried: HashMap<String, Micros>,
-    /// When each name's key vanished last.
+    /// When each name's key last vanished.
     vanished: [Option<Micros>; NAMES.len()],
 }
 
@@ -34,9 +34,9 @@ struct Held {
     life: u16,
     lease: LeaseId,
     names: Vec<usize>,
-    /// A key of it vanished then.
+    /// When one of its keys vanished.
     orphan: Option<Micros>,
-    /// A key may have vanished before all were held: that is told as well, but not seen from here.
+    /// A key may have vanished before all names were held. That is reported as well, but not visible from here.
     doubtful: bool,
 }
 
@@ -45,13 +45,13 @@ impl Promises {
         self.open.insert((life, op), Asked { since: now, until });
     }
 
-    /// A call ends. Answers which of the names may have been lost before all were held.
+    /// A call ends. Returns the names that may have been lost before all were held.
     pub(super) fn ended(&mut self, life: u16, op: OpId, now: Micros) -> Result<Vec<usize>, Broken> {
         let Some(asked) = self.open.remove(&(life, op)) else { return Ok(Vec::new()) };
         if asked.until.is_some_and(|until| until < now) {
             broken("ends-in-time", format!("{op:?} of {life} ended at {now}"))?;
         }
-        // A client that has not been told yet may hand over inside.
+        // A client that has not been notified yet may hand over locally.
         let meanwhile = |name: &usize| self.vanished[*name].is_some_and(|at| at + TOLD_WITHIN >= asked.since);
         Ok((0..NAMES.len()).filter(meanwhile).collect())
     }
@@ -93,7 +93,7 @@ impl Promises {
         if self.held.len() < before {
             return Ok(());
         }
-        broken("loss-twice", format!("{lease:?} of {life} is told lost, and nobody holds it"))
+        broken("loss-twice", format!("{lease:?} of {life} is reported lost, but nobody holds it"))
     }
 
     pub(super) fn forget(&mut self, life: u16) {
@@ -108,7 +108,7 @@ impl Promises {
         }
     }
 
-    /// One lost name ends the whole.
+    /// Losing one name ends the whole lease.
     pub(super) fn overdue(&self, now: Micros) -> Verdict {
         let late = |held: &&Held| held.orphan.is_some_and(|since| since + TOLD_WITHIN < now);
         match self.held.iter().find(late) {
@@ -117,7 +117,7 @@ impl Promises {
         }
     }
 
-    /// A script ran: what was given up neither holds nor comes back.
+    /// A script ran. A given-up token must neither hold nor come back.
     pub(super) fn executed(
         &mut self,
         now: Micros,
@@ -131,7 +131,7 @@ impl Promises {
             let expected = text.starts_with("NOSCRIPT");
             return if expected { Ok(()) } else { broken("script-error", text.clone()) };
         }
-        // N, six side keys, the token, how long it is buried.
+        // The words: N, six side keys, the token, and for how long it is buried.
         if is(leasehold_lua::RELEASE) && words.get(11).is_some_and(|bury| bury != b"0") {
             let token = String::from_utf8_lossy(&words[10]).into_owned();
             self.buried.insert(token, now + BURIED);
@@ -150,7 +150,7 @@ impl Promises {
 }
 
 impl SeveralWorld<'_> {
-    /// Nobody else has a valid lease of these names.
+    /// No other client has a valid lease of these names.
     pub(super) fn exclusive(&self, client: usize, names: &[usize]) -> Verdict {
         let shares = |held: &&Held| {
             held.orphan.is_none() && !held.doubtful && held.names.iter().any(|name| names.contains(name))
@@ -162,7 +162,7 @@ impl SeveralWorld<'_> {
         clash.map_or(Ok(()), |detail| broken("exclusive", detail))
     }
 
-    /// Everybody has finished and given everything back.
+    /// Every user has finished and given everything back.
     pub(super) fn finished(&mut self) -> Verdict {
         for (place, client) in self.clients.iter().enumerate() {
             if let Some(user) = client.users.iter().find(|user| user.doing != Doing::Thinking) {

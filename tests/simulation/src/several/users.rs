@@ -12,7 +12,7 @@ use crate::invariants::Verdict;
 pub(crate) struct User {
     number: u32,
     pub(crate) doing: Doing,
-    /// What it wants or holds.
+    /// The names that it wants or holds.
     names: Vec<usize>,
     lease: Option<LeaseId>,
 }
@@ -88,7 +88,7 @@ impl SeveralWorld<'_> {
             Wait::Forever => None,
         };
         let life = it.life;
-        // By a clock that may run a little slower than the true one.
+        // By a clock that may run a little slower than true time.
         let until = until.map(|wait| self.now + wait.as_micros() as u64 * 101 / 100 + 10_000);
         self.promises.asked(life, op, self.now, until);
         let texts: Vec<&str> = names.iter().map(|name| NAMES[*name]).collect();

@@ -1,5 +1,5 @@
-//! What a server was asked, with tokens masked, which are random, and times: the component asks for no more than what a lease has left
-//! where nobody stands in `hold`. What it asks for at first, in the acquire, is the same everywhere, and is not masked.
+//! The commands that a server received. Random tokens are masked, and so are times: the component asks only for what a
+//! lease has left while no `hold` runs. The TTL of the acquire is the same everywhere, and is not masked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use leasehold_servers::{Connection, Server};
 
 pub(crate) struct Monitor(Connection);
 
-/// A number of milliseconds has more digits than one of fences or a flag.
+/// Numbers from here on are milliseconds. Numbers of fences, and flags, are smaller.
 const TIMES: u64 = 1_000;
 
-/// Marks the end of what is looked at.
+/// Marks the end of the recorded commands.
 const END: &str = "that is all";
 
 impl Monitor {
@@ -21,7 +21,7 @@ impl Monitor {
         Self(connection)
     }
 
-    /// The commands of locks since the start, in their order. How a client library greets the server is its own affair.
+    /// The commands about locks since the start, in order. How a client library greets the server is left out.
     pub(crate) fn finish(mut self, server: &Server) -> Vec<String> {
         server.cli(&["ECHO", END]).unwrap();
         let mut masks = Masks::default();
@@ -53,7 +53,7 @@ impl Monitor {
     }
 }
 
-/// Tokens by the order of their appearance.
+/// Numbers tokens in the order in which they appear.
 #[derive(Default)]
 struct Masks(BTreeMap<String, usize>);
 

@@ -22,7 +22,7 @@ enum Kind {
     Quorum,
 }
 
-/// As many as redis-semaphore has in its peer.
+/// The same number as in the peer for redis-semaphore.
 const PERMITS: u32 = 5;
 
 /// One client of the server.
@@ -45,18 +45,18 @@ impl Locks {
         Ok(Self { kind, url: url.to_owned(), name: name.to_owned(), ttl })
     }
 
-    /// Whether several workers are several owners of one client, as threads are with Redisson.
+    /// Whether the workers are owners of one client, like threads with Redisson.
     pub(crate) fn share_client(&self) -> bool {
         matches!(self.kind, Kind::Reentrant)
     }
 
-    /// Another client, as another process would have.
+    /// Another client, as in another process.
     pub(crate) async fn connect(&self) -> Done<Connected> {
         let builder = LockManager::builder().wait(Wait::Forever);
         let builder = match self.kind {
             Kind::Mutex | Kind::Semaphore | Kind::Quorum => builder,
             Kind::MixedMutex => builder.mixed_fleet(true),
-            // A third of it is how often a waiter asks without being woken: too seldom to be taken for a message.
+            // A waiter polls every third of it if nothing wakes it. That is too rare to be mistaken for a message.
             Kind::Reentrant => builder.claim_window(Duration::from_secs(60)),
         };
         let manager = match self.kind {
@@ -68,7 +68,7 @@ impl Locks {
 }
 
 impl Connected {
-    /// A lock for one worker: where it matters, it is an owner of its own.
+    /// A lock for one worker. For a reentrant lock, each worker is a different owner.
     pub(crate) fn lock(&self, name: &str) -> Lock {
         let lock = match self.kind {
             Kind::Mutex | Kind::MixedMutex | Kind::Quorum => self.manager.mutex(name),

@@ -1,4 +1,4 @@
-//! Our own peer: `leasehold-peer LIBRARY REDIS_URL NAME TTL_MS`, which speaks the language of `peers/README.md`.
+//! Our own peer: `leasehold-peer LIBRARY REDIS_URL NAME TTL_MS`. Its protocol is in `peers/README.md`.
 
 mod locks;
 mod work;

@@ -9,10 +9,11 @@ use tokio::task::JoinSet;
 use crate::Done;
 use crate::locks::Locks;
 
-/// Has workers, each a client of its own, add to a number that only the lock protects; tells how often they did.
+/// Lets workers, each with its own client, increment a number that only the lock protects. Returns how often they did.
 pub(crate) async fn count(locks: &Locks, key: &str, goal: u64, workers: u32, pause: Duration) -> Done<u64> {
     let client = redis::Client::open(locks.url.as_str())?;
-    // The number's own connection: a busy machine may keep an answer from us for longer than the usual half a second.
+    // A separate connection without a timeout, because an answer may take longer than the usual half a second on a busy
+    // machine.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let mut tasks = JoinSet::new();
     let mut connected = locks.connect().await?;
@@ -43,7 +44,7 @@ pub(crate) async fn count(locks: &Locks, key: &str, goal: u64, workers: u32, pau
     Ok(all)
 }
 
-/// Reads, and writes one more: not atomic, on purpose.
+/// Reads the number and writes it plus one. Not atomic, on purpose.
 async fn add(connection: &mut MultiplexedConnection, key: &str, goal: u64) -> Done<bool> {
     let found = connection.get(key).await?;
     let number: u64 = found.map_or(Ok(0), |text| text.parse())?;
@@ -53,7 +54,7 @@ async fn add(connection: &mut MultiplexedConnection, key: &str, goal: u64) -> Do
     Ok(number < goal)
 }
 
-/// Has tasks of one client take a lock and give it back; prints how long each waited for each grant.
+/// Lets tasks of one client acquire and release a lock. Prints how long each task waited for each grant.
 pub(crate) async fn turns(locks: &Locks, tasks: u32, apart: bool, [warm_up, time]: [Duration; 2]) -> Done {
     let client = locks.connect().await?;
     let from = Instant::now() + warm_up;
@@ -93,7 +94,7 @@ pub(crate) async fn turns(locks: &Locks, tasks: u32, apart: bool, [warm_up, time
     Ok(())
 }
 
-/// From nothing to all of it: the clock's last digits are as good as a die.
+/// A random share of the time. The clock's last digits serve as random numbers.
 fn some_of(time: Duration) -> Duration {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     time.mul_f64(f64::from(nanos % 1009) / 1009.0)

@@ -8,8 +8,8 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * A peer around Redisson's RLock: see ../../../../README.md. As `redisson` its locks are renewed by the watchdog, whose
- * timeout is the TTL; as `redisson-fixed` they end with the TTL.
+ * A peer for Redisson's RLock: see ../../../../README.md. With `redisson`, the watchdog renews its locks, and the TTL is
+ * the watchdog's timeout. With `redisson-fixed`, the locks end with the TTL.
  */
 public final class Peer {
     private final RedissonClient client;
@@ -22,7 +22,7 @@ public final class Peer {
             throw new IllegalArgumentException("no library " + library + " here");
         }
         Config config = new Config().setLockWatchdogTimeout(ttl);
-        // A busy machine keeps hundreds of threads from reading their answers within the usual three seconds.
+        // On a busy machine, hundreds of threads can't read their answers within the usual three seconds.
         config.useSingleServer().setAddress(url.replaceAll("/$", "")).setTimeout(20_000);
         this.client = Redisson.create(config);
         this.name = name;

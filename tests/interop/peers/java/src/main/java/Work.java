@@ -11,7 +11,7 @@ import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.client.codec.StringCodec;
 
-/** What many threads do with a peer's locks; each is an owner of its own. */
+/** Lets many threads use a peer's locks. Each thread is a separate owner. */
 final class Work {
     private final Peer peer;
 
@@ -19,7 +19,7 @@ final class Work {
         this.peer = peer;
     }
 
-    /** Has threads add to a number that only the lock protects, and tells how often they did. */
+    /** Lets threads increment a number that only the lock protects. Returns how often they did. */
     long count(String key, int goal, int workers, int pauseMs) throws Exception {
         RBucket<String> number = peer.client().getBucket(key, StringCodec.INSTANCE);
         List<Long> counts = together(workers, worker -> () -> {
@@ -44,7 +44,7 @@ final class Work {
         return counts.stream().mapToLong(Long::longValue).sum();
     }
 
-    /** Has threads take a lock and give it back, and tells how long they waited. */
+    /** Lets threads acquire and release a lock. Returns how long they waited. */
     String turns(int tasks, boolean apart, int warmUpMs, int timeMs) throws Exception {
         long from = System.nanoTime() + warmUpMs * 1_000_000L;
         long until = from + timeMs * 1_000_000L;
