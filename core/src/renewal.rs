@@ -342,7 +342,10 @@ fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
 
 /// A user's extend or verify is sent again with the new token, if its token was replaced or is being replaced.
 fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
-    if let Some(op) = op {
-        cx.send_op_again(op);
+    let Some(op) = op else { return };
+    // The server has answered: if the next command waits in our own queue, that is not the server's silence.
+    if let Some(open) = cx.ops.get_mut(&op) {
+        open.sent = None;
     }
+    cx.send_op_again(op);
 }

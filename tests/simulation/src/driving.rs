@@ -103,6 +103,9 @@ impl World<'_> {
         let patience = client.config.response_timeout;
         let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
         let answer = result.as_ref().ok().and_then(Answer::read);
+        if sent.is_some_and(|sent| matches!(sent.call, Call::Release { .. })) && answer.is_some() {
+            client.released_at = now;
+        }
         let sent = sent.filter(|sent| now.since(sent.at) < patience);
         if let (Some(sent), Some(answer)) = (&sent, answer) {
             self.learn(place, now, sent, &answer);
@@ -116,9 +119,6 @@ impl World<'_> {
 
     /// What a client learns from an answer, and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
-        if matches!(sent.call, Call::Release { .. }) {
-            self.clients[place].released_at = now;
-        }
         if let Call::Acquire { token, .. } = sent.call {
             self.watch.vigils[place][sent.name].answered(token, answer.status);
         }
