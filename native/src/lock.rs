@@ -145,7 +145,8 @@ impl Lock {
     /// future drops the work and releases the lease in the background.
     ///
     /// The work's error can be any type that implements `From<Error>`, such as
-    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the work with `Ok::<_, Error>(..)`.
+    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the
+    /// work with `Ok::<_, Error>(..)`.
     ///
     /// ```no_run
     /// # async fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }

@@ -198,6 +198,7 @@ impl MultiLease {
     }
 
     /// Asks the server whether all names are still held. If it returns `false`, the lease is lost from now on.
+    /// See [`Lease::verify`].
     ///
     /// # Errors
     /// `unreachable`, `auth`, `closed`.
