@@ -118,7 +118,7 @@ impl Lock {
     /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
     /// - `unsupported`: a quorum doesn't have this kind of lock.
     /// - `not-replicated`, and `lost` while the call waited for replicas.
-    /// - `wrong-kind`, `auth`, `server`, `closed`.
+    /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_waiting(self.options.wait).await
     }

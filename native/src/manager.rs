@@ -226,7 +226,7 @@ impl LockManager {
     /// It returns within one response timeout. You can drop the future at any time.
     ///
     /// # Errors
-    /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed`.
+    /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
         let name = name.as_ref();
         match self.client.ask(Request::Inspect { name }, Some(name)).await? {
