@@ -67,7 +67,7 @@ impl Lease {
     /// Returns within one response timeout. Once polled, the check goes on even if you drop the future.
     ///
     /// # Errors
-    /// `unreachable`, `auth`, `closed`.
+    /// `unreachable`, `auth`, `server`, `closed`.
     pub async fn verify(&self) -> Result<bool, Error> {
         match self.ask(Request::Verify { lease: self.id }).await {
             Ok(Outcome::Verified(held)) => Ok(held),
@@ -121,7 +121,7 @@ impl Lease {
     /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
-    /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `closed`.
+    /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         match self.ask(Request::Extend { lease: self.id, ttl }).await? {
             Outcome::Extended { .. } => Ok(()),
@@ -154,7 +154,8 @@ impl Lease {
     /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
-    /// `not-held`, `lost`, `conflict`, `unreachable`, `closed`; `unsupported` for any kind but a mutex or a read-write lock.
+    /// `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`; `conflict` during another conversion;
+    /// `unsupported` for any kind but a mutex or a read-write lock.
     pub async fn downgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Shared).await
     }
@@ -165,7 +166,8 @@ impl Lease {
     ///
     /// # Errors
     /// `conflict` at once if there is another reader. It never waits, because two upgrades would wait for each other.
-    /// `not-held`, `lost`, `unreachable`, `closed`; `unsupported` for any kind but a mutex or a read-write lock.
+    /// `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`; `unsupported` for any kind but a mutex or a
+    /// read-write lock.
     pub async fn upgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Exclusive).await
     }
@@ -184,7 +186,8 @@ impl Lease {
     /// even if you drop the future.
     ///
     /// # Errors
-    /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`, `server`.
+    /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`,
+    /// `server`, and `closed` if the runtime ends during the call.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.given_back = true;
         match self.ask(Request::Release { lease: self.id }).await? {

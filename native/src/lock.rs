@@ -118,7 +118,7 @@ impl Lock {
     /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
     /// - `unsupported`: a quorum doesn't have this kind of lock.
     /// - `not-replicated`, and `lost` while the call waited for replicas.
-    /// - `wrong-kind`, `auth`, `server`, `closed`.
+    /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_waiting(self.options.wait).await
     }
@@ -145,7 +145,8 @@ impl Lock {
     /// future drops the work and releases the lease in the background.
     ///
     /// The work's error can be any type that implements `From<Error>`, such as
-    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the work with `Ok::<_, Error>(..)`.
+    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the
+    /// work with `Ok::<_, Error>(..)`.
     ///
     /// ```no_run
     /// # async fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }

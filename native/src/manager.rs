@@ -70,6 +70,8 @@ impl LockManager {
     /// # }
     /// ```
     ///
+    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
+    ///
     /// # Errors
     /// As [`connect`](Self::connect). The field of a bad address is `cluster`.
     pub async fn cluster<I>(nodes: I) -> Result<Self, Error>
@@ -96,6 +98,8 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
     ///
     /// # Errors
     /// As [`connect`](Self::connect). The field of an invalid value is `service` or `sentinels`.
@@ -127,6 +131,8 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connections.
     ///
     /// # Errors
     /// `invalid-option` for fewer than three servers, an even number, or a server that appears twice, even under two
@@ -217,9 +223,10 @@ impl LockManager {
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
     ///
     /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
+    /// It returns within one response timeout. You can drop the future at any time.
     ///
     /// # Errors
-    /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed`.
+    /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
         let name = name.as_ref();
         match self.client.ask(Request::Inspect { name }, Some(name)).await? {
@@ -234,6 +241,8 @@ impl LockManager {
     /// The holders are notified with [`LossReason::Revoked`](crate::LossReason::Revoked), or learn at their next
     /// renewal that the lease is gone. Until then they may work at the same time as the next holder, so only a fence
     /// check protects the resource.
+    ///
+    /// It returns within one response timeout. Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is

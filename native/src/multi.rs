@@ -98,7 +98,7 @@ impl Multi {
     /// - `busy`: other clients held a name for the whole wait.
     /// - `unreachable`: no server answered in that time.
     /// - `invalid-option`: there is no name, a name is given twice, or a name or an option can't be used. Nothing was sent.
-    /// - `cross-slot`, `wrong-kind`, `auth`, `server`, `closed`.
+    /// - `cross-slot`, `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<MultiLease, Error> {
         self.acquire_waiting(self.options.wait).await
     }
@@ -198,9 +198,10 @@ impl MultiLease {
     }
 
     /// Asks the server whether all names are still held. If it returns `false`, the lease is lost from now on.
+    /// See [`Lease::verify`].
     ///
     /// # Errors
-    /// `unreachable`, `auth`, `closed`.
+    /// `unreachable`, `auth`, `server`, `closed`.
     pub async fn verify(&self) -> Result<bool, Error> {
         self.lease.verify().await
     }
@@ -214,7 +215,7 @@ impl MultiLease {
     /// [`max_hold`](crate::Multi::max_hold). See [`Lease::extend`].
     ///
     /// # Errors
-    /// `invalid-option` for a bad TTL, `not-held`, `lost`, `unreachable`, `closed`.
+    /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         self.lease.extend(ttl).await
     }
@@ -238,7 +239,7 @@ impl MultiLease {
     ///
     /// # Errors
     /// `unreachable` if the server did not confirm the release in time: the names without a confirmation end with their
-    /// TTL. `auth`, `server`, `closed`.
+    /// TTL. `auth`, `server`, and `closed` if the runtime ends during the call.
     pub async fn release(self) -> Result<ReleaseOutcome, Error> {
         self.lease.release().await
     }

@@ -41,8 +41,8 @@ impl Replicas {
             return Err(Error::invalid(FIELD, "needs a timeout from 1 ms to 60 s"));
         }
         if client.endpoint.is_none() {
-            let problem = "`wait_for_replicas` opens connections of its own to the server that has the lease; connect by a URL or a client. \
-                           A quorum has no replicas: a majority of its servers has the lease";
+            let problem = "`wait_for_replicas` opens its own connections to the server that has the lease: connect the \
+                           manager by a URL or a client. A quorum doesn't support it: its servers are no replicas";
             return Err(Error::Unsupported { problem: problem.to_owned() });
         }
         Ok(())
