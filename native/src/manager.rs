@@ -216,6 +216,8 @@ impl LockManager {
     }
 
     /// One lock over several names: all or none, without deadlocks.
+    ///
+    /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with `invalid-option`.
     pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Multi {
         Multi::new(self.clone(), names.into_iter().map(|name| name.as_ref().into()))
     }
