@@ -20,7 +20,7 @@ impl Roster {
     /// let mut roster = Roster::default();
     /// assert_eq!(roster.admit(0, "run_id:a1\r\n"), Ok(()));
     /// assert_eq!(roster.admit(1, "run_id:a1\r\n"), Err(0));
-    /// After a restart, the server has another run id.
+    /// // After a restart, the server has another run id.
     /// assert_eq!(roster.admit(0, "run_id:b2\r\n"), Ok(()));
     /// ```
     pub fn admit(&mut self, place: usize, info: &str) -> Result<(), usize> {

@@ -147,9 +147,9 @@ impl LockManager {
 
     /// Uses a connection that you provide, and never closes it.
     ///
-    /// The manager can't subscribe on it, so waiters poll at a third of the claim window. Reconnecting is the
-    /// connection's job. It must **never resend a command by itself**: a repeated command may arrive after the release
-    /// of its lease. For a cluster, prefer [`cluster`](Self::cluster).
+    /// The manager can't subscribe on it, so waiters poll, at least once in a third of the claim window. Reconnecting is
+    /// the connection's job. It must **never resend a command by itself**: a repeated command may arrive after the
+    /// release of its lease. For a cluster, prefer [`cluster`](Self::cluster).
     ///
     /// Don't pass a connection that `redis::sentinel` made, such as that of a `SentinelClient`: it stays at the old
     /// primary after a failover. The old primary may learn up to 10 seconds later that it is a replica. Until then it
