@@ -175,7 +175,7 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its time ran out, and no renewal had come through",
+            Self::Expired => "it expired, because no renewal succeeded in time",
             Self::Gone => "its key vanished from the server",
             Self::Taken => "somebody else holds the lock",
             Self::Revoked => "an operator took it by force",

@@ -53,7 +53,7 @@ impl Name {
         }
         let key = Self::key(prefix, name);
         if key.starts_with("leasehold:") {
-            return refuse("begins with `leasehold:`, which is kept for side keys: choose another beginning");
+            return refuse("begins with `leasehold:`, which is reserved: choose another name");
         }
         if key.bytes().any(|byte| matches!(byte, b'{' | b'}')) && hash_tag(&key).is_none() {
             return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");

@@ -215,7 +215,7 @@ fn check(servers: &[&str]) -> Result<(), Error> {
     let refuse = |problem: String| Err(Error::InvalidOption { field: "servers", problem });
     if servers.len() < 3 || servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {
         return refuse(format!(
-            "are {}: choose an odd number from 3 on, so that there is a majority; 3 or 5 are usual",
+            "are {}: choose an odd number of 3 or more, so that there is a majority; 3 or 5 are usual",
             servers.len()
         ));
     }
