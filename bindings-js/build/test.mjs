@@ -5,5 +5,7 @@ import { readdirSync } from 'node:fs';
 const files = process.argv.length > 2
   ? process.argv.slice(2)
   : readdirSync('ts', { recursive: true }).filter((file) => file.endsWith('.test.ts')).map((file) => `ts/${file}`).sort();
-const { status } = spawnSync(process.execPath, ['--expose-gc', '--import', 'tsx', '--test', '--test-reporter=spec', ...files], { stdio: 'inherit' });
+// Most tests wait for a server or a timeout, so more files run at once than Node starts by itself on two cores.
+const flags = ['--expose-gc', '--import', 'tsx', '--test', '--test-concurrency=3', '--test-reporter=spec'];
+const { status } = spawnSync(process.execPath, [...flags, ...files], { stdio: 'inherit' });
 process.exit(status ?? 1);

@@ -3,7 +3,7 @@
 //! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! lock `example:door`: busy after 300 ms; the holder's lease expires in 30 s
+//! lock `example:door`: busy after 3.. ms; the holder's lease expires in .. s
 //! a try: None
 //! something else came up
 //! free again: Some(..)
