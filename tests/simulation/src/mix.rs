@@ -322,12 +322,12 @@ impl Mix {
             }
             Theme::Crowded => {
                 self.in_flight = (1, rng.range((1, 3)));
-                (self.clients, self.names, self.users, self.cancels, self.closes) = (2, 3, (4, 8), 0, 0);
-                (self.think, self.hold) = ((0, 50_000), (0, rng.spread((20_000, 200_000))));
+                (self.clients, self.names, self.users, self.cancels, self.closes) = (2, 3, (8, 16), 0, 0);
+                (self.think, self.hold) = ((0, 20_000), (0, rng.spread((10_000, 60_000))));
                 self.trip = (5_000, rng.range((8_000, 15_000)));
                 self.response_ms = (100, 100);
                 let ttl = rng.range((3_000, 6_000));
-                (self.ttl_ms, self.active, self.converts) = ((ttl, ttl), 400_000, 0);
+                (self.ttl_ms, self.active, self.converts) = ((ttl, ttl), 750_000, 0);
                 self.chance = [0; Fault::COUNT];
             }
             Theme::Everything | Theme::Reentrant | Theme::Semaphore => {

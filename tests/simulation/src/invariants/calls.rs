@@ -9,6 +9,8 @@ use crate::client::{Client, Op, Wish};
 
 /// How late a wake-up at the deadline itself may be.
 const SLACK: Duration = Duration::from_millis(1);
+/// When a call must have ended, however many commands are before it in the client's own queue.
+const IN_THE_END: Duration = Duration::from_secs(1);
 /// How many callers of a client may ask for permits at the same time.
 const ASKING: u32 = 16;
 
@@ -54,7 +56,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
         Wish::Close => client.released_at + twice,
         Wish::Acquire(options) if options.wait != Wait::No || options.within.is_some() => op.since,
         Wish::Acquire(_) | Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect if was_full => {
-            client.heard_at.max(op.since) + twice
+            (client.heard_at.max(op.since) + twice).min(op.since + IN_THE_END)
         }
         _ => op.since,
     }
