@@ -99,6 +99,9 @@ pub(crate) fn linted(arguments: &[&str]) -> Command {
     command
 }
 
+/// Builds the component's tests.
+pub(crate) const SUITE: [&str; 6] = ["test", "--quiet", "--workspace", "--test", "suite", "--no-run"];
+
 /// The target directory of that workspace.
 pub(crate) fn host_target() -> PathBuf {
     absolute(&target().join("wasmtime"))

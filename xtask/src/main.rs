@@ -1,5 +1,6 @@
 //! All of the project's commands: `cargo xtask --help`.
 
+mod background;
 mod bench;
 mod cargo;
 mod ci;

@@ -3,13 +3,13 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::cargo::{cargo, root, run};
+use crate::cargo::{cargo, root, run, target};
 use crate::error::Result;
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
-/// How many seeds the tests of one commit take.
-const OF_A_COMMIT: u64 = 4_000;
+/// How many seeds belong to one commit.
+pub(crate) const OF_A_COMMIT: u64 = 4_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
 #[derive(Args)]
@@ -40,10 +40,10 @@ pub(crate) struct Mutants {
 
 impl Simulate {
     /// Seeds that follow from the commit: every commit runs new ones, and a second run of it the same ones.
-    pub(crate) fn of_this_commit() -> Self {
+    pub(crate) fn of_this_commit(seeds: u64) -> Self {
         let start = commit().and_then(|commit| first_seed(&commit)).unwrap_or(0);
-        println!("seeds {start} to {}, chosen from the commit", start + OF_A_COMMIT - 1);
-        Self { seeds: OF_A_COMMIT, start, seed: None, mix: None, log: None }
+        println!("seeds {start} to {}, chosen from the commit", start + seeds - 1);
+        Self { seeds, start, seed: None, mix: None, log: None }
     }
 }
 
@@ -79,9 +79,18 @@ pub(crate) fn mutants(options: &Mutants) -> Result {
     run(program().arg("mutants").args(&options.names))
 }
 
-/// The simulation links Lua: it is built apart, and optimised, but with assertions.
+/// A cargo command for the simulation: optimised, but with assertions. It links Lua, so it has a profile and a target directory of its own.
+pub(crate) fn sim(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.args(["--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
+    command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
+    command
+}
+
 fn program() -> Command {
-    cargo(&["run", "--quiet", "--profile", "sim", "--package", "leasehold-simulation", "--"])
+    let mut command = sim(&["run"]);
+    command.arg("--");
+    command
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::process::Command;
 use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
+use crate::background::Background;
 use crate::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::component;
 use crate::demo;
@@ -59,6 +60,8 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         tests(&[&ours[..], &["xtask"]].concat())
     });
     steps.step("engine without a host", wasm::check);
+    // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
+    let mut simulation_build = Background::start("the simulation", &simulation::sim(&["test", "--no-run"])).ok();
     if scope == Scope::Full {
         for version in Version::ALL {
             steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
@@ -68,21 +71,29 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     } else {
         steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..], &[]));
     }
+    let component_build = match scope {
+        Scope::Quick => None,
+        _ => Background::start("wasmtime, for the component's tests", &component::linted(&component::SUITE)).ok(),
+    };
     steps.counted("npm package", npm_package);
     steps.counted("examples", examples::run_all);
     steps.counted("simulation's own tests", || {
-        run_counted(cargo_test(&["leasehold-simulation"]).args(["--profile", "sim"]))
+        let built = simulation_build.take().map_or(Ok(()), Background::wait);
+        let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
+        (tally, built.and(outcome))
     });
-    steps.step("simulation", || simulation::simulate(&Simulate::of_this_commit()));
-    steps.step("mutants", || simulation::mutants(&Mutants::default()));
-    if scope >= Scope::Ci {
-        steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
-        steps.step("demo", || demo::run(&demo::Options::default()));
-        steps.counted("component", component);
-    } else {
+    let seeds = if scope == Scope::Quick { simulation::OF_A_COMMIT / 4 } else { simulation::OF_A_COMMIT };
+    steps.step("simulation", || simulation::simulate(&Simulate::of_this_commit(seeds)));
+    if scope == Scope::Quick {
+        steps.leave_out("three quarters of the commit's simulated lives, and the mutants (or: cargo xtask mutants)");
         steps.leave_out("the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node");
         steps.leave_out("the demo (or: cargo xtask demo)");
         steps.leave_out("the WASI component in wasmtime, beside the crate and the npm package");
+    } else {
+        steps.step("mutants", || simulation::mutants(&Mutants::default()));
+        steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
+        steps.step("demo", || demo::run(&demo::Options::default()));
+        steps.counted("component", || component(component_build));
     }
     if scope == Scope::Ci {
         let topologies = ["leasehold-live", "--test", "topologies"];
@@ -127,9 +138,10 @@ fn npm_package() -> (Tally, Result) {
 
 /// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which the step before has
 /// made.
-fn component() -> (Tally, Result) {
+fn component(build: Option<Background>) -> (Tally, Result) {
+    let built = build.map_or(Ok(()), Background::wait);
     let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
-    let ready = outcome.and_then(|()| component::all()).and_then(|lock| {
+    let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
         let player = node::project(&root().join("tests/surfaces/player"), &package::place())?;
         Ok((lock, player, find()?))
     });
