@@ -216,3 +216,78 @@ impl Heap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use core::time::Duration;
+
+    use super::*;
+
+    /// Sets, moves, clears and takes timers in an order that follows from `seed`, beside a sorted map.
+    fn compare_with_a_map(seed: u64) {
+        let mut random = seed;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let at = |ms: u64| Instant::from_micros(0) + Duration::from_millis(ms);
+        let mut timers = Timers::default();
+        let mut slots: Vec<Slot> = [None; 40].into();
+        let mut map: BTreeMap<(Instant, u64), u64> = BTreeMap::new();
+        let mut count = 0;
+        for _ in 0..2_000 {
+            let which = draw(40);
+            let timer = Timer::OpEnds(OpId(which));
+            let slot = &mut slots[which as usize];
+            let known = map.iter().find(|(_, op)| **op == which).map(|(key, _)| *key);
+            match draw(4) {
+                0 => {
+                    timers.set(timer, slot, None);
+                    known.and_then(|key| map.remove(&key));
+                }
+                1 => {
+                    let taken = timers.pop_due(at(draw(200)));
+                    let first = map.first_key_value().map(|(key, op)| (*key, *op));
+                    if let Some(Timer::OpEnds(OpId(op))) = taken {
+                        assert_eq!(first.map(|(_, op)| op), Some(op));
+                        map.pop_first();
+                        // The owner may clear its slot only later.
+                        if draw(2) == 0 {
+                            slots[op as usize] = None;
+                        }
+                    }
+                }
+                _ => {
+                    let to = at(draw(200));
+                    if known.is_none_or(|(at, _)| at != to) {
+                        known.and_then(|key| map.remove(&key));
+                        count += 1;
+                        map.insert((to, count), which);
+                    }
+                    timers.set(timer, slot, Some(to));
+                }
+            }
+            assert_eq!(timers.next().map(|(at, _)| at), map.first_key_value().map(|((at, _), _)| *at));
+        }
+        while let Some(Timer::OpEnds(OpId(op))) = timers.pop_due(at(1_000)) {
+            assert_eq!(map.pop_first().map(|(_, op)| op), Some(op));
+        }
+        assert!(map.is_empty() && timers.next().is_none());
+    }
+
+    #[test]
+    fn timers_go_off_in_their_order_whatever_was_set_moved_and_cleared() {
+        (0..50).for_each(compare_with_a_map);
+    }
+
+    #[test]
+    fn ends_of_leases_come_before_anything_else_that_is_due() {
+        let (mut timers, mut slots) = (Timers::default(), [None; 2]);
+        timers.set(Timer::OpEnds(OpId(1)), &mut slots[0], Some(Instant::from_micros(1)));
+        timers.set(Timer::LeaseEnds(LeaseId(1)), &mut slots[1], Some(Instant::from_micros(2)));
+        assert_eq!(timers.pop_due(Instant::from_micros(0)), None);
+        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::LeaseEnds(LeaseId(1))));
+        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::OpEnds(OpId(1))));
+    }
+}
