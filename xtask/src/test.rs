@@ -43,12 +43,15 @@ pub(crate) enum Scope {
     Full,
 }
 
-/// These tests depend on the server's version. The first package is among the unit tests already.
+/// These tests depend on the server's version.
 const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"];
 
 /// Adds the tests, cheap ones first.
 pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
-    steps.counted("unit and doc tests", || {
+    // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
+    let mut simulation_build = Background::start("the simulation", &simulation::sim(&["test", "--no-run"])).ok();
+    // All packages at once: one by one, some dependencies would be built twice, with different features.
+    steps.counted("Rust: unit, doc and live tests", || {
         let ours = [
             "leasehold-core",
             "leasehold-lua",
@@ -56,20 +59,19 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-docs",
             "leasehold-servers",
             "leasehold-examples",
+            "leasehold-model",
+            "leasehold-live",
+            "xtask",
         ];
-        tests(&[&ours[..], &["xtask"]].concat())
+        with_server(find(), &ours, &[])
     });
     steps.step("engine without a host", wasm::check);
-    // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
-    let mut simulation_build = Background::start("the simulation", &simulation::sim(&["test", "--no-run"])).ok();
     if scope == Scope::Full {
         for version in Version::ALL {
             steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
             let name = format!("{}: failovers, moving slots", version.name());
             steps.counted(&name, || with_server(find_version(version), &["leasehold-live"], &["--ignored"]));
         }
-    } else {
-        steps.counted("on a real server", || with_server(find(), &ON_A_SERVER[1..], &[]));
     }
     let component_build = match scope {
         Scope::Quick => None,
