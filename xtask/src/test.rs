@@ -65,7 +65,6 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         ];
         with_server(find(), &ours, &[])
     });
-    steps.step("engine without a host", wasm::check);
     if scope == Scope::Full {
         for version in Version::ALL {
             steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
@@ -77,8 +76,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         Scope::Quick => None,
         _ => Background::start("wasmtime, for the component's tests", &component::linted(&component::SUITE)).ok(),
     };
-    steps.counted("npm package", npm_package);
-    steps.counted("examples", examples::run_all);
+    steps.counted("npm package", || npm_package(scope));
     steps.counted("simulation's own tests", || {
         let built = simulation_build.take().map_or(Ok(()), Background::wait);
         let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
@@ -88,11 +86,17 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     steps.step("simulation", || simulation::simulate(&Simulate::of_this_commit(seeds)));
     if scope == Scope::Quick {
         steps.leave_out("three quarters of the commit's simulated lives, and the mutants (or: cargo xtask mutants)");
+        steps.leave_out("the programs in examples/ (or: cargo xtask examples)");
+        steps.leave_out(
+            "the check that the engine needs no host (or: cargo xtask wasm), and of the package's types and exports",
+        );
         steps.leave_out("the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node");
         steps.leave_out("the demo (or: cargo xtask demo)");
         steps.leave_out("the WASI component in wasmtime, beside the crate and the npm package");
     } else {
         steps.step("mutants", || simulation::mutants(&Mutants::default()));
+        steps.counted("examples", examples::run_all);
+        steps.step("engine without a host", wasm::check);
         steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
         steps.step("demo", || demo::run(&demo::Options::default()));
         steps.counted("component", || component(component_build));
@@ -129,9 +133,10 @@ fn with_server(
     }
 }
 
-/// Makes the package, and runs the tests that stand beside its sources.
-fn npm_package() -> (Tally, Result) {
-    let ready = package::tarball().and_then(|tarball| package::check(&tarball)).and_then(|()| Ok(find()?));
+/// Makes the package, and runs the tests beside its sources.
+fn npm_package(scope: Scope) -> (Tally, Result) {
+    let checked = |tarball: PathBuf| if scope == Scope::Quick { Ok(()) } else { package::check(&tarball) };
+    let ready = package::tarball().and_then(checked).and_then(|()| Ok(find()?));
     match ready {
         Ok(server) => run_counted(npm(&node::package(), &["test", "--silent"]).env("LEASEHOLD_SERVER", server)),
         Err(error) => (Tally::default(), Err(error)),
