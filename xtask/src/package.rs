@@ -7,6 +7,7 @@ use std::{env, fs};
 use clap::Args;
 
 use crate::cargo::{cargo, root, run, target};
+use crate::demo;
 use crate::error::Result;
 use crate::node::{self, node, npm};
 use crate::stamp::Stamp;
@@ -18,9 +19,9 @@ pub(crate) struct Options {
     /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
     #[arg(long)]
     wasm_only: bool,
-    /// Make the tarball, but don't check it
-    #[arg(long, conflicts_with = "wasm_only")]
-    no_check: bool,
+    /// Make the tarball without checks, and install it beside the demo's worker
+    #[arg(long, hide = true, conflicts_with = "wasm_only")]
+    for_demo: bool,
 }
 
 pub(crate) fn make(options: &Options) -> Result {
@@ -28,7 +29,7 @@ pub(crate) fn make(options: &Options) -> Result {
         return generate();
     }
     let tarball = tarball()?;
-    if options.no_check { Ok(()) } else { check(&tarball) }
+    if options.for_demo { node::project(&demo::node_programs(), &tarball).map(drop) } else { check(&tarball) }
 }
 
 /// Makes the tarball that would be published, and returns its path.

@@ -1,8 +1,8 @@
 //! Long work in a child process, with one line that shows what it does and for how long.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write as _};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,38 +16,83 @@ const WIDTH: usize = 50;
 
 /// Runs a command, shows how long it has been running and the last line that it printed. Its whole output is shown only if it fails.
 pub(crate) fn watched(what: &str, command: &mut Command) -> Result {
-    let began = Instant::now();
-    let mut shown = Shown { what, began, terminal: io::stdout().is_terminal(), drawn: None };
-    shown.draw("");
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| Error::new(format!("{what}: can't start {}: {error}", command.get_program().display())))?;
-    let (outbox, inbox) = channel();
-    if let Some(output) = child.stdout.take() {
-        forward(output, outbox.clone());
-    }
-    if let Some(output) = child.stderr.take() {
-        forward(output, outbox);
-    }
-    let mut lines: Vec<String> = Vec::new();
+    let mut work = Work::start(what, command)?;
+    let mut shown = Shown { terminal: io::stdout().is_terminal(), drawn: None };
     loop {
-        match inbox.recv_timeout(ON_A_TERMINAL) {
-            Ok(line) => lines.push(line),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+        shown.draw(&work.line());
+        if let Some(outcome) = work.poll(ON_A_TERMINAL) {
+            shown.end(&work.result(outcome.is_ok()));
+            return outcome;
         }
-        shown.draw(lines.last().map_or("", |line| line.trim()));
     }
-    let status = child.wait()?;
-    shown.end(status.success());
-    if status.success() {
-        return Ok(());
+}
+
+/// A child process whose output is read.
+pub(crate) struct Work {
+    what: String,
+    began: Instant,
+    child: Child,
+    inbox: Receiver<String>,
+    lines: Vec<String>,
+}
+
+impl Work {
+    /// Starts a command.
+    pub(crate) fn start(what: &str, command: &mut Command) -> Result<Self> {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
+                Error::new(format!("{what}: can't start {}: {error}", command.get_program().display()))
+            })?;
+        let (outbox, inbox) = channel();
+        if let Some(output) = child.stdout.take() {
+            forward(output, outbox.clone());
+        }
+        if let Some(output) = child.stderr.take() {
+            forward(output, outbox);
+        }
+        Ok(Self { what: what.to_owned(), began: Instant::now(), child, inbox, lines: Vec::new() })
     }
-    lines.iter().for_each(|line| eprintln!("{line}"));
-    Err(Error::new(format!("{what}: failed after {} s ({status})", began.elapsed().as_secs())))
+
+    /// Reads the output for at most this long. Returns the outcome once the process has ended.
+    pub(crate) fn poll(&mut self, limit: Duration) -> Option<Result> {
+        let end = Instant::now() + limit;
+        loop {
+            match self.inbox.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.lines.push(line),
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let status = match self.child.wait() {
+            Ok(status) if status.success() => return Some(Ok(())),
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.lines.iter().for_each(|line| eprintln!("{line}"));
+        let seconds = self.began.elapsed().as_secs();
+        Some(Err(Error::new(format!("{}: failed after {seconds} s ({status})", self.what))))
+    }
+
+    /// What it does, for how long, and its last line.
+    pub(crate) fn line(&self) -> String {
+        let step: String = self.lines.last().map_or("", |line| line.trim()).chars().take(WIDTH).collect();
+        self.result_line(&step)
+    }
+
+    fn result(&self, succeeded: bool) -> String {
+        self.result_line(if succeeded { "done" } else { "FAILED" })
+    }
+
+    fn result_line(&self, text: &str) -> String {
+        format!("{:<36} {:>4} s  {text}", self.what, self.began.elapsed().as_secs()).trim_end().to_owned()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Sends each line of a child's output.
@@ -62,28 +107,22 @@ fn forward(output: impl Read + Send + 'static, outbox: Sender<String>) {
     });
 }
 
-struct Shown<'a> {
-    what: &'a str,
-    began: Instant,
+struct Shown {
     terminal: bool,
     drawn: Option<Instant>,
 }
 
-impl Shown<'_> {
-    fn draw(&mut self, step: &str) {
+impl Shown {
+    fn draw(&mut self, line: &str) {
         let pace = if self.terminal { ON_A_TERMINAL } else { ELSEWHERE };
-        if self.drawn.is_some_and(|drawn| drawn.elapsed() < pace) {
-            return;
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= pace) {
+            self.drawn = Some(Instant::now());
+            self.write(line, "");
         }
-        self.drawn = Some(Instant::now());
-        let step: String = step.chars().take(WIDTH).collect();
-        let line = format!("{:<36} {:>4} s  {step}", self.what, self.began.elapsed().as_secs());
-        self.write(line.trim_end(), "");
     }
 
-    fn end(&self, succeeded: bool) {
-        let result = if succeeded { "done" } else { "FAILED" };
-        self.write(&format!("{:<36} {:>4} s  {result}", self.what, self.began.elapsed().as_secs()), "\n");
+    fn end(&self, line: &str) {
+        self.write(line, "\n");
     }
 
     fn write(&self, line: &str, end: &str) {

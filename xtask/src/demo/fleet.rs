@@ -14,13 +14,15 @@ use crate::error::{Error, Result};
 /// The workers' programs, and the server where they meet.
 pub(crate) struct Place {
     pub(crate) rust: PathBuf,
-    /// `None` without Node.
+    /// `None` until it is built.
     pub(crate) node: Option<PathBuf>,
-    /// `None` without `--wasi`.
+    /// `None` until it is built.
     pub(crate) component: Option<Component>,
     pub(crate) url: String,
     pub(crate) prefix: String,
     pub(crate) ttl: Duration,
+    /// Whether there will be workers in Node and on the WASI component.
+    pub(crate) plan: (bool, bool),
 }
 
 /// A worker that uses the WASI component, and the component.
@@ -66,8 +68,8 @@ const WASI_WRITER: usize = WRITERS - NODE_WRITERS - 1;
 impl Place {
     pub(crate) fn language(&self, number: usize) -> Language {
         match number {
-            WASI_WRITER if self.component.is_some() => Language::Wasi,
-            number if number > WASI_WRITER && number < WRITERS && self.node.is_some() => Language::Node,
+            WASI_WRITER if self.plan.1 => Language::Wasi,
+            number if number > WASI_WRITER && number < WRITERS && self.plan.0 => Language::Node,
             _ => Language::Rust,
         }
     }

@@ -20,7 +20,7 @@ use leasehold_servers::Server;
 
 use crate::cargo::{cargo, root, target};
 use crate::error::{Error, Result};
-use crate::progress::watched;
+use crate::progress::{Work, watched};
 use crate::{component, node, package};
 use fleet::{Component, Place};
 use stage::Stage;
@@ -67,13 +67,28 @@ pub(crate) fn run(options: &Options) -> Result {
     };
     let worker = ["build", "--package", "leasehold-examples", "--bin", "demo-worker"];
     watched("building the Rust worker", &mut cargo(&worker))?;
-    let node = node_worker()?;
-    let component = if options.wasi { Some(wasi_worker()?) } else { None };
-    println!("everything is built, after {} s; starting ten processes", began.elapsed().as_secs());
-
+    let node = has_node();
     let rust = target().join("debug").join("demo-worker");
-    let place = Place { rust, node, component, url, prefix: random_prefix(), ttl: TTL };
-    let mut stage = Stage::open(&place)?;
+    let mut place =
+        Place { rust, node: None, component: None, url, prefix: random_prefix(), ttl: TTL, plan: (node, options.wasi) };
+
+    // The workers in Rust already share the lock while the others are built.
+    let mut stage = Stage::open(&place, began)?;
+    if node {
+        stage.play_while(Work::start("building the npm package", &mut ourselves(&["package", "--for-demo"])?)?)?;
+        place.node = Some(node::project(&node_programs(), &package::place())?.join("demo-worker.mjs"));
+    }
+    if options.wasi {
+        stage
+            .play_while(Work::start("building the WASI component", &mut ourselves(&["component", "--lock-only"])?)?)?;
+        let host = ["build", "--workspace", "--bin", "demo-worker"];
+        stage.play_while(Work::start("building wasmtime and its worker", &mut component::host(&host))?)?;
+        place.component = Some(Component {
+            program: component::host_target().join("debug").join("demo-worker"),
+            lock: component::place("lock.wasm"),
+        });
+    }
+    stage.complete(&place)?;
     stage.play_for(Duration::from_secs(3))?;
     stage.kill_in_section(KILLED)?;
     stage.play_for(TTL + Duration::from_secs(2))?;
@@ -99,26 +114,27 @@ fn write(path: &PathBuf, text: &str) -> Result {
     fs::write(path, text).map_err(|error| Error::new(format!("can't write {}: {error}", path.display())))
 }
 
-/// The worker in JavaScript, with the npm package installed beside it. `None` without Node.
-fn node_worker() -> Result<Option<PathBuf>> {
-    if let Err(missing) = node::check() {
-        println!("{missing}. All workers are in Rust this time");
-        return Ok(None);
+/// Whether workers in JavaScript can run here.
+fn has_node() -> bool {
+    match node::check() {
+        Ok(()) => true,
+        Err(missing) => {
+            println!("{missing}. All workers are in Rust this time");
+            false
+        }
     }
-    watched("building the npm package", Command::new(env::current_exe()?).args(["package", "--no-check"]))?;
-    let project = node::project(&root().join("examples").join("node"), &package::place())?;
-    Ok(Some(project.join("demo-worker.mjs")))
 }
 
-/// The worker that runs the component in wasmtime.
-fn wasi_worker() -> Result<Component> {
-    watched("building the WASI component", Command::new(env::current_exe()?).args(["component", "--lock-only"]))?;
-    let host = ["build", "--workspace", "--bin", "demo-worker"];
-    watched("building wasmtime and its worker", &mut component::host(&host))?;
-    Ok(Component {
-        program: component::host_target().join("debug").join("demo-worker"),
-        lock: component::place("lock.wasm"),
-    })
+/// Where the worker in JavaScript is.
+pub(crate) fn node_programs() -> PathBuf {
+    root().join("examples").join("node")
+}
+
+/// Another command of this program.
+fn ourselves(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(arguments);
+    Ok(command)
 }
 
 /// The server may hold other keys, which the demo must not touch.

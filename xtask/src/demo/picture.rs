@@ -47,7 +47,7 @@ impl Span {
 
 /// Draws it as an SVG that works in light and dark mode.
 pub(crate) fn draw(report: &Report) -> String {
-    let turns = report.turns();
+    let turns: Vec<(usize, Turn)> = report.turns_of_all().copied().collect();
     let moments = || turns.iter().map(|(_, turn)| turn.granted).chain(report.marks().iter().map(|mark| mark.at));
     let span = Span {
         from: moments().min().unwrap_or(0),

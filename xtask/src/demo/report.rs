@@ -14,6 +14,8 @@ pub(crate) struct Report {
     /// Each turn, and the number of the worker that had it.
     turns: Vec<(usize, Turn)>,
     marks: Vec<Mark>,
+    /// When all workers had started.
+    complete_at: u64,
     killed_at: u64,
     paused_at: u64,
     stopping: bool,
@@ -89,6 +91,7 @@ impl Report {
             workers: workers.collect(),
             turns: Vec::new(),
             marks: Vec::new(),
+            complete_at: 0,
             killed_at: 0,
             paused_at: 0,
             stopping: false,
@@ -168,6 +171,16 @@ impl Report {
 
     pub(crate) fn marks(&self) -> &[Mark] {
         &self.marks
+    }
+
+    /// All workers have started.
+    pub(crate) fn complete(&mut self, at: u64) {
+        self.complete_at = at;
+    }
+
+    /// The turns since all workers had started, for the picture.
+    pub(crate) fn turns_of_all(&self) -> impl Iterator<Item = &(usize, Turn)> {
+        self.turns.iter().filter(|(_, turn)| turn.granted >= self.complete_at)
     }
 
     /// From now on workers may end.

@@ -16,16 +16,21 @@ pub(crate) struct Screen {
     said: usize,
     pulse: Vec<usize>,
     turns: usize,
+    /// What is being built meanwhile.
+    pub(crate) building: String,
 }
 
 const FRAME: Duration = Duration::from_millis(100);
+/// How often a line is printed where there is no terminal, while something is built.
+const WHILE_BUILDING: Duration = Duration::from_secs(15);
 const BAR: usize = 32;
 const PULSE: usize = 60;
 
-impl Default for Screen {
-    fn default() -> Self {
+impl Screen {
+    /// A screen that counts the time from `began`.
+    pub(crate) fn new(began: Instant) -> Self {
         Self {
-            began: Instant::now(),
+            began,
             terminal: io::stdout().is_terminal(),
             drawn: None,
             lines: 0,
@@ -33,11 +38,10 @@ impl Default for Screen {
             said: 0,
             pulse: Vec::new(),
             turns: 0,
+            building: String::new(),
         }
     }
-}
 
-impl Screen {
     /// Adds a line about what happened to a worker.
     pub(crate) fn note(&mut self, text: String) {
         self.notes.push(format!("{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
@@ -45,7 +49,11 @@ impl Screen {
 
     /// Redraws if it is time to.
     pub(crate) fn show(&mut self, report: &Report) {
-        let pace = if self.terminal { FRAME } else { Duration::from_secs(1) };
+        let pace = match (self.terminal, self.building.is_empty()) {
+            (true, _) => FRAME,
+            (false, true) => Duration::from_secs(1),
+            (false, false) => WHILE_BUILDING,
+        };
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= pace) {
             self.drawn = Some(Instant::now());
             self.draw(report);
@@ -72,7 +80,7 @@ impl Screen {
         }
         self.said = self.notes.len();
         let grants: Vec<String> = report.workers.iter().map(|worker| worker.turns.to_string()).collect();
-        println!("{:>5.1} s  grants {}", self.began.elapsed().as_secs_f64(), grants.join(" "));
+        println!("{:>5.1} s  grants {}  {}", self.began.elapsed().as_secs_f64(), grants.join(" "), self.building);
     }
 
     fn redraw(&mut self, report: &Report) {
@@ -85,6 +93,7 @@ impl Screen {
         for line in frame.lines() {
             println!("\x1b[2K{line}");
         }
+        print!("\x1b[J");
         self.lines = frame.lines().count();
     }
 
@@ -97,7 +106,7 @@ impl Screen {
         let most = report.workers.iter().map(|worker| worker.turns).max().unwrap_or(0).max(1);
         for (number, worker) in report.workers.iter().enumerate() {
             let (colour, state) = match worker.state {
-                State::Starting => (90, "starting"),
+                State::Starting => (90, "not started yet"),
                 State::Working => (if worker.role == Role::Writer { 32 } else { 36 }, ""),
                 State::Lingering => (33, "holds the lock"),
                 State::Killed => (31, "killed"),
@@ -125,6 +134,9 @@ impl Screen {
         );
         for note in &self.notes {
             let _ = writeln!(frame, "  {note}");
+        }
+        if !self.building.is_empty() {
+            let _ = writeln!(frame, "\n  {}", self.building);
         }
         frame
     }

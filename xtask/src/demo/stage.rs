@@ -2,11 +2,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::event::Event;
-use super::fleet::{Place, Role, Worker};
+use super::fleet::{Language, Place, Role, Worker};
 use super::report::Report;
 use super::screen::Screen;
 use super::{READERS, WRITERS};
 use crate::error::{Error, Result};
+use crate::progress::Work;
 
 /// How long to wait for what should happen soon.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -19,6 +20,7 @@ pub(crate) struct Stage {
     judge: Worker,
     workers: Vec<Option<Worker>>,
     inbox: Receiver<(usize, Event)>,
+    outbox: Sender<(usize, Event)>,
     report: Report,
     screen: Screen,
 }
@@ -27,25 +29,61 @@ pub(crate) struct Stage {
 const JUDGE: usize = WRITERS + READERS;
 
 impl Stage {
-    /// Starts every process and waits until all are ready.
-    pub(crate) fn open(place: &Place) -> Result<Self> {
+    /// Starts the judge and the workers in Rust, and waits until they are ready. `began` is when the demo was started.
+    pub(crate) fn open(place: &Place, began: Instant) -> Result<Self> {
         let (outbox, inbox): (Sender<_>, _) = channel();
         let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
         let report = Report::new((0..JUDGE).map(|number| place.language(number)));
-        let mut stage = Self { judge, workers: Vec::new(), inbox, report, screen: Screen::default() };
+        let workers = (0..JUDGE).map(|_| None).collect();
+        let mut stage = Self { judge, workers, inbox, outbox, report, screen: Screen::new(began) };
         stage.play_until(PATIENCE, "the server to answer", |number, event| {
             number == JUDGE && matches!(event, Event::Ready { .. })
         })?;
-        for number in 0..JUDGE {
-            let role = if number < WRITERS { Role::Writer } else { Role::Reader };
-            stage.workers.push(Some(Worker::start(place, role, number, &outbox)?));
-        }
-        let mut missing = JUDGE;
-        stage.play_until(START, "all workers to be ready", |_, event| {
-            missing -= usize::from(matches!(event, Event::Ready { .. }));
-            missing == 0
+        stage.start(place, |language| language == Language::Rust)?;
+        let mut turns = 0;
+        stage.play_until(PATIENCE, "the first hand-over", |_, event| {
+            turns += usize::from(matches!(event, Event::Done(_)));
+            turns == 2
         })?;
+        stage.screen.note("the first hand-over".to_owned());
         Ok(stage)
+    }
+
+    /// Starts the other workers. From now on everything counts for the picture.
+    pub(crate) fn complete(&mut self, place: &Place) -> Result {
+        self.start(place, |language| language != Language::Rust)?;
+        self.screen.note("all ten processes share the lock".to_owned());
+        self.report.complete(now());
+        Ok(())
+    }
+
+    /// Starts the workers of some languages and waits until they are ready.
+    fn start(&mut self, place: &Place, wanted: impl Fn(Language) -> bool) -> Result {
+        let numbers: Vec<usize> = (0..JUDGE).filter(|number| wanted(place.language(*number))).collect();
+        for number in &numbers {
+            let role = if *number < WRITERS { Role::Writer } else { Role::Reader };
+            self.workers[*number] = Some(Worker::start(place, role, *number, &self.outbox)?);
+        }
+        let mut missing = numbers.len();
+        if missing > 0 {
+            self.play_until(START, "the workers to be ready", |_, event| {
+                missing -= usize::from(matches!(event, Event::Ready { .. }));
+                missing == 0
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets the workers run while something is built.
+    pub(crate) fn play_while(&mut self, mut work: Work) -> Result {
+        loop {
+            self.screen.building = work.line();
+            self.next(FRAME)?;
+            if let Some(outcome) = work.poll(Duration::ZERO) {
+                self.screen.building = String::new();
+                return outcome;
+            }
+        }
     }
 
     /// Lets the workers run.
