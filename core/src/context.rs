@@ -135,11 +135,15 @@ impl Context {
                 true
             }
             None => {
+                let mut due = self.now + within;
                 if is_by_source(&command) {
                     self.waits_again(purpose);
+                    // Until the server has this script, it refuses every other command that needs it.
+                    due = Instant::default();
                 }
-                let last_first = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
-                let due = if self.has(Mutant::QueueStarves) { last_first } else { self.now + within };
+                if self.has(Mutant::QueueStarves) {
+                    due = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
+                }
                 self.flows.push(self.now, due, purpose, command);
                 false
             }

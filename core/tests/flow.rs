@@ -183,6 +183,21 @@ fn an_acquire_goes_before_releases_that_nobody_waits_for() {
 }
 
 #[test]
+fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it() {
+    let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
+    let names = ["first", "second", "third"].map(|name| (name, client.acquire(name, fixed())));
+    client.pass(Duration::from_millis(40));
+
+    let (call, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { call, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+
+    let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+    assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
+    assert_eq!(client.serve(Duration::from_micros(100)), 3, "the others were refused, too");
+    assert!(names.iter().all(|(_, op)| matches!(client.result_of(*op), Some(Ok(Outcome::Acquired(_))))));
+}
+
+#[test]
 fn what_waits_for_room_goes_out_in_the_end_whatever_comes_after_it() {
     let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
     let lease = client.hold(1, fixed())[0];

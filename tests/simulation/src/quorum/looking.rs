@@ -11,23 +11,29 @@ impl World<'_> {
     pub(crate) fn look(&mut self) {
         let majority = self.servers.len() / 2 + 1;
         let mut verdicts = Vec::new();
-        for (place, it) in self.clients.iter().enumerate().filter(|(_, it)| it.is_awake()) {
+        for (place, it) in self.clients.iter().enumerate() {
             let at = it.clock.instant(self.now);
             // By the world's clock, like the wake-up. A wake-up that is due at this very moment may come after this
             // check.
             let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.now;
             let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
-            if let Some((op, known)) = late {
+            if let Some((op, known)) = late.filter(|_| it.is_awake()) {
                 verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
             }
+            // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
                 let name = format!("lock-{}", belief.name);
-                let holds = |(server, model): (&Server, &ModelServer)| {
-                    model.get(server.clock.reads(self.now), &name).is_some_and(|token| token.starts_with(&it.uuid))
+                // Whether a server keeps the lease for as long as the client takes it to be valid.
+                let backs = |(server, model): (&Server, &ModelServer)| {
+                    let reading = server.clock.reads(self.now);
+                    let ours = model.get(reading, &name).is_some_and(|token| token.starts_with(&it.uuid));
+                    let expires = model.expires(reading, &name).unwrap_or(0);
+                    ours && expires + 2_000 >= server.clock.reads(belief.until)
                 };
-                let backed = self.servers.iter().zip(&*self.models).filter(|pair| holds(*pair)).count();
+                let backed = self.servers.iter().zip(&*self.models).filter(|pair| backs(*pair)).count();
                 if belief.until > self.now && backed < majority && !self.watch.excuses(belief.since) {
-                    let detail = format!("c{place} holds {name}, and {backed} servers agree");
+                    let until = belief.until;
+                    let detail = format!("c{place} holds {name} until {until}, and {backed} servers agree");
                     verdicts.push(broken("unbacked", detail));
                 }
             }
