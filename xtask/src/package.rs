@@ -1,7 +1,7 @@
 //! The npm package: WebAssembly, its JavaScript, TypeScript, and the tarball.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use clap::Args;
@@ -30,6 +30,14 @@ pub(crate) fn make(options: &Options) -> Result {
     }
     let tarball = tarball()?;
     if options.for_demo { node::project(&demo::node_programs(), &tarball).map(drop) } else { check(&tarball) }
+}
+
+/// Builds the WebAssembly while another command uses the target directory.
+pub(crate) fn wasm_beside() -> Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["package", "--wasm-only"]);
+    command.env("CARGO_TARGET_DIR", root().join(target()).join("package"));
+    Ok(command)
 }
 
 /// Makes the tarball that would be published, and returns its path.

@@ -50,6 +50,8 @@ const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"
 pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
     let mut simulation_build = Background::start("the simulation", &simulation::sim(&["test", "--no-run"])).ok();
+    let mut package_build =
+        package::wasm_beside().and_then(|build| Background::start("the npm package's WebAssembly", &build)).ok();
     // All packages at once: one by one, some dependencies would be built twice, with different features.
     steps.counted("Rust: unit, doc and live tests", || {
         let ours = [
@@ -76,7 +78,11 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         Scope::Quick => None,
         _ => Background::start("wasmtime, for the component's tests", &component::linted(&component::SUITE)).ok(),
     };
-    steps.counted("npm package", || npm_package(scope));
+    steps.counted("npm package", || {
+        let built = package_build.take().map_or(Ok(()), Background::wait);
+        let (tally, outcome) = npm_package(scope);
+        (tally, built.and(outcome))
+    });
     steps.counted("simulation's own tests", || {
         let built = simulation_build.take().map_or(Ok(()), Background::wait);
         let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
