@@ -10,7 +10,7 @@ use crate::clock::Micros;
 use crate::invariants::{Broken, Verdict, broken};
 
 /// How soon a holder must be notified that a key has vanished: the longest TTL, plus the time of a command.
-const TOLD_WITHIN: Micros = 8_000_000;
+pub(super) const TOLD_WITHIN: Micros = 8_000_000;
 /// How long a token that was given up stays buried.
 const BURIED: Micros = 60_000_000;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, OpId, Outcome, Wait};
 
+use super::promises::TOLD_WITHIN;
 use super::{BUSY, Event, NAMES, SeveralWorld};
 use crate::clock::Micros;
 use crate::invariants::Verdict;
@@ -26,6 +27,9 @@ pub(crate) enum Doing {
     Acting(OpId),
     Leaving(OpId),
 }
+
+/// How long some leases are held: longer than their holder may take to learn of a loss.
+const LONG_HOLD: Micros = TOLD_WITHIN + 2_000_000;
 
 impl SeveralWorld<'_> {
     pub(super) fn schedule(&mut self, client: usize, user: usize, after: Micros) {
@@ -129,8 +133,9 @@ impl SeveralWorld<'_> {
             (Doing::Acting(_), _) => it.lease,
             _ => None,
         };
-        it.doing = if it.lease.is_some() { Doing::Holding } else { Doing::Thinking };
-        let after = self.rng.spread((200, 500_000));
+        let holds = it.lease.is_some();
+        it.doing = if holds { Doing::Holding } else { Doing::Thinking };
+        let after = if holds && self.rng.chance(50_000) { LONG_HOLD } else { self.rng.spread((200, 500_000)) };
         self.schedule(client, user, after);
     }
 
