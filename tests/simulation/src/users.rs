@@ -257,7 +257,10 @@ impl World<'_> {
             Wish::Verify => self.feed(place, Input::Verify { op, lease: held }),
             Wish::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
             Wish::Close => {
-                self.watch.leases.forget(client.life);
+                let life = client.life;
+                // Losses that are due at this very moment are reported first.
+                self.feed(place, Input::Wake);
+                self.watch.leases.forget(life);
                 self.occasion(State::Closing, place);
                 self.feed(place, Input::Close { op });
             }
