@@ -153,19 +153,19 @@ fn npm_package(scope: Scope) -> (Tally, Result) {
 /// made.
 fn component(build: Option<Background>) -> (Tally, Result) {
     let built = build.map_or(Ok(()), Background::wait);
+    // Built before the tests, which run them: beside the tests the compiler would take the time that those count with.
+    let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);
+    let programs = Background::start("the programs that use the component", &programs);
     let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
     let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
         let player = node::project(&root().join("tests/surfaces/player"), &package::place())?;
+        programs?.wait()?;
         Ok((lock, player, find()?))
     });
     let (lock, player, server) = match ready {
         Ok(ready) => ready,
         Err(error) => return (units, Err(error)),
     };
-    // First, since the tests run them; and beside the tests the compiler would take the time that those count with.
-    if let Err(error) = run(&mut component::linted(&["build", "--quiet", "--workspace", "--bins"])) {
-        return (units, Err(error));
-    }
     // Nothing else in that workspace has tests, and each program more would be linked with wasmtime.
     let mut command = component::linted(&["test", "--quiet", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
