@@ -203,6 +203,7 @@ impl Context {
     /// to have been lost before.
     pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
         let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
+        self.last_released = self.now;
         release.strays.ended(false);
         let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
         let outcome = match status {
@@ -232,7 +233,6 @@ impl Context {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.strays.lost));
         self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
-        self.last_released = self.now;
         self.timers.set(Timer::Release(token), &mut release.timer, None);
         self.end_close();
         release.op

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, OpId, Outcome,
-    Output, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, NodeId, OpId,
+    Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
 /// One engine, its commands that have no answer yet, and what it told its users.
@@ -122,6 +122,12 @@ fn granting(command: &Command, now: u64) -> Reply {
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
 }
 
+/// The answer to an acquire of a lock that somebody else holds.
+fn denied(status: &str) -> Reply {
+    let numbers = [1, 0, 1_700_000_000_000_000, 60_000, 1, 0].map(Scalar::Int);
+    Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
+}
+
 fn fixed() -> AcquireOptions {
     AcquireOptions { ttl: Duration::from_secs(600), renew: false, ..AcquireOptions::default() }
 }
@@ -155,6 +161,27 @@ fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back
     assert_eq!(client.result_of(op), None);
     client.pass(Duration::from_millis(1));
     assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 1_000 })));
+}
+
+#[test]
+fn a_close_ends_after_a_sleep_in_which_releases_were_given_up() {
+    let millis = Duration::from_millis;
+    let config = Config { claim_window: millis(300), response_timeout: millis(250), ..Config::default() };
+    let mut client = Client::new(config);
+    client.hold(1, fixed());
+    client.acquire("busy", AcquireOptions { wait: Wait::Forever, ..fixed() });
+    let (call, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { call, result: Ok(denied("busy")) });
+    client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
+    let (call, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { call, result: Ok(denied("waiting")) });
+    let op = client.next_op();
+    client.feed(Input::Close { op });
+
+    client.now += 400_000;
+    client.feed(Input::Wake);
+
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 1 })));
 }
 
 #[test]

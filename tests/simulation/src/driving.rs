@@ -208,6 +208,8 @@ impl World<'_> {
         }
         let revoked = crate::wire::revoked(payload);
         if let Some((token, name)) = revoked {
+            // A heartbeat that is due at this very moment leaves first, still with that token.
+            self.feed(place, Input::Wake);
             self.watch.revoked.push(token);
             if let Some(name) = self.servers.name(name.as_bytes()) {
                 self.watch.asking[place][name].is_gone(token);

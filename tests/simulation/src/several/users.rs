@@ -135,7 +135,7 @@ impl SeveralWorld<'_> {
         };
         let holds = it.lease.is_some();
         it.doing = if holds { Doing::Holding } else { Doing::Thinking };
-        let after = if holds && self.rng.chance(50_000) { LONG_HOLD } else { self.rng.spread((200, 500_000)) };
+        let after = if holds && self.rng.chance(5_000) { LONG_HOLD } else { self.rng.spread((200, 500_000)) };
         self.schedule(client, user, after);
     }
 
