@@ -117,6 +117,7 @@ impl Resource {
     pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
         if let Some(request) = self.request.as_mut().filter(|request| request.token == token) {
             request.strays.ended(false);
+            request.sent = None;
             let recovered = request.trouble.take().is_some();
             if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
                 request.attempts = 0;

@@ -249,9 +249,6 @@ impl Node {
         let from = sent.or(self.cx.flows.answered()).unwrap_or(since).max(since);
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;
-        if let Some(open) = self.cx.ops.get_mut(&op) {
-            open.sent = sent;
-        }
         if goes_on {
             self.cx.end_op_within(op, ends.since(self.cx.now));
         }
