@@ -88,10 +88,12 @@ impl Resource {
         let soon = if request.joined { within::HEARTBEAT } else { within::CALL };
         let purpose = Purpose::Acquire { resource: self.id, token: request.token };
         let command = cx.acquire_command(form, &self.name, &what);
+        if form == Form::Source {
+            // The server has answered the copy without the source.
+            request.sent = None;
+        }
         if cx.send(soon, purpose, command) {
             self.acquire_sent(cx);
-        } else if let Some(request) = self.request.as_mut().filter(|_| form == Form::Source) {
-            request.sent = None;
         }
     }
 

@@ -129,6 +129,10 @@ impl Context {
     /// if it has left: the caller then updates its state. For a queued command,
     /// [`Node::pump`](crate::node::Node::pump) does that later.
     pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
+        let by_source = is_by_source(&command);
+        if by_source {
+            self.is_answered(purpose);
+        }
         match self.flows.room(&command).or(self.has(Mutant::UnboundedInFlight).then_some(0)) {
             Some(flow) => {
                 self.transmit(flow, purpose, command);
@@ -136,8 +140,7 @@ impl Context {
             }
             None => {
                 let mut due = self.now + within;
-                if is_by_source(&command) {
-                    self.waits_again(purpose);
+                if by_source {
                     // Until the server has this script, it refuses every other command that needs it.
                     due = Instant::default();
                 }
@@ -150,14 +153,21 @@ impl Context {
         }
     }
 
-    /// A user's call sends its command again with the script's source, and has to wait for room again.
-    fn waits_again(&mut self, purpose: Purpose) {
+    /// The server has answered that it needs the script's source. What a user's call sends now is another command.
+    fn is_answered(&mut self, purpose: Purpose) {
         let op = match purpose {
             Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
             Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),
             _ => None,
         };
-        if let Some(open) = op.and_then(|op| self.ops.get_mut(&op)) {
+        if let Some(op) = op {
+            self.sends_another(op);
+        }
+    }
+
+    /// A user's call sends another command. The time of the one before says nothing about this one.
+    pub(crate) fn sends_another(&mut self, op: OpId) {
+        if let Some(open) = self.ops.get_mut(&op) {
             open.sent = None;
         }
     }

@@ -32,6 +32,8 @@ const LEAST: u16 = 16;
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// A reply counts as prompt if it took at most twice the fastest round trip plus this.
 const PROMPT: Duration = Duration::from_millis(10);
+/// How long the fastest round trip counts: the way to the server may become longer.
+const MEMORY: Duration = Duration::from_secs(10);
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
@@ -65,10 +67,6 @@ pub(crate) struct Flows {
     flows: Vec<Flow>,
     most: u16,
     numbers: u64,
-    /// When a command last had to wait for room.
-    full_at: Option<Instant>,
-    /// When any server last answered a command.
-    answered: Option<Instant>,
     /// Why the last command failed, if none was answered since.
     trouble: Option<(Instant, Failure)>,
 }
@@ -78,6 +76,10 @@ struct Flow {
     window: u16,
     queue: BinaryHeap<Queued>,
     round_trip: RoundTrip,
+    /// When a command last had to wait for room.
+    full_at: Option<Instant>,
+    /// When a command was last answered.
+    answered: Option<Instant>,
     /// Commands sent before this time belong to a silence that has already halved the window.
     halved_at: Option<Instant>,
 }
@@ -87,12 +89,14 @@ struct Flow {
 struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The fastest of the last [`MEMORY`], and when it was measured.
     least: Duration,
+    least_at: Instant,
 }
 
 impl Flows {
     pub(crate) fn new(most: u16) -> Self {
-        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, full_at: None, answered: None, trouble: None }
+        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, trouble: None }
     }
 
     /// Switches to one flow for each range of slots, for a cluster.
@@ -102,13 +106,14 @@ impl Flows {
 
     /// The index of the flow that a command belongs to.
     fn place(&self, command: &Command) -> u8 {
-        if self.flows.len() == 1 {
-            return 0;
-        }
         // EVALSHA, the digest, the number of keys, the first key.
         let key = command.words().nth(3).and_then(|key| core::str::from_utf8(key).ok());
-        let slot = key.map_or(0, slot);
-        u8::try_from(slot >> RANGE).unwrap_or(0)
+        self.place_of(key.unwrap_or_default())
+    }
+
+    /// The index of the flow that commands about this key belong to.
+    pub(crate) fn place_of(&self, key: &str) -> u8 {
+        if self.flows.len() == 1 { 0 } else { u8::try_from(slot(key) >> RANGE).unwrap_or(0) }
     }
 
     /// The flow by which a command may leave now. None if it must wait.
@@ -120,10 +125,10 @@ impl Flows {
 
     /// Queues a command until there is room. `due` is when it is needed.
     pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
-        self.full_at = Some(now);
         self.numbers = self.numbers.saturating_add(1);
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
+            flow.full_at = Some(now);
             flow.queue.push(Queued { due, number, purpose, command });
         }
     }
@@ -154,8 +159,8 @@ impl Flows {
         flow.in_flight = flow.in_flight.saturating_sub(1);
         match failure {
             None | Some(Failure::Refused(_)) => {
-                flow.answered(now.since(call.sent), most);
-                self.alive(now);
+                flow.answered(now, now.since(call.sent), most);
+                self.trouble = None;
             }
             Some(failure) => {
                 if *failure == Failure::TimedOut {
@@ -168,20 +173,28 @@ impl Flows {
         }
     }
 
-    /// The server has answered.
+    /// A server has answered a command that had been given up. In a cluster, nobody knows which server.
     pub(crate) fn alive(&mut self, now: Instant) {
-        self.answered = Some(now);
+        if let [flow] = &mut self.flows[..] {
+            flow.answered = Some(now);
+        }
         self.trouble = None;
     }
 
-    /// Whether a command had to wait for room since then.
-    pub(crate) fn was_full_since(&self, since: Instant) -> bool {
-        !self.is_empty() || self.full_at.is_some_and(|at| at >= since)
+    /// This flow, or all of them.
+    fn some(&self, place: Option<u8>) -> &[Flow] {
+        let one = place.and_then(|place| self.flows.get(usize::from(place)..=usize::from(place)));
+        one.unwrap_or(&self.flows)
     }
 
-    /// When a command was last answered.
-    pub(crate) const fn answered(&self) -> Option<Instant> {
-        self.answered
+    /// Whether a command had to wait for room since then: in this flow, or in any.
+    pub(crate) fn was_full_since(&self, place: Option<u8>, since: Instant) -> bool {
+        self.some(place).iter().any(|flow| !flow.queue.is_empty() || flow.full_at.is_some_and(|at| at >= since))
+    }
+
+    /// When a command was last answered: in this flow, or in any.
+    pub(crate) fn answered(&self, place: Option<u8>) -> Option<Instant> {
+        self.some(place).iter().filter_map(|flow| flow.answered).max()
     }
 
     /// Why the last command failed, if that was after `since` and none was answered later.
@@ -203,15 +216,19 @@ impl Flow {
             window: INITIAL.min(most),
             queue: BinaryHeap::new(),
             round_trip: RoundTrip::default(),
+            full_at: None,
+            answered: None,
             halved_at: None,
         }
     }
 
-    fn answered(&mut self, took: Duration, most: u16) {
-        self.round_trip.measure(took);
+    fn answered(&mut self, now: Instant, took: Duration, most: u16) {
+        self.answered = Some(now);
+        self.round_trip.measure(now, took);
         let prompt = took <= self.round_trip.least.saturating_mul(2).saturating_add(PROMPT);
-        // Only a full window shows that a wider one would help.
-        if prompt && (!self.queue.is_empty() || self.window < INITIAL) {
+        // The first window back after a silence is what every server gets at the start. A wider one helps only if the
+        // window is full, and does no harm only if replies are prompt.
+        if self.window < INITIAL || (prompt && !self.queue.is_empty()) {
             self.window = self.window.saturating_add(1).min(most);
         }
     }
@@ -220,17 +237,21 @@ impl Flow {
         if self.halved_at.is_none_or(|at| sent > at) {
             self.window = (self.window / 2).max(LEAST).min(self.window);
             self.halved_at = Some(now);
+            // Another server may answer from now on, farther away.
+            self.round_trip.least = Duration::MAX;
         }
     }
 }
 
 impl RoundTrip {
-    fn measure(&mut self, took: Duration) {
+    fn measure(&mut self, now: Instant, took: Duration) {
         let Some(smoothed) = self.smoothed else {
-            *self = Self { smoothed: Some(took), variation: took / 2, least: took };
+            *self = Self { smoothed: Some(took), variation: took / 2, least: took, least_at: now };
             return;
         };
-        self.least = self.least.min(took);
+        if took <= self.least || now.since(self.least_at) > MEMORY {
+            (self.least, self.least_at) = (took, now);
+        }
         self.variation = (self.variation.saturating_mul(3).saturating_add(smoothed.abs_diff(took))) / 4;
         self.smoothed = Some((smoothed.saturating_mul(7).saturating_add(took)) / 8);
     }

@@ -66,6 +66,7 @@ impl Node {
                     Family::Reentrant => Family::Semaphore,
                     Family::Semaphore => return self.cx.complete(op, Err(error)),
                 };
+                self.cx.sends_another(op);
                 self.send_force(op, Form::Digest);
             }
             Trouble::Fatal(error) => self.cx.complete(op, Err(error)),

@@ -20,7 +20,8 @@ pub(crate) struct Op {
     /// When to send its command again.
     pub(crate) again: Slot,
     pub(crate) failures: u32,
-    /// When its first command left. Until then it may be in the client's own queue, which says nothing about the server.
+    /// When the command that is not answered yet was first sent. Until then it may be in the client's own queue, which
+    /// says nothing about the server.
     pub(crate) sent: Option<Instant>,
     /// Whether the caller set the time limit itself.
     pub(crate) bounded: bool,

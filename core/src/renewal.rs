@@ -344,8 +344,6 @@ fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
 fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
     let Some(op) = op else { return };
     // The server has answered: if the next command waits in our own queue, that is not the server's silence.
-    if let Some(open) = cx.ops.get_mut(&op) {
-        open.sent = None;
-    }
+    cx.sends_another(op);
     cx.send_op_again(op);
 }

@@ -27,8 +27,7 @@ pub(crate) struct Request {
     /// Whether the last command joins the queue.
     pub(crate) joining: bool,
     pub(crate) first_sent: Option<Instant>,
-    /// When the command that is not answered yet was first sent. None while its copy with the script's source waits for
-    /// room.
+    /// When the command that is not answered yet was first sent.
     pub(crate) sent: Option<Instant>,
     pub(crate) strays: Strays,
     /// The answered command with the greatest server time. The time of a grant is calculated from it.

@@ -225,28 +225,34 @@ impl Node {
     /// own queue. True if it did.
     fn was_queued(&mut self, op: OpId) -> bool {
         let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
-        let (since, sent) = (open.since, open.sent);
-        let sent = match &open.kind {
+        let since = open.since;
+        // The name that the call is about, and when the command that is not answered yet was first sent.
+        let (name, sent) = match &open.kind {
             OpKind::Acquire { resource, tries: true } => {
-                let request = self.resources.get(*resource).and_then(|name| name.request.as_ref());
-                sent.or(request.and_then(|request| request.sent))
+                let resource = self.resources.get(*resource);
+                let request = resource.and_then(|resource| resource.request.as_ref());
+                (resource.map(|resource| &resource.name.key), request.and_then(|request| request.sent))
             }
-            OpKind::Pooled { key } if self.is_pooled_try(key, op) => None,
-            OpKind::Release
-            | OpKind::Extend { .. }
-            | OpKind::Verify { .. }
-            | OpKind::Inspect { .. }
-            | OpKind::Force { .. } => sent,
+            OpKind::Pooled { key } if self.is_pooled_try(key, op) => (Some(key), None),
+            OpKind::AcquireAll { group }
+                if self.several.wanted(*group).is_some_and(|group| group.options.wait == Wait::No) =>
+            {
+                (None, open.sent)
+            }
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
+                let resource = self.cx.leases.get(lease).and_then(|lease| self.resources.get(lease.resource));
+                (resource.map(|resource| &resource.name.key), open.sent)
+            }
+            OpKind::Inspect { name } | OpKind::Force { name } => (Some(&name.key), open.sent),
+            OpKind::Release => (None, open.sent),
             _ => return false,
         };
-        if !self.cx.flows.was_full_since(since) {
-            return false;
-        }
-        if self.cx.has(Mutant::QueueCountsAsSilence) {
+        let flow = name.map(|key| self.cx.flows.place_of(key));
+        if !self.cx.flows.was_full_since(flow, since) || self.cx.has(Mutant::QueueCountsAsSilence) {
             return false;
         }
         // A command that has not left yet is waited for as long as the server answers other commands.
-        let from = sent.or(self.cx.flows.answered()).unwrap_or(since).max(since);
+        let from = sent.or(self.cx.flows.answered(flow)).unwrap_or(since).max(since);
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;
         if goes_on {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, NodeId, OpId,
-    Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, Mode, NodeId,
+    OpId, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
 /// One engine, its commands that have no answer yet, and what it told its users.
@@ -93,6 +93,24 @@ impl Client {
         leases
     }
 
+    /// Fills the window and the queue behind it.
+    fn fill(&mut self, count: usize) {
+        for place in 0..count {
+            self.acquire(&format!("fill{place}"), fixed());
+        }
+    }
+
+    /// The server answers a command every 100 ms until one about `name` leaves or the call ends.
+    fn serve_until_it_leaves(&mut self, name: &str, op: OpId) {
+        let about = |(_, command): &(CallId, Command)| name_of(command) == name;
+        while self.result_of(op).is_none() && !self.unanswered.iter().any(about) {
+            self.pass(Duration::from_millis(100));
+            if !self.unanswered.is_empty() {
+                self.answer();
+            }
+        }
+    }
+
     fn result_of(&self, op: OpId) -> Option<&Result<Outcome, Error>> {
         self.ended.iter().find(|(ended, _)| *ended == op).map(|(_, result)| result)
     }
@@ -107,14 +125,15 @@ fn name_of(command: &Command) -> String {
     words(command)[3].clone()
 }
 
-/// By the number of arguments: acquire has eight behind its six keys, release four, and renew two behind one key.
+/// By the number of arguments: acquire has eight behind its six keys, release four, force none, and renew two behind one
+/// key.
 fn granting(command: &Command, now: u64) -> Reply {
     let words = words(command);
     let (keys, server) = (words[2].parse::<usize>().unwrap(), 1_700_000_000_000_000 + now as i64);
     let arguments = &words[3 + keys..];
     let (status, fence, block, ttl) = match arguments.len() {
         8 => ("entered", server, 1, arguments[2].parse().unwrap()),
-        4 => ("released", 0, 0, 0),
+        4 | 0 => ("released", 0, 0, 0),
         2 => ("renewed", 0, 0, arguments[1].parse().unwrap()),
         _ => panic!("{words:?}"),
     };
@@ -126,6 +145,10 @@ fn granting(command: &Command, now: u64) -> Reply {
 fn denied(status: &str) -> Reply {
     let numbers = [1, 0, 1_700_000_000_000_000, 60_000, 1, 0].map(Scalar::Int);
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
+}
+
+fn tries() -> AcquireOptions {
+    AcquireOptions { wait: Wait::No, ..fixed() }
 }
 
 fn fixed() -> AcquireOptions {
@@ -271,6 +294,117 @@ fn time_in_our_own_queue_is_no_silence_of_the_servers() {
     for op in ops {
         assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))), "{op:?}");
     }
+}
+
+#[test]
+fn the_window_grows_again_if_the_way_to_the_server_is_longer_after_a_silence() {
+    let mut client = Client::new(Config::default());
+    client.hold(100, fixed());
+    for place in 0..5_000 {
+        client.acquire(&format!("w{place}"), AcquireOptions { wait: Wait::Forever, ..fixed() });
+    }
+    client.pass(Duration::from_secs(5));
+    client.unanswered.clear();
+    client.most = 0;
+
+    for _ in 0..100 {
+        client.pass(Duration::from_millis(150));
+        for _ in 0..client.unanswered.len() {
+            client.answer();
+        }
+    }
+
+    assert!(client.most > 500, "{} at once", client.most);
+}
+
+#[test]
+fn several_names_wait_for_room_as_long_as_the_server_answers() {
+    for one_script in [false, true] {
+        let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
+        client.fill(100);
+        let op = client.next_op();
+        client.feed(Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: tries(), one_script });
+
+        client.serve_until_it_leaves("{a}1", op);
+
+        assert_eq!(client.result_of(op), None, "by one script: {one_script}");
+    }
+}
+
+#[test]
+fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() {
+    let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
+    let lease = client.hold(1, fixed())[0];
+    let reader = client.acquire("n0", AcquireOptions { mode: Mode::Shared, ..fixed() });
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    // A reader needs a fence of its own, and the token has no more.
+    while client.result_of(reader).is_none() {
+        client.pass(Duration::from_millis(1));
+        let (call, command) = client.unanswered.remove(0);
+        let Reply::List(mut answer) = granting(&command, client.now) else { panic!("{command:?}") };
+        if words(&command).contains(&"refill".to_owned()) {
+            answer[0] = Scalar::Text("again".into());
+        }
+        client.feed(Input::Reply { call, result: Ok(Reply::List(answer)) });
+    }
+    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(reader) else { panic!("{:?}", client.ended) };
+    let lease = grant.lease;
+    client.fill(100);
+
+    let op = client.next_op();
+    client.feed(Input::Convert { op, lease, mode: Mode::Exclusive });
+    client.serve_until_it_leaves("n0", op);
+
+    assert_eq!(client.result_of(op), None);
+}
+
+#[test]
+fn a_force_waits_for_room_again_with_the_script_of_another_kind() {
+    let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
+    let op = client.next_op();
+    client.feed(Input::ForceRelease { op, name: "job" });
+    client.fill(30);
+    client.pass(Duration::from_millis(100));
+    let (call, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { call, result: Err(Failure::Refused("WRONGTYPE Operation against a key".into())) });
+
+    client.serve_until_it_leaves("job", op);
+
+    assert_eq!(client.result_of(op), None);
+}
+
+#[test]
+fn a_try_has_its_time_again_once_the_server_asks_for_the_script() {
+    let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
+    client.acquire("first", fixed());
+    let op = client.acquire("second", tries());
+    client.pass(Duration::from_millis(1_500));
+    client.answer();
+    client.pass(Duration::from_millis(900));
+
+    let (call, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { call, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+    client.pass(Duration::from_millis(1_900));
+
+    assert_eq!(client.result_of(op), None, "the source left 1.9 s ago, and the response timeout is 2 s");
+}
+
+#[test]
+fn tries_at_a_silent_server_of_a_cluster_end_although_another_server_answers() {
+    let mut client = Client::new(Config::default());
+    client.engine.set_cluster();
+    let ops: Vec<OpId> = (0..400).map(|place| client.acquire(&format!("{{silent}}{place}"), tries())).collect();
+    for round in 0..82 {
+        client.acquire(&format!("live{round}"), fixed());
+        client.pass(Duration::from_millis(50));
+        while let Some(at) = client.unanswered.iter().position(|(_, command)| name_of(command).starts_with("live")) {
+            let (call, command) = client.unanswered.remove(at);
+            client.feed(Input::Reply { call, result: Ok(granting(&command, client.now)) });
+        }
+    }
+    let open = ops.iter().filter(|op| client.result_of(**op).is_none()).count();
+    assert_eq!(open, 0, "of 400, after 4.1 s");
 }
 
 #[test]

@@ -131,7 +131,12 @@ impl Node {
         let cause = if let Trouble::Retry(cause) = &failed.trouble { Some(cause) } else { None };
         self.script_ended(&parts, failed.maybe_applied, cause);
         match failed.trouble {
-            Trouble::NoScript => self.send_several(group, Form::Source),
+            Trouble::NoScript => {
+                if let Some(op) = self.several.wanted(group).map(|group| group.op) {
+                    self.cx.sends_another(op);
+                }
+                self.send_several(group, Form::Source);
+            }
             // The same script again: tokens that have been granted by now are reported as such.
             Trouble::Retry(_) => {
                 if let Some(op) = self.several.wanted(group).map(|group| group.op) {
