@@ -125,7 +125,8 @@ pub struct Config {
     pub mixed_fleet: bool,
     /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
     pub fence_retention: Duration,
-    /// How many commands may be in flight to one server: 1 to 65,535. Default: 1,024.
+    /// How many commands may be in flight to one server, or in a cluster for each range of 256 slots: 1 to 65,535.
+    /// Default: 1,024.
     pub max_in_flight: u16,
 }
 

@@ -1,15 +1,17 @@
 //! A build that runs beside tests which mostly wait.
 
 use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
+
+use leasehold_servers::Process;
 
 use crate::error::{Error, Result};
 
-/// A build of low priority.
+/// A build of low priority. Dropping it ends it.
 pub(crate) struct Background {
     what: &'static str,
-    child: Child,
+    process: Process,
     output: Option<JoinHandle<String>>,
 }
 
@@ -28,21 +30,21 @@ impl Background {
         if let Some(directory) = build.get_current_dir() {
             command.current_dir(directory);
         }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let output = child.stderr.take().map(|mut output| {
+        let mut process = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()))?;
+        let output = process.take_stderr().map(|mut output| {
             thread::spawn(move || {
                 let mut text = String::new();
                 let _ = output.read_to_string(&mut text);
                 text
             })
         });
-        Ok(Self { what, child, output })
+        Ok(Self { what, process, output })
     }
 
     /// Waits for the build. Prints its output only if it failed.
     pub(crate) fn wait(mut self) -> Result {
         let output = self.output.take().and_then(|output| output.join().ok()).unwrap_or_default();
-        let status = self.child.wait()?;
+        let status = self.process.wait()?;
         if status.success() {
             return Ok(());
         }

@@ -24,10 +24,15 @@ impl std::ops::AddAssign for Tally {
 /// How a Rust test says that it can't run here, after which it passes: `skipped: this server has no TLS`.
 const SKIPPED: &str = "skipped: ";
 
+const TARGET: &str = "CARGO_TARGET_DIR";
+
 /// A cargo command in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
+    if env::var_os(TARGET).is_some() {
+        command.env(TARGET, target());
+    }
     command
 }
 
@@ -71,7 +76,9 @@ pub(crate) fn root() -> PathBuf {
 
 /// Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    let chosen = env::var_os(TARGET).map(PathBuf::from);
+    // A relative path is meant from where the user is, but most commands run in the workspace's root.
+    chosen.map_or_else(|| root().join("target"), |path| std::path::absolute(&path).unwrap_or(path))
 }
 
 /// Reads `test result: ok. 8 passed; 0 failed; 1 ignored; ...`.

@@ -1,10 +1,12 @@
 //! Long work in a child process, with one line that shows what it does and for how long.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use leasehold_servers::Process;
 
 use crate::error::{Error, Result};
 
@@ -31,7 +33,7 @@ pub(crate) fn watched(what: &str, command: &mut Command) -> Result {
 pub(crate) struct Work {
     what: String,
     began: Instant,
-    child: Child,
+    process: Process,
     inbox: Receiver<String>,
     lines: Vec<String>,
 }
@@ -39,18 +41,16 @@ pub(crate) struct Work {
 impl Work {
     /// Starts a command.
     pub(crate) fn start(what: &str, command: &mut Command) -> Result<Self> {
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| {
-                Error::new(format!("{what}: can't start {}: {error}", command.get_program().display()))
-            })?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::spawn(command).map_err(|error| Error::new(format!("{what}: {error}")))?;
         let (outbox, inbox) = channel();
-        if let Some(output) = child.stdout.take() {
+        if let Some(output) = process.take_stdout() {
             forward(output, outbox.clone());
         }
-        if let Some(output) = child.stderr.take() {
+        if let Some(output) = process.take_stderr() {
             forward(output, outbox);
         }
-        Ok(Self { what: what.to_owned(), began: Instant::now(), child, inbox, lines: Vec::new() })
+        Ok(Self { what: what.to_owned(), began: Instant::now(), process, inbox, lines: Vec::new() })
     }
 
     /// Reads the output for at most this long. Returns the outcome once the process has ended.
@@ -63,11 +63,12 @@ impl Work {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let status = match self.child.wait() {
+        let status = match self.process.wait() {
             Ok(status) if status.success() => return Some(Ok(())),
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
+        eprintln!();
         self.lines.iter().for_each(|line| eprintln!("{line}"));
         let seconds = self.began.elapsed().as_secs();
         Some(Err(Error::new(format!("{}: failed after {seconds} s ({status})", self.what))))
@@ -85,13 +86,6 @@ impl Work {
 
     fn result_line(&self, text: &str) -> String {
         format!("{:<36} {:>4} s  {text}", self.what, self.began.elapsed().as_secs()).trim_end().to_owned()
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -127,7 +121,7 @@ impl Shown {
 
     fn write(&self, line: &str, end: &str) {
         if self.terminal {
-            print!("\r\x1b[2K{line}{end}");
+            print!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h{end}");
         } else {
             println!("{line}");
         }

@@ -1,15 +1,15 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::Error;
 
 /// A child process that can be killed and paused, and that never outlives this process.
 ///
-/// It runs in its own process group, so Ctrl-C doesn't reach it. Dropping it kills it.
+/// It runs in its own process group, so Ctrl-C doesn't reach it. Dropping it kills it and what it started.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -54,6 +54,11 @@ impl Process {
         self.child.stdout.take()
     }
 
+    /// The pipe from its standard error, if it was requested. Only the first call returns it.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
     /// The exit status. `None` while the process runs.
     ///
     /// # Errors
@@ -76,9 +81,11 @@ impl Process {
         Ok(status)
     }
 
-    /// Kills the process at once (SIGKILL), and waits until it has exited.
+    /// Kills the process and what it started at once (SIGKILL), and waits until it has exited.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
         self.call_off();
         let _ = self.child.wait();
     }
@@ -118,10 +125,10 @@ impl Drop for Process {
 }
 
 /// A shell that reads from a pipe whose other end only this process holds. However this process ends, the pipe closes,
-/// and the shell kills the child.
+/// and the shell kills the child's group.
 fn watchdog(pid: u32, directory: &Path) -> io::Result<Child> {
     Command::new("sh")
-        .args(["-c", r#"read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf -- "$2""#, "watchdog"])
+        .args(["-c", r#"read -r _; kill -9 "-$1"; [ -z "$2" ] || rm -rf -- "$2""#, "watchdog"])
         .arg(pid.to_string())
         .arg(directory)
         .stdin(Stdio::piped())

@@ -90,10 +90,12 @@ impl Screen {
         if self.lines > 0 {
             print!("\x1b[{}A", self.lines);
         }
+        // A line that is too long for the terminal is cut, since wrapped lines would make the picture jump.
+        print!("\x1b[?7l");
         for line in frame.lines() {
             println!("\x1b[2K{line}");
         }
-        print!("\x1b[J");
+        print!("\x1b[?7h\x1b[J");
         self.lines = frame.lines().count();
     }
 
