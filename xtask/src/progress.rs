@@ -140,6 +140,6 @@ mod tests {
         let text = watched("building nothing", &mut Command::new("false")).unwrap_err().to_string();
         assert!(text.contains("building nothing: failed after 0 s") && text.contains("exit status: 1"), "{text}");
         let text = watched("building it", &mut Command::new("no-such-program")).unwrap_err().to_string();
-        assert!(text.contains("building it: can't start no-such-program"), "{text}");
+        assert!(text.contains("building it: starting no-such-program: "), "{text}");
     }
 }
