@@ -6,7 +6,7 @@ import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from 
 export class Held {
   readonly id: number;
   readonly name: string;
-  /** How long the server keeps the lease if nobody renews it, in milliseconds. */
+  /** How long the server keeps the lease unless it is renewed, in milliseconds. */
   readonly ttl: number;
   mode: Mode;
   fence: number;

@@ -61,7 +61,7 @@ export class Lease implements AsyncDisposable {
     return this.#held.mode;
   }
 
-  /** The option `ttl` of the acquire, in milliseconds: how long the server keeps the lease if nobody renews it. */
+  /** The option `ttl` of the acquire, in milliseconds: how long the server keeps the lease unless it is renewed. */
   get ttl(): number {
     return this.#held.ttl;
   }
@@ -81,7 +81,7 @@ export class Lease implements AsyncDisposable {
    * Aborts when the lease is lost, with a `LostError` as its reason, or when the manager is closed, with a `ClosedError`. It
    * does not abort when you release the lease. Pass it to everything that takes a signal: `fetch`, queries, timers.
    *
-   * If a lease is lost and nobody has read its `signal` or `lost`, the process emits a `LeaseLostWarning`.
+   * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
    */
   get signal(): AbortSignal {
     this.#held.watched = true;

@@ -140,8 +140,8 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Several names as one lock: one lease on all names, or none. It can't deadlock, whatever order others use. Names with one
-   * hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
+   * Several names as one lock: one lease on all names, or none. Clients that name them in different orders never deadlock.
+   * Names with one hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
    * 1 to 256 names of at most 1 MiB together, prefixes included.
    *
    * @throws `invalid-option`.

@@ -9,7 +9,7 @@ import { isList, shown } from './shown.js';
 /** The options of a lock. They override the manager's options; the options of a call override both. */
 export interface LockOptions {
   /**
-   * How long the server keeps the lease if nobody renews it. A crashed holder blocks the others for this long.
+   * How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long.
    * 10 ms to 24 h. Default `'30s'`.
    */
   readonly ttl?: Duration | undefined;
@@ -19,7 +19,7 @@ export interface LockOptions {
   readonly maxHold?: Duration | undefined;
   /**
    * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`. That is longer than the default `ttl`,
-   * so that a crashed holder does not fail its successor. `tryAcquire` does not wait for the lock: there, `wait` limits how
+   * so a waiter outlasts a crashed holder's lease. `tryAcquire` does not wait for the lock: there, `wait` limits how
    * long the server may take to answer.
    */
   readonly wait?: Duration | 'forever' | undefined;

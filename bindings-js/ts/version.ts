@@ -24,7 +24,7 @@ export interface Asked {
 }
 
 /**
- * Asks a server for its version, beside the first command.
+ * Asks a server for its version, together with the first command.
  *
  * So the question costs no round trip. The answer to that command counts only once the version is known. A server that is too
  * old gets no more commands until a later check passes; each command asks it again.

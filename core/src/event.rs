@@ -287,7 +287,7 @@ pub struct Inspection {
 /// A holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The token on the server. A client of another library has a token of its own form.
+    /// The token on the server. A client of another library has its own text here.
     pub token: String,
     /// The mode.
     pub mode: Mode,

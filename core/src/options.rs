@@ -10,9 +10,9 @@ use crate::time::millis;
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// One holder, alone.
+    /// One holder, and no other at the same time.
     Exclusive,
-    /// Any number of readers, without an exclusive holder.
+    /// Any number of readers.
     Shared,
 }
 
@@ -80,7 +80,7 @@ pub struct AcquireOptions {
     pub kind: Kind,
     /// Exclusive or shared.
     pub mode: Mode,
-    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. Default: 30 s.
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. Default: 30 s.
     pub ttl: Duration,
     /// Whether to renew the lease at a third of `ttl` while it is held. Default: true. `false` makes a fixed lease.
     pub renew: bool,
@@ -120,7 +120,7 @@ pub struct Config {
     pub response_timeout: Duration,
     /// How long one command's answer may take on one server of a quorum: 10 ms to 60 s. Default: 100 ms, which suits a LAN.
     pub node_timeout: Duration,
-    /// Compete with clients of other libraries on equal terms: everybody polls, without grants by message and without
+    /// Compete with clients of other libraries on equal terms: all clients poll, without grants by message and without
     /// local hand-overs. Default: false.
     pub mixed_fleet: bool,
     /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.

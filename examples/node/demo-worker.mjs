@@ -1,4 +1,4 @@
-// One process of `cargo xtask demo`, a writer or a reader. examples/native/src/bin/demo-worker.rs is the same in Rust.
+// One process of `cargo xtask demo`, a writer or a reader. examples/native/src/bin/demo-worker is the same in Rust.
 //
 // Usage: `demo-worker.mjs writer|reader <prefix> <ttl ms>`, with the server in REDIS_URL. It reports what it does as JSON lines on
 // standard output, accepts the command `linger` on standard input, and ends when standard input is closed.

@@ -11,7 +11,7 @@ const locks = new LockManager(redis, { prefix: 'example:account:' });
 
 async function transfer(from, to) {
   await locks.multi([from, to]).run(async ({ fences }) => {
-    // Each account refuses a fence that is smaller than the one it has seen.
+    // Each account refuses a fence that is smaller than the greatest one it has seen.
     console.log(`${from} -> ${to}: two fences, ${fences.get(from) > 0 && fences.get(to) > 0}`);
   });
 }

@@ -15,7 +15,8 @@ use crate::lease::{Fence, Lease};
 use crate::manager::LockManager;
 use crate::state::granted;
 
-/// Several names that are taken together, exclusively, as one lease. Nobody deadlocks, whatever order others use.
+/// Several names that are taken together, exclusively, as one lease. Clients that name them in different orders never
+/// deadlock.
 ///
 /// If all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them at
 /// one moment. Otherwise the client takes them in sorted order, each through its queue. A failure, a cancelled call or
@@ -50,7 +51,7 @@ impl Multi {
         Self { manager, names, label, options, one_script: false }
     }
 
-    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. A crashed holder blocks the others for this long.
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. A crashed holder blocks the others for this long.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self

@@ -6,7 +6,7 @@ import { type Channels, type ChannelsListener, Subscriber } from './subscriber.j
 
 /**
  * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
- * and `INFO server` beside the first of them. A server that does not tell its version is used as it is.
+ * and `INFO server` together with the first of them. A server that does not tell its version is used as it is.
  *
  * @example
  * ```ts

@@ -1,12 +1,12 @@
-//! Three ways to wait no longer: a bounded wait, a try, and dropping the future.
+//! Three ways to stop waiting: a limited wait, `try_acquire`, and dropping the future.
 //!
 //! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
 //! lock `example:door`: busy after 3.. ms; the holder's lease expires in .. s
-//! a try: None
-//! something else came up
-//! free again: Some(..)
+//! try_acquire: None
+//! stopped waiting after 300 ms
+//! after the release: Some(..)
 //! ```
 
 use std::time::Duration;
@@ -25,15 +25,15 @@ async fn main() -> Result<(), Error> {
         other => println!("{other:?}"),
     }
 
-    println!("a try: {:?}", door.try_acquire().await?);
+    println!("try_acquire: {:?}", door.try_acquire().await?);
 
     // Dropping the future takes the waiter out of the queue, here and on the server.
     tokio::select! {
         lease = door.acquire() => println!("{lease:?}"),
-        () = tokio::time::sleep(Duration::from_millis(300)) => println!("something else came up"),
+        () = tokio::time::sleep(Duration::from_millis(300)) => println!("stopped waiting after 300 ms"),
     }
 
     held.release().await?;
-    println!("free again: {:?}", door.try_acquire().await?);
+    println!("after the release: {:?}", door.try_acquire().await?);
     Ok(())
 }

@@ -3,10 +3,10 @@
 //! `cargo run -p leasehold-examples --bin multi`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! example:account:1 -> example:account:2: example:account:1 is ours, with fence ..
-//! example:account:1 -> example:account:2: example:account:2 is ours, with fence ..
-//! example:account:2 -> example:account:1: example:account:2 is ours, with fence ..
-//! example:account:2 -> example:account:1: example:account:1 is ours, with fence ..
+//! example:account:1 -> example:account:2: fence of example:account:1: ..
+//! example:account:1 -> example:account:2: fence of example:account:2: ..
+//! example:account:2 -> example:account:1: fence of example:account:2: ..
+//! example:account:2 -> example:account:1: fence of example:account:1: ..
 //! ```
 
 use leasehold::{Error, LockManager};
@@ -14,7 +14,8 @@ use leasehold::{Error, LockManager};
 async fn transfer(locks: &LockManager, from: &str, to: &str) -> Result<(), Error> {
     let lease = locks.multi([from, to]).acquire().await?;
     for (account, fence) in lease.fences() {
-        println!("{from} -> {to}: {account} is ours, with fence {fence}"); // each account refuses a smaller one
+        // Each account refuses a fence that is smaller than the greatest one it has seen.
+        println!("{from} -> {to}: fence of {account}: {fence}");
     }
     lease.release().await?;
     Ok(())

@@ -3,7 +3,7 @@
 //! `cargo run -p leasehold-examples --bin mutex`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! held for .. more, and renewed until it is released
+//! held: the lease is valid for another .., and is renewed until it is released
 //! saved with fence ..: invoice 42 is paid
 //! Released
 //! ```
@@ -16,14 +16,14 @@ async fn main() -> Result<(), Error> {
     let locks = LockManager::connect(&url).await?;
 
     let lease = locks.mutex("example:invoice:42").acquire().await?;
-    println!("held for {:?} more, and renewed until it is released", lease.remaining());
+    println!("held: the lease is valid for another {:?}, and is renewed until it is released", lease.remaining());
     save("invoice 42 is paid", lease.fence());
     println!("{:?}", lease.release().await?);
     Ok(())
 }
 
-/// A store keeps the greatest fence that it has seen and refuses a smaller one: so a holder that was paused too long
-/// can't overwrite its successor.
+/// A real store keeps the greatest fence that it has seen, and refuses a smaller one. Then a holder that was paused too
+/// long can't overwrite the data of the next holder.
 fn save(what: &str, fence: Fence) {
     println!("saved with fence {fence}: {what}");
 }

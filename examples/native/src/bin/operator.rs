@@ -1,12 +1,12 @@
-//! Is it still mine, who has it, and an operator who takes it away.
+//! Checks a lease, shows who holds a lock, and takes it away as an operator.
 //!
 //! `cargo run -p leasehold-examples --bin operator`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! by my clock true, by the server's word true
-//! on the server: 1 holder, 30 s left at most, 0 waiters
+//! held by the local clock: true, on the server: true
+//! the server has 1 holder, whose lease expires within 30 s, and 0 waiters
 //! taken from 1 holder
-//! by the server's word false, and from now on by my clock false
+//! held on the server: false, by the local clock: false
 //! the next holder's fence is greater: true
 //! my late release: AlreadyExpired
 //! ```
@@ -20,17 +20,19 @@ async fn main() -> Result<(), Error> {
     let name = "example:import";
 
     let lease = worker.mutex(name).acquire().await?;
-    // The first asks nobody. The second costs a round trip, and is as true as the moment it was answered in.
-    println!("by my clock {}, by the server's word {}", lease.is_held(), lease.verify().await?);
+    // `is_held` does no I/O. `verify` costs a round trip, and its answer can be out of date when it arrives.
+    println!("held by the local clock: {}, on the server: {}", lease.is_held(), lease.verify().await?);
 
     let seen = operator.inspect(name).await?;
     let left = seen.holders.first().and_then(|holder| holder.remaining).unwrap_or_default();
     let (holders, waiters) = (seen.holders.len(), seen.waiters.len());
-    println!("on the server: {holders} holder, {} s left at most, {waiters} waiters", left.as_secs_f64().ceil());
+    let seconds = left.as_secs_f64().ceil();
+    println!("the server has {holders} holder, whose lease expires within {seconds} s, and {waiters} waiters");
 
-    // The holder is told by message if it listens, at its next renewal, or when it asks; its late writes only the fence stops.
+    // The holder finds out by a message if it listens, at its next renewal, or when it calls `verify`. Until then, only
+    // a fence stops its writes.
     println!("taken from {} holder", operator.force_release(name).await?);
-    println!("by the server's word {}, and from now on by my clock {}", lease.verify().await?, lease.is_held());
+    println!("held on the server: {}, by the local clock: {}", lease.verify().await?, lease.is_held());
 
     let next = operator.mutex(name).acquire().await?;
     println!("the next holder's fence is greater: {}", next.fence() > lease.fence());

@@ -1,13 +1,14 @@
-//! What becomes of calls that come too often, too late, or from the wrong one. None of them can harm another holder.
+//! What happens to a call that is repeated, late, or made after another client took the lock. None of them can harm
+//! another holder.
 //!
 //! `cargo run -p leasehold-examples --bin outcomes`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! I hold it already: a try gets false
-//! I hold it already: `wait` ends with busy
-//! I want to hold it twice: StillHeld, then Released
-//! my time was over: AlreadyExpired
-//! somebody else has it by now: NotOwner
+//! try_acquire while I hold the lock: None
+//! acquire while I hold the lock: busy
+//! two holds, released one by one: StillHeld, then Released
+//! released after the lease expired: AlreadyExpired
+//! released after another client took the lock: NotOwner
 //! ```
 
 use std::time::Duration;
@@ -20,26 +21,26 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = LockManager::connect(&url).await?;
     let door = locks.mutex("example:front-door");
 
-    // A mutex is not reentrant: it does not know that the second caller is the first one. (`reentrant` does.)
+    // A mutex is not reentrant: the second caller waits, even if it is the holder. (A `reentrant` lock is.)
     let lease = door.acquire().await?;
-    println!("I hold it already: a try gets {}", door.try_acquire().await?.is_some());
+    println!("try_acquire while I hold the lock: {:?}", door.try_acquire().await?);
     let again = door.clone().wait(Duration::from_millis(100)).acquire().await;
-    println!("I hold it already: `wait` ends with {}", again.map_or_else(|error| error.code(), |_| "a lease"));
+    println!("acquire while I hold the lock: {}", again.map_or_else(|error| error.code(), |_| "a lease"));
 
+    // `release` takes the lease, so the compiler refuses a second release.
     let nested = lease.nested()?;
-    println!("I want to hold it twice: {:?}, then {:?}", nested.release().await?, lease.release().await?);
-    // Released twice does not compile here: `release` takes the lease. In JavaScript the second call answers what the first one did.
+    println!("two holds, released one by one: {:?}, then {:?}", nested.release().await?, lease.release().await?);
 
     let short = door.clone().ttl(Duration::from_millis(50)).renew(false);
     let late = short.acquire().await?;
     late.lost().await;
-    println!("my time was over: {:?}", late.release().await?);
+    println!("released after the lease expired: {:?}", late.release().await?);
 
-    // Another client overwrites the key, which no client of ours does. It is left to it.
+    // Something else overwrites the key, which leasehold never does. The release leaves that key alone.
     let robbed = door.acquire().await?;
     let mut server = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     redis::cmd("SET").arg(&["example:front-door", "another's", "PX", "500"]).exec_async(&mut server).await?;
-    println!("somebody else has it by now: {:?}", robbed.release().await?);
+    println!("released after another client took the lock: {:?}", robbed.release().await?);
     locks.close().await;
     Ok(())
 }

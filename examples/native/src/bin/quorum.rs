@@ -1,6 +1,6 @@
-//! One lock over three servers that know nothing of each other (Redlock): held while two of them say so.
+//! One lock over three independent servers (Redlock). It is held while two of them agree.
 //!
-//! `cargo run -p leasehold-examples --bin quorum`, with three servers in `REDIS_URLS`, divided by commas. It prints:
+//! `cargo run -p leasehold-examples --bin quorum`, with three servers in `REDIS_URLS`, separated by commas. It prints:
 //!
 //! ```text
 //! held by a majority; another client gets it: false
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (fence, another) = (lease.fence(), others.mutex("example:ledger").try_acquire().await?);
     println!("held by a majority; another client gets it: {}", another.is_some());
 
-    // A server that does not answer for half a second: it is done without.
+    // One server does not answer for half a second. The other two are enough.
     let mut one = redis::Client::open(urls[0])?.get_multiplexed_async_connection().await?;
     redis::cmd("CLIENT").arg("PAUSE").arg(500).arg("ALL").exec_async(&mut one).await?;
     println!("one server is silent, and the lock is still held: {}", lease.verify().await?);

@@ -1,12 +1,12 @@
-//! Readers share, a writer is alone, and a writer can become a reader without letting another writer in.
+//! Readers share the lock, a writer holds it alone, and a writer can become a reader without letting another writer in.
 //!
 //! `cargo run -p leasehold-examples --bin read_write`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! writing alone; a reader now: None
-//! reading beside each other: Shared and Shared
-//! no upgrade beside another reader: ..
-//! the sole reader writes again: Exclusive
+//! a reader while the writer holds the lock: None
+//! two readers: Shared and Shared
+//! an upgrade while another reader holds the lock: conflict
+//! an upgrade of the only reader: Exclusive
 //! ```
 
 use leasehold::{Error, LockManager};
@@ -18,19 +18,19 @@ async fn main() -> Result<(), Error> {
     let page = locks.read_write("example:page");
 
     let writer = page.write().acquire().await?;
-    println!("writing alone; a reader now: {:?}", page.read().try_acquire().await?);
+    println!("a reader while the writer holds the lock: {:?}", page.read().try_acquire().await?);
 
     writer.downgrade().await?;
     let reader = page.read().acquire().await?;
-    println!("reading beside each other: {:?} and {:?}", writer.mode(), reader.mode());
+    println!("two readers: {:?} and {:?}", writer.mode(), reader.mode());
 
-    // An upgrade never waits: two readers that waited to upgrade would wait for each other.
+    // An upgrade never waits, because two upgrades would wait for each other.
     if let Err(error) = writer.upgrade().await {
-        println!("no upgrade beside another reader: {error}");
+        println!("an upgrade while another reader holds the lock: {}", error.code());
     }
     reader.release().await?;
     writer.upgrade().await?;
-    println!("the sole reader writes again: {:?}", writer.mode());
+    println!("an upgrade of the only reader: {:?}", writer.mode());
     writer.release().await?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! An owner takes its own lock again, at once; everybody else waits until it has given it back as often.
+//! An owner takes its own lock again, at once. All others wait until it has released the lock as many times.
 //!
-//! On the server it is Redisson's `RLock`: a Java service that says `getLock("example:account:7")` stands before the same lock.
+//! On the server it is Redisson's `RLock`: a Java service that calls `getLock("example:account:7")` uses the same lock.
 //!
 //! `cargo run -p leasehold-examples --bin reentrant`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
@@ -20,7 +20,7 @@ const ACCOUNT: &str = "example:account:7";
 async fn main() -> Result<(), Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let locks = LockManager::connect(&url).await?;
-    // One for each piece of work, such as a request: it goes along where Java would look at the thread.
+    // Make one owner for each piece of work, such as a request, and pass it along. In Java, the thread is the owner.
     pay(&locks, &Owner::new()).await?;
     locks.close().await;
     Ok(())
@@ -34,7 +34,7 @@ async fn pay(locks: &LockManager, owner: &Owner) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the lock itself, since others call it too.
+/// Takes the lock itself, because it is also called without the lock.
 async fn book(locks: &LockManager, owner: &Owner) -> Result<(), Error> {
     let lease = locks.reentrant(ACCOUNT, owner).acquire().await?;
     println!("booking, {} holds", lease.hold_count());

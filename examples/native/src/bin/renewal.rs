@@ -1,14 +1,15 @@
-//! The watchdog: a lease that is renewed while the work lasts, but not for ever.
+//! A watchdog: the lease is renewed while the work lasts, but not forever.
 //!
-//! An article's "renew it four times, each time by its TTL" is a `max_hold` of four TTLs here: the renewals stop then, and the holder is told. What is lost
-//! sooner, because the server is gone, is told before the TTL is over.
+//! Some articles renew a lock a fixed number of times. Here, a `max_hold` of four TTLs does that: then the renewals
+//! stop, and the holder is notified. If the lease is lost earlier, because the server is down, the holder is notified
+//! before the lease expires.
 //!
 //! `cargo run -p leasehold-examples --bin renewal`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! after three TTLs: held here true, on the server true
-//! after four: it reached its max_hold
-//! somebody else gets it: true
+//! after three TTLs: held by the local clock true, on the server true
+//! after four TTLs: it reached its max_hold
+//! another client gets the lock: true
 //! ```
 
 use std::time::Duration;
@@ -26,11 +27,11 @@ async fn main() -> Result<(), Error> {
     let report = locks.mutex("example:slow-report").ttl(ttl).max_hold(4 * ttl);
     let lease = report.acquire().await?;
     sleep_until(start + 3 * ttl).await;
-    println!("after three TTLs: held here {}, on the server {}", lease.is_held(), lease.verify().await?);
+    println!("after three TTLs: held by the local clock {}, on the server {}", lease.is_held(), lease.verify().await?);
 
-    println!("after four: {}", lease.lost().await);
+    println!("after four TTLs: {}", lease.lost().await);
     let next = LockManager::connect(&url).await?;
-    println!("somebody else gets it: {}", next.mutex("example:slow-report").acquire().await.is_ok());
+    println!("another client gets the lock: {}", next.mutex("example:slow-report").acquire().await.is_ok());
     next.close().await;
     locks.close().await;
     Ok(())

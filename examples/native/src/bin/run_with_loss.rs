@@ -5,7 +5,7 @@
 //! ```text
 //! page 1, fence ..
 //! ..
-//! stopped in the middle: its key vanished from the server
+//! stopped: its key vanished from the server
 //! ```
 
 use std::error::Error;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let name = "example:report";
     let operator = tokio::spawn(delete_after(Duration::from_secs(2), url, name));
 
-    // A short TTL is renewed more often, so that the loss is found sooner.
+    // A lease with a short TTL is renewed more often, so the loss is found sooner.
     let report = locks.mutex(name).ttl(Duration::from_secs(3));
     let result: Result<(), leasehold::Error> = report
         .run(async |lease| {
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     operator.await??;
     match result {
-        Err(leasehold::Error::Lost { reason, .. }) => println!("stopped in the middle: {reason}"),
+        Err(leasehold::Error::Lost { reason, .. }) => println!("stopped: {reason}"),
         other => println!("{other:?}"),
     }
     Ok(())

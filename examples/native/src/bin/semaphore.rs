@@ -1,11 +1,11 @@
-//! Three permits for a service that bears three requests at once. A big job takes two of them as one lease.
+//! Three permits for a service that handles three requests at a time. A big job takes two of them as one lease.
 //!
 //! `cargo run -p leasehold-examples --bin semaphore`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! two and one are taken; another one now: false
+//! another permit while three are taken: false
 //! the big job is done: Released
-//! two are free: true
+//! two permits after they were released: true
 //! ```
 
 use leasehold::{Error, LockManager};
@@ -14,16 +14,16 @@ use leasehold::{Error, LockManager};
 async fn main() -> Result<(), Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let locks = LockManager::connect(&url).await?;
-    let service = locks.semaphore("example:service", 3); // everybody says the same limit
+    let service = locks.semaphore("example:service", 3); // all callers use the same limit
 
     let big = service.permits(2).acquire().await?;
     let small = service.acquire().await?;
-    println!("two and one are taken; another one now: {}", service.try_acquire().await?.is_some());
+    println!("another permit while three are taken: {}", service.try_acquire().await?.is_some());
 
-    // A release gives back what its own lease took, never more; a crash gives it back when the TTL is over.
+    // A release gives back what its own lease took, never more. After a crash, the lease expires and gives it back.
     println!("the big job is done: {:?}", big.release().await?);
     let pair = service.permits(2).try_acquire().await?;
-    println!("two are free: {}", pair.is_some());
+    println!("two permits after they were released: {}", pair.is_some());
 
     drop((small, pair));
     locks.close().await;

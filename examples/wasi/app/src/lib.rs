@@ -28,13 +28,13 @@ impl Guest for Component {
     }
 }
 
-/// Answers the fence that the job was done with.
+/// Does the job under the lock, and returns its fence.
 async fn job() -> Result<u64, String> {
     let url = get_environment().into_iter().find(|(name, _)| name == "REDIS_URL").ok_or("REDIS_URL is not set")?.1;
     let locks = LockManager::open(Topology::Single(url), None).await.map_err(shown)?;
     let lease = locks.acquire(Target::Mutex("nightly-job".to_owned()), None).await.map_err(shown)?;
     let fence = lease.fence();
-    // The lease is renewed as long as somebody stands by; when the work is done first, that call is cancelled.
+    // The lease is renewed while `hold` runs, in `lost`. If the work is done first, that call is cancelled.
     match select(pin!(work(fence)), pin!(lost(&lease))).await {
         Either::Left(((), _)) => {}
         Either::Right((reason, _)) => return Err(format!("the lock is lost: {:?}", reason.map_err(shown)?)),
@@ -43,7 +43,7 @@ async fn job() -> Result<u64, String> {
     Ok(fence)
 }
 
-/// Stands by the lease until it is lost.
+/// Keeps the lease renewed, and returns when it is lost.
 async fn lost(lease: &Lease) -> Result<LossReason, Error> {
     loop {
         if let HoldEnd::Lost(reason) = lease.hold(10_000).await? {
@@ -52,7 +52,7 @@ async fn lost(lease: &Lease) -> Result<LossReason, Error> {
     }
 }
 
-/// What only one worker may do. The fence goes along with every write, for the resource to refuse older ones.
+/// The work that only one worker may do. Send the fence along with every write, so that the resource can refuse late ones.
 async fn work(fence: u64) {
     print(format!("working with fence {fence}\n")).await;
 }

@@ -1,4 +1,4 @@
-//! What `bindgen!` makes of the contract.
+//! The bindings that `bindgen!` generates from the contract.
 
 #![allow(missing_docs, unreachable_pub, reason = "generated")]
 

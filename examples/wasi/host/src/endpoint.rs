@@ -1,4 +1,4 @@
-//! The `connection` interface for the component, by whatever [`Provider`](crate::Provider) there is.
+//! The `connection` interface for the component, over any [`Provider`](crate::Provider).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::bindings::leasehold::lock::connection::{
 use crate::instance::State;
 use crate::provider::{Endpoint, Messages};
 
-/// What the component's handle stands for.
+/// The endpoint behind a handle of the component.
 #[allow(unreachable_pub, reason = "the bindings name it")]
 pub struct Handle(Arc<dyn Endpoint>);
 
@@ -65,7 +65,7 @@ impl<T: Send> HostEndpointWithStore<T> for HasSelf<State> {
     }
 }
 
-/// A subscription's messages as the component reads them.
+/// The messages of a subscription, as a stream that the component reads.
 struct Stream(Messages);
 
 impl<D> StreamProducer<D> for Stream {

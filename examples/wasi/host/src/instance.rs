@@ -1,4 +1,4 @@
-//! An instance of the component, and the event loop that everything in it happens in.
+//! An instance of the component, and its event loop.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::bindings::{Lock, leasehold::lock::connection};
 use crate::locks::Locks;
 use crate::provider::{NoProvider, Provider};
 
-/// What belongs to one instance.
+/// The host's state for one instance.
 pub(crate) struct State {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) table: ResourceTable,
@@ -26,15 +26,15 @@ impl WasiView for State {
 /// An engine that runs components of WASI 0.3.
 ///
 /// # Errors
-/// If this machine can't run it.
+/// If this machine can't run such an engine.
 pub fn engine() -> Result<Engine> {
     let mut config = Config::new();
     config.wasm_component_model_async(true);
     Engine::new(&config)
 }
 
-/// Makes an instance of `lock.wasm` whose connections are the provider's, and runs `work` inside its event loop. What the
-/// instance began stops when the work ends.
+/// Makes an instance of `lock.wasm` that connects through the provider, and runs `work` inside its event loop. When the
+/// work ends, everything that the instance started stops.
 ///
 /// # Errors
 /// If the instance trapped.

@@ -1,6 +1,6 @@
-//! A host of the lock component: it provides `connection` from the `redis` crate, and calls `locks`.
+//! A host of the lock component: it provides `connection` with the `redis` crate, and calls `locks`.
 //!
-//! Everything happens inside one event loop of the component: see [`with_provider`] and [`with_network`].
+//! Everything runs inside the component's event loop: see [`with_provider`] and [`with_network`].
 
 mod bindings;
 mod endpoint;

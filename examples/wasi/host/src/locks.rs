@@ -1,4 +1,4 @@
-//! The `locks` interface, as tests call it.
+//! The `locks` interface, for Rust callers.
 
 use futures_util::FutureExt;
 use wasmtime::Result;
@@ -9,24 +9,24 @@ use crate::bindings::exports::leasehold::lock::locks::{
 };
 use crate::instance::State;
 
-/// What the contract's functions answer.
+/// The result of a function of the contract.
 type Answer<T> = std::result::Result<T, Error>;
 
-/// The instance's `locks`. The outer results of everything here are traps.
+/// The instance's `locks`. In this module, an outer `Err` is a trap.
 #[derive(Clone, Copy)]
 pub struct Locks<'a> {
     accessor: &'a Accessor<State>,
     guest: &'a Guest,
 }
 
-/// A client. It is dropped in the instance by [`drop`](Self::drop) only.
+/// A client. Only [`drop`](Self::drop) drops it in the instance.
 #[derive(Clone, Copy)]
 pub struct Manager<'a> {
     locks: Locks<'a>,
     handle: ResourceAny,
 }
 
-/// A lease. It is dropped in the instance by [`drop`](Self::drop) only.
+/// A lease. Only [`drop`](Self::drop) drops it in the instance.
 #[derive(Clone, Copy)]
 pub struct Lease<'a> {
     locks: Locks<'a>,

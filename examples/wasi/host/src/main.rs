@@ -30,11 +30,11 @@ async fn job(locks: Locks<'_>, url: &str) -> Result {
         lost = kept(lease) => return Err(format!("the lock is lost: {:?}", lost?).into()),
     }
     let outcome = lease.release().await??;
-    println!("{}", if outcome == ReleaseOutcome::Released { "released" } else { "the lease had ended before" });
+    println!("{}", if outcome == ReleaseOutcome::Released { "released" } else { "the lease had already ended" });
     Ok(())
 }
 
-/// Stands by the lease, which is renewed for so long, until it is lost.
+/// Keeps the lease renewed, and returns when it is lost.
 async fn kept(lease: Lease<'_>) -> Result<LossReason> {
     loop {
         if let HoldEnd::Lost(reason) = lease.hold(10_000).await?? {

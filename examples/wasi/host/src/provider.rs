@@ -1,4 +1,4 @@
-//! What a connection provider is, without WebAssembly.
+//! A connection provider, as plain Rust traits.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::bindings::leasehold::lock::connection::{Failure, Reply, Servers};
 /// A future of a provider.
 pub type Future<T> = Pin<Box<dyn std::future::Future<Output = T> + Send>>;
 
-/// What a call brings.
+/// The result of a call.
 pub type Answer = Result<Reply, Failure>;
 
 /// An endpoint, or why there is none.
@@ -35,11 +35,11 @@ pub trait Endpoint: Send + Sync {
     fn subscribe(&self, channel: String) -> Future<Result<Messages, Failure>>;
 }
 
-/// Where a component connects by itself.
+/// The provider for a component that connects by itself.
 pub(crate) struct NoProvider;
 
 impl Provider for NoProvider {
     fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
-        Box::pin(async { Err(Failure::Unsupported("this host provides no connections".to_owned())) })
+        Box::pin(async { Err(Failure::Unsupported("this host doesn't provide connections".to_owned())) })
     }
 }

@@ -20,7 +20,7 @@ impl Provider for RedisProvider {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
         Box::pin(async move {
             let Servers::Single(url) = servers else {
-                return Err(Failure::Unsupported("only single servers are provided here".to_owned()));
+                return Err(Failure::Unsupported("this host connects only to single servers".to_owned()));
             };
             let client = Client::open(url).map_err(|error| Failure::Unsupported(error.to_string()))?;
             let endpoint = RedisEndpoint { client, response_timeout, connection: Mutex::default() };
@@ -38,9 +38,9 @@ struct RedisEndpoint {
 
 #[derive(Default)]
 struct Connection {
-    /// None after a break: the next call connects.
+    /// None after a connection loss: the next call connects.
     present: Option<MultiplexedConnection>,
-    /// Which one it is: a call that broke with an earlier one does not end it.
+    /// The connection's number, so that a call that failed on an earlier connection does not end this one.
     number: u64,
 }
 
@@ -59,9 +59,9 @@ impl Endpoint for Shared {
 }
 
 impl RedisEndpoint {
-    /// The connection, made if there is none, and its number. Whoever waits meanwhile waits no longer than for a reply.
+    /// Returns the connection and its number. Connects if there is none. Calls that wait for it end at their deadline.
     async fn connection(&self, deadline: Instant) -> Result<(MultiplexedConnection, u64), Failure> {
-        let late = |_| Failure::Unavailable("there was no connection in time".to_owned());
+        let late = |_| Failure::Unavailable("can't connect in time".to_owned());
         let mut connection = timeout_at(deadline, self.connection.lock()).await.map_err(late)?;
         if let Some(present) = &connection.present {
             return Ok((present.clone(), connection.number));
@@ -89,9 +89,9 @@ impl RedisEndpoint {
         reply(answer?)
     }
 
-    /// The next call connects, if nobody has yet.
+    /// Drops the broken connection, unless another call has replaced it. The next call connects.
     async fn forget(&self, number: u64) {
-        // Whoever has it is connecting already, or finds the break by itself.
+        // If another call has the mutex, it is already connecting, or it will find the broken connection itself.
         if let Ok(mut connection) = self.connection.try_lock()
             && connection.number == number
         {
@@ -112,7 +112,7 @@ impl RedisEndpoint {
     }
 }
 
-/// Until the connection ends or nobody reads any more.
+/// Passes on messages until the connection ends or the receiver is dropped.
 async fn pass_on(connection: PubSub, sender: mpsc::Sender<Vec<u8>>) {
     let mut messages = connection.into_on_message();
     loop {
@@ -166,7 +166,7 @@ fn scalar(value: RedisValue) -> Option<Value> {
     }
 }
 
-/// Why a call brought no reply. When in doubt the command may have run.
+/// Why a call got no reply. When in doubt, the command may have run.
 fn failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => {
@@ -179,7 +179,7 @@ fn failure(error: &RedisError) -> Failure {
     }
 }
 
-/// What a server says to whom it will let in later, though nothing is changed.
+/// The errors of a server that refuses a connection now and may accept it later.
 const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING", "BUSY", "MASTERDOWN"];
 
 /// Why there is no connection. Nothing was sent.

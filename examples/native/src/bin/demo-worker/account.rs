@@ -3,8 +3,7 @@ use std::error::Error;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
 
-/// The state that all processes share: a counter and its mirror, which nothing protects but the lock, and a ledger
-/// that checks fences.
+/// The shared state: a counter and its mirror, which only the lock protects, and a ledger, which checks fences.
 pub(crate) struct Account {
     connection: MultiplexedConnection,
     counter: String,
@@ -12,10 +11,10 @@ pub(crate) struct Account {
     ledger: String,
 }
 
-/// Nothing stays for ever on a server that is not ours, not even if everybody is killed.
+/// The TTL of all keys. They vanish from the user's server even if all processes are killed.
 const SECONDS: u64 = 3600;
 
-/// A resource that fences: it remembers the greatest fence, and refuses a write that comes with a smaller one.
+/// A resource that checks fences: it remembers the greatest fence and refuses a write with a smaller one.
 const APPEND: &str = "
     if tonumber(ARGV[1]) < tonumber(redis.call('HGET', KEYS[1], 'fence')) then return 0 end
     redis.call('HSET', KEYS[1], 'fence', ARGV[1])
@@ -32,7 +31,7 @@ impl Account {
         })
     }
 
-    /// Sets it up: all is zero.
+    /// Sets all values to zero.
     pub(crate) async fn open(&self) -> Result<(), Box<dyn Error>> {
         self.set(0).await?;
         self.run::<()>(&["HSET", &self.ledger, "fence", "0", "entries", "0"]).await?;
@@ -47,7 +46,7 @@ impl Account {
         self.run(&["GET", &self.mirror]).await
     }
 
-    /// Writes the counter, and then its mirror: in between they differ.
+    /// Writes the counter, and then its mirror. The two differ between the writes.
     pub(crate) async fn set(&self, counter: i64) -> Result<(), Box<dyn Error>> {
         for key in [&self.counter, &self.mirror] {
             self.run::<()>(&["SET", key, &counter.to_string(), "EX", &SECONDS.to_string()]).await?;
@@ -55,7 +54,7 @@ impl Account {
         Ok(())
     }
 
-    /// Adds an entry to the ledger, unless the fence is too old; tells whether it did.
+    /// Adds an entry to the ledger, unless the fence is too old. Returns whether it did.
     pub(crate) async fn append(&self, fence: u64) -> Result<bool, Box<dyn Error>> {
         self.run(&["EVAL", APPEND, "1", &self.ledger, &fence.to_string()]).await
     }
@@ -70,7 +69,7 @@ impl Account {
         })
     }
 
-    /// Removes it.
+    /// Deletes all keys.
     pub(crate) async fn close(&self) -> Result<(), Box<dyn Error>> {
         self.run(&["DEL", &self.counter, &self.mirror, &self.ledger]).await
     }

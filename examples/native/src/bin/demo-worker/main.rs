@@ -1,7 +1,7 @@
-//! One process of `cargo xtask demo`: a writer, a reader, or the judge who sets the stage and reads the result.
+//! One process of `cargo xtask demo`: a writer, a reader, or the judge, which sets up the account and reads the result.
 //!
-//! `demo-worker writer|reader|judge <prefix> <ttl ms>`, with the server in `REDIS_URL`. It tells what it does as JSON
-//! lines on standard output, takes the order `linger` on standard input, and ends when that is closed.
+//! `demo-worker writer|reader|judge <prefix> <ttl ms>`, with the server in `REDIS_URL`. It reports what it does as JSON
+//! lines on standard output, accepts the command `linger` on standard input, and ends when standard input is closed.
 
 mod account;
 mod orders;
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Changes the account again and again: reads, thinks and writes, with nothing but the lock to protect it.
+/// Changes the account in a loop: reads, thinks and writes. Only the lock protects it.
 async fn write(locks: LockManager, ttl: Duration, account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     while !orders.to_stop() {
         let asked = now();
@@ -56,7 +56,7 @@ async fn write(locks: LockManager, ttl: Duration, account: Account, orders: Orde
             think(fence).await;
         }
 
-        // The ledger is a resource that checks fences: it knows a late writer even if the writer doesn't.
+        // The ledger checks fences, so it refuses a late writer even if the writer doesn't know that it is late.
         let late = !lease.is_held();
         match (account.append(fence).await?, late) {
             (false, _) => tell(json!({ "event": "refused", "fence": fence })),
@@ -71,7 +71,7 @@ async fn write(locks: LockManager, ttl: Duration, account: Account, orders: Orde
     Ok(())
 }
 
-/// Looks at the account again and again, beside other readers: it must never see half of a change.
+/// Reads the account in a loop, together with other readers. It must never see half of a change.
 async fn read(locks: LockManager, ttl: Duration, account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     while !orders.to_stop() {
         let asked = now();
@@ -88,7 +88,7 @@ async fn read(locks: LockManager, ttl: Duration, account: Account, orders: Order
     Ok(())
 }
 
-/// Opens the account, and at the end tells what is in it and removes it.
+/// Sets up the account. At the end, reports what is in it and deletes it.
 async fn judge(account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     account.open().await?;
     tell(json!({ "event": "ready", "server": account.server().await? }));
@@ -99,7 +99,7 @@ async fn judge(account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     account.close().await
 }
 
-/// One to four milliseconds: work that others would disturb.
+/// Waits for one to four milliseconds: work that others must not disturb.
 async fn think(fence: u64) {
     sleep(Duration::from_millis(1 + fence % 4)).await;
 }
@@ -115,7 +115,7 @@ fn tell(event: serde_json::Value) {
     println!("{event}");
 }
 
-/// Microseconds of the system's clock, which all processes of the machine share.
+/// The time in microseconds, by the system clock, which all processes of the machine share.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What the demo wants of this process.
+/// The demo's commands to this process.
 #[derive(Clone, Default)]
 pub(crate) struct Orders {
     linger: Arc<AtomicBool>,
@@ -24,12 +24,12 @@ impl Orders {
         orders
     }
 
-    /// Whether to stay in the critical section; once per order.
+    /// Whether to stay in the critical section. True once per command.
     pub(crate) fn to_linger(&self) -> bool {
         self.linger.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether to come to an end.
+    /// Whether to end.
     pub(crate) fn to_stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
-//! One lock over three servers that know nothing of each other (Redlock), as a host calls it: held while two of them say so.
+//! One lock over three independent servers (Redlock), as a host calls it. It is held while two of them agree.
 //!
 //! `REDIS_URLS=redis://..,redis://..,redis://.. quorum <lock.wasm>`. It prints:
 //!
 //! ```text
 //! held by a majority; another client gets it: false
 //! one server is silent, and the lock is still held: true
-//! given back: ReleaseOutcome::Released
+//! released: ReleaseOutcome::Released
 //! the next fence is greater: true
 //! with two servers: `servers` are 2: choose an odd number of 3 or more, so that there is a majority; 3 or 5 are usual
 //! ```
@@ -28,7 +28,7 @@ async fn main() -> Result {
     with_provider(&lock, RedisProvider, async |locks| ledger(locks, &urls).await).await?
 }
 
-/// Each server has an endpoint of its own from the provider.
+/// The provider opens one endpoint for each server.
 async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
     let servers = || Topology::Quorum(urls.to_vec());
     let name = || Target::Mutex("example:ledger".to_owned());
@@ -38,11 +38,11 @@ async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
     let another = other.try_acquire(name(), None).await??.is_some();
     println!("held by a majority; another client gets it: {another}");
 
-    // A server that does not answer for half a second: it is done without.
+    // One server does not answer for half a second. The other two are enough.
     let mut silent = redis::Client::open(urls[0].as_str())?.get_multiplexed_async_connection().await?;
     redis::cmd("CLIENT").arg("PAUSE").arg(500).arg("ALL").exec_async(&mut silent).await?;
     println!("one server is silent, and the lock is still held: {}", lease.verify().await??);
-    println!("given back: {:?}", lease.release().await??);
+    println!("released: {:?}", lease.release().await??);
 
     let next = other.acquire(name(), None).await??;
     println!("the next fence is greater: {}", next.fence().await? > lease.fence().await?);
