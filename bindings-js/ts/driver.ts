@@ -101,7 +101,7 @@ export class Driver {
 
   /** Why a lease of this kind can't wait for replicas; undefined if it can. */
   replicasProblem(kind: Kind): string | undefined {
-    return kind.names === undefined ? this.#loop.replicasProblem : '`waitForReplicas` with several names: take them one by one';
+    return kind.names === undefined ? this.#loop.replicasProblem : "several names can't wait for replicas: take them one by one";
   }
 
   /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */

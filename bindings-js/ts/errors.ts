@@ -100,7 +100,7 @@ export class NotHeldError extends LeaseholdErrorBase {
   declare readonly code: 'not-held';
   /** @internal */
   constructor(lockName: string) {
-    super('not-held', `lock \`${lockName}\`: the lease is no longer held; acquire it again`, { lockName });
+    super('not-held', `${about(lockName)}the lease is no longer held; acquire it again`, { lockName });
   }
 }
 
@@ -120,7 +120,7 @@ export class ConflictError extends LeaseholdErrorBase {
   declare readonly code: 'conflict';
   /** @internal */
   constructor(lockName: string, problem: string) {
-    super('conflict', `lock \`${lockName}\`: ${problem}`, { lockName });
+    super('conflict', `${about(lockName)}${problem}`, { lockName });
   }
 }
 
@@ -130,7 +130,7 @@ export class UnsupportedError extends LeaseholdErrorBase {
   declare readonly code: 'unsupported';
   /** @internal */
   constructor(problem: string, details: Details = {}) {
-    super('unsupported', `not supported: ${problem}`, details);
+    super('unsupported', `${about(details.lockName)}not supported: ${problem}`, details);
   }
 }
 
@@ -150,7 +150,7 @@ export class WrongKindError extends LeaseholdErrorBase {
   declare readonly code: 'wrong-kind';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('wrong-kind', `lock \`${details.lockName}\`: the key holds another kind of lock or other data: ${problem}`, details);
+    super('wrong-kind', `${about(details.lockName)}the key holds another kind of lock or other data; use another name or a prefix: ${problem}`, details);
   }
 }
 
@@ -165,8 +165,8 @@ export class BusyError extends LeaseholdErrorBase {
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, holderRemaining, votes } = details;
-    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${holderRemaining} ms`;
-    super('busy', `lock \`${lockName}\`: busy after ${waited} ms${counted(votes)}${left}`, details);
+    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${shownTime(holderRemaining)}`;
+    super('busy', `${about(lockName)}busy after ${shownTime(waited)}${counted(votes)}${left}`, details);
   }
 }
 
@@ -176,7 +176,7 @@ export class CancelledError extends LeaseholdErrorBase {
   declare readonly code: 'cancelled';
   /** @internal */
   constructor(lockName: string | undefined) {
-    super('cancelled', `lock \`${lockName}\`: the wait was cancelled`, { lockName });
+    super('cancelled', `${about(lockName)}the wait was cancelled`, { lockName });
   }
 }
 
@@ -188,7 +188,7 @@ export class LostError extends LeaseholdErrorBase {
   declare readonly reason: LossReason;
   /** @internal */
   constructor(lockName: string | undefined, reason: LossReason) {
-    super('lost', `lock \`${lockName}\`: the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
+    super('lost', `${about(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
   }
 }
 
@@ -206,8 +206,8 @@ export class UnreachableError extends LeaseholdErrorBase {
   /** How each server of a quorum answered. */
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
-  constructor(attempt: string | undefined, details: Details) {
-    super('unreachable', unanswered(attempt, details), details);
+  constructor(problem: string | undefined, details: Details) {
+    super('unreachable', `${about(details.lockName)}${unanswered(problem, details)}`, details);
   }
 }
 
@@ -224,7 +224,7 @@ export class NotReplicatedError extends LeaseholdErrorBase {
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, confirmed, wanted } = details;
-    super('not-replicated', `lock \`${lockName}\`: ${confirmed} of ${wanted} replicas confirmed the lease within ${waited} ms; it was given back`, details);
+    super('not-replicated', `${about(lockName)}${confirmed} of ${wanted} replicas confirmed the lease within ${shownTime(waited)}; it was released`, details);
   }
 }
 
@@ -234,7 +234,7 @@ export class AuthError extends LeaseholdErrorBase {
   declare readonly code: 'auth';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('auth', `the server refused the user, the password or a command: ${problem}`, details);
+    super('auth', `${about(details.lockName)}the server refused the user, the password or a command: ${problem}`, details);
   }
 }
 
@@ -244,7 +244,7 @@ export class ServerError extends LeaseholdErrorBase {
   declare readonly code: 'server';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('server', `the server answered with an error: ${problem}`, details);
+    super('server', `${about(details.lockName)}the server answered with an error: ${problem}`, details);
   }
 }
 
@@ -254,7 +254,7 @@ export class ProtocolError extends LeaseholdErrorBase {
   declare readonly code: 'protocol';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('protocol', `unexpected answer from the server: ${problem}`, details);
+    super('protocol', `${about(details.lockName)}unexpected answer from the server: ${problem}`, details);
   }
 }
 
@@ -326,16 +326,29 @@ const LOSSES: Record<LossReason, string> = {
   'expired': 'it expired without a renewal',
   'gone': 'its key vanished from the server',
   'taken': 'another client holds the lock',
-  'revoked': 'an operator took it with forceRelease',
+  'revoked': 'an operator took the lock by force',
   'max-hold': 'it reached its maxHold',
 };
 
-function unanswered(attempt: string | undefined, { server, waited, votes }: Details): string {
-  if (votes !== undefined) return `no majority of the servers answered within ${waited} ms${counted(votes)}`;
+/** The beginning of a message about a lock. */
+function about(lockName: string | undefined): string {
+  return lockName === undefined ? '' : `lock \`${lockName}\`: `;
+}
+
+/** Which server did not answer, and why. Without a `problem`, there was just no answer. */
+function unanswered(problem: string | undefined, { server = 'the server', waited, votes }: Details): string {
+  if (votes !== undefined) return `no majority of the servers answered within ${shownTime(waited)}${counted(votes)}`;
   // The failure was known at once, so a time would say nothing.
-  if (waited === 0 && attempt !== undefined) return `can't reach the server${server === undefined ? '' : ` at ${server}`}: ${attempt}`;
-  const one = server === undefined ? 'no server answered' : `the server at ${server} did not answer`;
-  return `${one} within ${waited} ms${attempt === undefined ? '' : `; the last attempt: ${attempt}`}`;
+  if (waited === 0 && problem !== undefined) return `can't reach ${server}: ${problem}`;
+  if (problem === undefined) return `no answer from ${server} within ${shownTime(waited)}`;
+  return `${server} was not available within ${shownTime(waited)}: ${problem}`;
+}
+
+/** A time for messages: `250 ms`, `1.5 s`, `21 s`. */
+function shownTime(ms = 0): string {
+  if (ms < 1_000) return `${ms} ms`;
+  const tenths = Math.round(ms / 100);
+  return `${tenths < 100 ? tenths / 10 : Math.round(ms / 1_000)} s`;
 }
 
 function counted(votes: readonly Vote[] | undefined): string {

@@ -137,9 +137,9 @@ export class Loop {
 
   /** Why this manager can't wait for replicas; undefined if it can. */
   get replicasProblem(): string | undefined {
-    if (this.isQuorum) return '`waitForReplicas` on a quorum: its servers are independent of each other';
+    if (this.isQuorum) return "a quorum can't wait for replicas: its servers are independent of each other";
     if (this.#first.link.open !== undefined) return undefined;
-    return '`waitForReplicas` opens connections of its own: pass an ioredis, node-redis or GLIDE client';
+    return '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
   }
 
   /** Asks how many replicas have a lease. */

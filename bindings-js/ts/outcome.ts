@@ -71,10 +71,17 @@ export function unreachable(
   details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
 ): UnreachableError {
   if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
-  const attempt = described(failure ?? lastFailure?.failure ?? NO_ANSWER);
-  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(attempt);
-  const words = shortened(textOf(cause));
-  return new UnreachableError(attempt.includes(words) ? attempt : `${attempt}: ${words}`, { ...details, server, cause });
+  const known = failure ?? lastFailure?.failure ?? NO_ANSWER;
+  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(described(known));
+  return new UnreachableError(problemOf(known, shortened(textOf(cause))), { ...details, server, cause });
+}
+
+/** The failure and the `words` of its cause for a message that already says that there was no answer. */
+function problemOf(failure: Failure, words: string): string | undefined {
+  const text = failure.kind === 'timed-out' ? undefined : failure.text;
+  const problem = failure.kind === 'interrupted' ? `connection lost: ${text}` : text;
+  if (words === shortened(described(failure)) || problem?.includes(words) === true) return problem;
+  return problem === undefined ? words : `${problem}: ${words}`;
 }
 
 /** The failure of a call of which nothing else is known. */
@@ -105,7 +112,8 @@ function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: Conn
   if (last === undefined) return cause && new Error(described(cause));
   if (code === 'unreachable' && cause === undefined) return last.cause;
   const words = cause !== undefined && 'text' in cause ? cause.text : text;
-  if ('text' in last.failure && last.failure.text === words) return last.cause;
+  // The engine leaves out the end of a server's message, which only says where in a script it arose.
+  if ('text' in last.failure && words !== '' && last.failure.text.startsWith(words)) return last.cause;
   return cause && new Error(described(cause));
 }
 

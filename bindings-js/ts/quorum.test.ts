@@ -86,7 +86,7 @@ test('a_dead_majority_loses_the_lease_in_time_and_is_unreachable_with_each_cause
   assert.ok(performance.now() - granted < TTL + 1_000);
   const error = await caught(locks.mutex(NAME).acquire({ wait: '1500ms' }));
   assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable, String(error));
-  assert.match(error.message, /^no majority of the servers answered within \d+ ms: .*3(?: of 5)? unreachable \(127\.0\.0\.1:/);
+  assert.match(error.message, /^lock `invoice:42`: no majority of the servers answered within [\d.]+ m?s: .*3(?: of 5)? unreachable \(127\.0\.0\.1:/);
   assert.deepEqual(error.votes?.slice(0, 3).map(({ answer }) => answer), ['unreachable', 'unreachable', 'unreachable']);
   assert.match(error.votes?.[0]?.problem ?? '', /ECONNREFUSED/);
   const atStart = await caught(five.manager());
@@ -141,7 +141,7 @@ test('a_close_that_no_majority_has_confirmed_tells_what_each_server_said', async
   const error = await caught(lease.release());
   await closed;
   assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
-  assert.match(error.message, /^no majority of the servers answered within \d+ ms: 3 of 5 unreachable \(127.*\), 2 agreed$/);
+  assert.match(error.message, /^lock `invoice:42`: no majority of the servers answered within [\d.]+ m?s: 3 of 5 unreachable \(127.*\), 2 agreed$/);
 });
 
 test('a_client_whose_path_is_empty_is_one_by_address', async (t) => {

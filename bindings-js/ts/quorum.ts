@@ -35,10 +35,10 @@ export async function openQuorum(connections: unknown, config: Config): Promise<
 function linksOf(given: unknown): readonly Link[] {
   const connections = listOf(given);
   if (connections.length < 3 || connections.length % 2 === 0) {
-    throw refused(`has ${connections.length}: give an odd number of servers, 3 or more (usually 3 or 5), so that there is a majority`);
+    throw refused(`lists ${connections.length} servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual`);
   }
   connections.forEach((connection, at) => {
-    if (connections.indexOf(connection) < at) throw refused(`has the same connection twice, at positions ${connections.indexOf(connection) + 1} and ${at + 1}`);
+    if (connections.indexOf(connection) < at) throw refused(`lists one connection twice, at positions ${connections.indexOf(connection) + 1} and ${at + 1}: list each server once`);
   });
   const links: Link[] = [];
   try {
@@ -66,9 +66,9 @@ function linkTo(connection: unknown, at: number): Link {
     void link.close();
   } catch (cause) {
     if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
-    throw refused(`has a connection at position ${at + 1} that ${cause.message.replace('`connection` ', '')}`, cause);
+    throw refused(`lists an unusable connection at position ${at + 1}: it ${cause.message.replace('`connection` ', '')}`, cause);
   }
-  throw refused(`has a cluster at position ${at + 1}: give a connection to one server`);
+  throw refused(`lists a cluster at position ${at + 1}: list connections to single servers`);
 }
 
 /** Finds connections that lead to the same server, which would then have several votes. */
@@ -89,7 +89,7 @@ class Identities {
     const other = this.#known.get(id) ?? at;
     this.#known.set(id, other);
     if (other === at) return undefined;
-    this.twice = `has one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; give each server once`;
+    this.twice = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
     return `\`servers\` ${this.twice}`;
   }
 }

@@ -99,7 +99,7 @@ test('a_certificate_that_is_not_trusted_is_told', async (t) => {
   const locks = new LockManager(redis, { responseTimeout: 300 });
   const error = await caught(locks.mutex('a').acquire({ wait: 300 }));
   assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
-  assert.match(error.message, new RegExp(`127\\.0\\.0\\.1:${port} did not answer.*self-signed certificate`));
+  assert.match(error.message, new RegExp(`127\\.0\\.0\\.1:${port} was not available within .*self-signed certificate`));
   assert.equal((error.cause as { code?: string }).code, 'DEPTH_ZERO_SELF_SIGNED_CERT');
   await locks.close();
 });

@@ -50,8 +50,8 @@ export async function request(driver: Driver, defaults: Wish, name: unknown, opt
   }
   check('ifAvailable', ifAvailable);
   check('steal', steal);
-  if (steal) throw new UnsupportedError("`steal`: a client can't take a lock from another");
-  if (ifAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`: there is no wait to end');
+  if (steal) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
+  if (ifAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
   const lock = lockOf(driver, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
   if (!ifAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);
   const lease = await lock.tryAcquire();

@@ -1,5 +1,6 @@
 //! Errors and the reasons for a loss.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
@@ -20,7 +21,7 @@ pub enum Error {
     },
     /// The lease is no longer held: it was released or lost before this call.
     NotHeld,
-    /// The conversion is not possible beside the other holders, such as an upgrade while there is a second reader.
+    /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
     Conflict(&'static str),
     /// This host or this lock can't do it.
     Unsupported(String),
@@ -56,7 +57,7 @@ pub enum Error {
     Server(String),
     /// The client did not understand the server's answer.
     Protocol(String),
-    /// The name holds another kind of lock, or foreign data. It was left as it is.
+    /// The name holds another kind of lock, or other data. Nothing was changed.
     WrongKind(String),
 }
 
@@ -91,44 +92,59 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidOption { field, problem } => write!(f, "`{field}` {problem}"),
-            Self::NotHeld => f.write_str("the lease is not held any more: acquire again"),
+            Self::NotHeld => f.write_str("the lease is no longer held; acquire it again"),
             Self::Conflict(what) => f.write_str(what),
-            Self::Unsupported(what) => write!(f, "not supported here: {what}"),
+            Self::Unsupported(what) => write!(f, "not supported: {what}"),
             Self::CrossSlot => {
-                f.write_str("the names are in different cluster slots: give all of them one hash tag like `{tag}`")
+                f.write_str("the names are in different cluster slots; give all of them one hash tag, like `{tag}`")
             }
-            Self::Closed => f.write_str("the lock manager was closed"),
+            Self::Closed => f.write_str("the lock manager is closed"),
             Self::Busy { waited, holder_remaining, votes } => {
-                write!(f, "still held after {} ms", waited.as_millis())?;
+                write!(f, "busy after {}", shown_time(*waited))?;
                 if !votes.is_empty() {
                     write!(f, ": {votes}")?;
                 }
                 match holder_remaining {
-                    Some(left) => write!(f, "; that lease has {} ms left unless it is renewed", left.as_millis()),
+                    Some(left) => write!(f, "; the holder's lease expires in {}", shown_time(*left)),
                     None => Ok(()),
                 }
             }
             Self::Cancelled => f.write_str("the wait was cancelled"),
             Self::Lost(reason) => write!(f, "the lease was lost: {reason}"),
             Self::Unreachable { waited, votes, .. } if !votes.is_empty() => {
-                write!(f, "no majority of the servers answered within {} ms: {votes}", waited.as_millis())
+                write!(f, "no majority of the servers answered within {}: {votes}", shown_time(*waited))
             }
             Self::Unreachable { waited, cause, .. } => {
-                write!(f, "no server answered within {} ms", waited.as_millis())?;
+                let waited = shown_time(*waited);
                 match cause {
-                    Some(cause) => write!(f, "; the last attempt: {cause}"),
-                    None => Ok(()),
+                    None | Some(Failure::TimedOut) => write!(f, "no answer from the server within {waited}"),
+                    Some(cause) => write!(f, "the server was not available within {waited}: {cause}"),
                 }
             }
-            Self::Auth(text) => write!(f, "the server refused the credentials or rights: {text}"),
+            Self::Auth(text) => write!(f, "the server refused the user, the password or a command: {text}"),
             Self::Server(text) => write!(f, "the server answered with an error: {text}"),
-            Self::Protocol(text) => write!(f, "the server's answer was not understood: {text}"),
-            Self::WrongKind(text) => write!(f, "the name holds another kind of lock or other data: {text}"),
+            Self::Protocol(text) => write!(f, "unexpected answer from the server: {text}"),
+            Self::WrongKind(text) => {
+                write!(f, "the key holds another kind of lock or other data; use another name or a prefix: {text}")
+            }
         }
     }
 }
 
 impl core::error::Error for Error {}
+
+/// A time as error messages show it: `250 ms`, `1.5 s`, `21 s`.
+pub fn shown_time(time: Duration) -> String {
+    let ms = time.as_millis();
+    if ms < 1_000 {
+        return format!("{ms} ms");
+    }
+    let tenths = ms.saturating_add(50) / 100;
+    match (tenths / 10, tenths % 10) {
+        (seconds, tenths) if seconds < 10 && tenths > 0 => format!("{seconds}.{tenths} s"),
+        _ => format!("{} s", ms.saturating_add(500) / 1_000),
+    }
+}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,7 +159,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Why a lease ended before its holder gave it back.
+/// Why a lease ended before its holder released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -175,10 +191,10 @@ impl LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "it expired, because no renewal succeeded in time",
+            Self::Expired => "it expired without a renewal",
             Self::Gone => "its key vanished from the server",
-            Self::Taken => "somebody else holds the lock",
-            Self::Revoked => "an operator took it by force",
+            Self::Taken => "another client holds the lock",
+            Self::Revoked => "an operator took the lock by force",
             Self::MaxHold => "it reached its max_hold",
         })
     }

@@ -65,7 +65,7 @@ mod vote;
 
 pub use command::Command;
 pub use engine::Engine;
-pub use error::{Error, LossReason};
+pub use error::{Error, LossReason, shown_time};
 pub use event::{
     CallId, Grant, Holder, Input, Inspection, LeaseId, NodeId, OpId, Outcome, Output, Reason, ReleaseOutcome, Waiter,
 };

@@ -24,7 +24,7 @@ const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", 
 impl Trouble {
     pub(crate) fn of(failure: Failure) -> Self {
         let text = match failure {
-            Failure::Refused(text) => text,
+            Failure::Refused(text) => without_place(text),
             Failure::Unsupported(text) => return Self::Fatal(Error::Unsupported(text)),
             Failure::Closed(_) => {
                 let (waited, votes) = (Duration::ZERO, Votes::default());
@@ -95,6 +95,16 @@ fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }
 
+/// Redis 7 ends an error inside a script with ` script: <digest>, on @user_script:<line>.`, which helps nobody.
+fn without_place(mut text: String) -> String {
+    if let Some(end) = text.as_bytes().windows(9).position(|window| window == b" script: ")
+        && has(&text, "@user_script")
+    {
+        text.truncate(end);
+    }
+    text
+}
+
 fn first_code(text: &str) -> &str {
     let mut words = text.split(|c: char| c == '-' || c.is_ascii_whitespace());
     words.find(|word| !word.is_empty()).unwrap_or_default()
@@ -106,6 +116,16 @@ mod tests {
 
     fn of(text: &str) -> Trouble {
         Trouble::of(Failure::Refused(text.into()))
+    }
+
+    #[test]
+    fn where_in_a_script_an_error_arose_is_left_out() {
+        let text = "OOM command not allowed when used memory > 'maxmemory'.";
+        let told = of(&format!("{text} script: 36564d1ac37b, on @user_script:69."));
+        assert_eq!(told, Trouble::Fatal(Error::Server(text.into())));
+        assert!(
+            matches!(of("ERR no such script: a"), Trouble::Fatal(Error::Server(text)) if text == "ERR no such script: a")
+        );
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Builder {
         self
     }
 
-    /// Competes with clients of other libraries on equal terms: everybody polls. This is slower. Default: false.
+    /// Competes with clients of other libraries on equal terms: all clients poll. This is slower. Default: false.
     pub fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.config.mixed_fleet = mixed;
         self
@@ -253,12 +253,12 @@ impl Builder {
         if tokio::runtime::Handle::try_current().is_err() {
             let problem =
                 "a lock manager needs a tokio runtime with I/O and time enabled; create it inside one".to_owned();
-            return Err(Error::Unsupported { problem });
+            return Err(Error::Unsupported { name: None, problem });
         }
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| {
             let problem = format!("the system has no source of randomness: {error}");
-            Error::Unsupported { problem }
+            Error::Unsupported { name: None, problem }
         })?;
         make(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None, None))
     }

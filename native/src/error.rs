@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Failure, LossReason, Votes};
+use leasehold_core::{Failure, LossReason, Votes, shown_time as shown};
 use redis::{ErrorKind, RedisError};
 
 use crate::wire;
@@ -40,7 +40,7 @@ pub enum Error {
         /// The lock.
         name: String,
     },
-    /// The conversion is not possible beside the other holders, such as an upgrade while there is a second reader.
+    /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
     #[error("lock `{name}`: {problem}")]
     #[non_exhaustive]
     Conflict {
@@ -50,9 +50,11 @@ pub enum Error {
         problem: &'static str,
     },
     /// This server, this connection or this lock can't do it.
-    #[error("not supported: {problem}")]
+    #[error("{}not supported: {problem}", about(name.as_deref()))]
     #[non_exhaustive]
     Unsupported {
+        /// The lock, if the error is about one.
+        name: Option<String>,
         /// What is not possible, and what it needs.
         problem: String,
     },
@@ -151,8 +153,8 @@ pub enum Error {
         /// The answer, shortened.
         problem: String,
     },
-    /// The name holds another kind of lock, or foreign data. It was left as it is.
-    #[error("lock `{name}`: the key holds another kind of lock or other data: {problem}")]
+    /// The name holds another kind of lock, or other data. Nothing was changed.
+    #[error("lock `{name}`: the key holds another kind of lock or other data; use another name or a prefix: {problem}")]
     #[non_exhaustive]
     WrongKind {
         /// The lock.
@@ -188,8 +190,10 @@ fn unanswered(error: &Error) -> String {
         return format!("can't connect to {server}: {cause}");
     }
     let server = server.as_deref().unwrap_or("the server");
-    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-    format!("no answer from {server} within {}{cause}", shown(*waited))
+    match cause {
+        Some(cause) => format!("{server} was not available within {}: {cause}", shown(*waited)),
+        None => format!("no answer from {server} within {}", shown(*waited)),
+    }
 }
 
 /// The cause as text. None for a plain timeout, which the rest of the message already says.
@@ -207,19 +211,6 @@ fn cause_text(source: &Source) -> Option<String> {
             | Failure::Closed(cause),
         )) => Some(cause.clone()),
         None => Some(wire::shortened(source)),
-    }
-}
-
-/// A time for messages: `250 ms`, `1.5 s`, `21 s`.
-fn shown(time: Duration) -> String {
-    let ms = time.as_millis();
-    if ms < 1_000 {
-        return format!("{ms} ms");
-    }
-    let tenths = ms.saturating_add(50) / 100;
-    match (tenths / 10, tenths % 10) {
-        (seconds, tenths) if seconds < 10 && tenths > 0 => format!("{seconds}.{tenths} s"),
-        _ => format!("{} s", ms.saturating_add(500) / 1_000),
     }
 }
 
@@ -261,11 +252,12 @@ impl Error {
             | Self::Lost { name, .. }
             | Self::NotReplicated { name, .. }
             | Self::WrongKind { name, .. } => Some(name),
-            Self::Unreachable { name, .. }
+            Self::Unsupported { name, .. }
+            | Self::Unreachable { name, .. }
             | Self::Auth { name, .. }
             | Self::Server { name, .. }
             | Self::Protocol { name, .. } => name.as_deref(),
-            Self::InvalidOption { .. } | Self::Unsupported { .. } | Self::Closed => None,
+            Self::InvalidOption { .. } | Self::Closed => None,
         }
     }
 
@@ -296,7 +288,7 @@ impl Error {
             Engine::InvalidOption { field, problem } => Self::InvalidOption { field, problem },
             Engine::NotHeld => Self::NotHeld { name: about() },
             Engine::Conflict(problem) => Self::Conflict { name: about(), problem },
-            Engine::Unsupported(problem) => Self::Unsupported { problem },
+            Engine::Unsupported(problem) => Self::Unsupported { name, problem },
             Engine::CrossSlot => Self::CrossSlot { name: about() },
             Engine::Closed => Self::Closed,
             Engine::Busy { waited, holder_remaining, votes } => {
@@ -312,7 +304,7 @@ impl Error {
             Engine::Server(problem) if problem.starts_with("MOVED ") => {
                 let problem =
                     format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
-                Self::Unsupported { problem }
+                Self::Unsupported { name, problem }
             }
             Engine::Server(problem) => Self::Server { name, problem },
             Engine::WrongKind(problem) => Self::WrongKind { name: about(), problem },
@@ -431,6 +423,7 @@ mod tests {
         assert_eq!(unreachable(Some(Failure::TimedOut)), silence);
         assert_eq!(unreachable(None), silence);
         let cause = Some(Failure::Unavailable("connection refused".into()));
-        assert_eq!(unreachable(cause), format!("{silence}: connection refused"));
+        let refusal = "lock `invoice:42`: redis://10.0.0.1:6379 was not available within 5 s: connection refused";
+        assert_eq!(unreachable(cause), refusal);
     }
 }

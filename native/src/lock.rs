@@ -57,7 +57,7 @@ impl Lock {
         self
     }
 
-    /// How long the server keeps the lease if nobody renews it: 10 ms to 24 h. A crashed holder blocks the others for this long.
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. A crashed holder blocks the others for this long.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
@@ -185,7 +185,7 @@ impl Lock {
         // A lease that is granted at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         if let Some(replicas) = self.replicas {
-            replicas.check(&self.manager.client)?;
+            replicas.check(&self.manager.client, &self.name)?;
         }
         let start = tracing::enabled!(tracing::Level::DEBUG).then(clock::now);
         let request = Request::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };

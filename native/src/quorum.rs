@@ -54,7 +54,7 @@ impl Member {
             let (other, this) = (address(other), address(self.place));
             Error::invalid(
                 FIELD,
-                &format!("names one server twice, as {other} and {this}: each must be a server of its own"),
+                &format!("lists one server twice: {other} and {this} are the same server; list each server once"),
             )
         })
     }

@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 impl Replicas {
     /// Checks the options and that the connection supports them. Sends nothing.
-    pub(crate) fn check(self, client: &Client) -> Result<(), Error> {
+    pub(crate) fn check(self, client: &Client, name: &str) -> Result<(), Error> {
         if self.min == 0 {
             return Err(Error::invalid(FIELD, "asks for no replica: ask for at least one"));
         }
@@ -41,9 +41,9 @@ impl Replicas {
             return Err(Error::invalid(FIELD, "needs a timeout from 1 ms to 60 s"));
         }
         if client.endpoint.is_none() {
-            let problem = "`wait_for_replicas` opens its own connections to the server that has the lease: connect the \
-                           manager by a URL or a client. A quorum doesn't support it: its servers are no replicas";
-            return Err(Error::Unsupported { problem: problem.to_owned() });
+            let problem = "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a \
+                           client. A quorum doesn't support it, because its servers are independent of each other";
+            return Err(Error::Unsupported { name: Some(name.to_owned()), problem: problem.to_owned() });
         }
         Ok(())
     }

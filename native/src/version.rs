@@ -66,7 +66,7 @@ async fn eviction_policy(connection: &Connection) -> RedisResult<String> {
 }
 
 pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Result<(), Error> {
-    let unsupported = |problem: &str| Err(Error::Unsupported { problem: problem.to_owned() });
+    let unsupported = |problem: &str| Err(Error::Unsupported { name: None, problem: problem.to_owned() });
     if info.lines().any(|line| line.trim().ends_with("_mode:sentinel")) {
         return unsupported("a sentinel stores no locks; connect with `LockManager::sentinel`");
     }
@@ -81,7 +81,7 @@ pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Resul
 
 fn refused(error: leasehold_core::Error) -> Error {
     match Error::from_engine(error, None, None) {
-        Error::Unsupported { problem } => Error::Unsupported { problem: wire::shortened(problem) },
+        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: wire::shortened(problem) },
         other => other,
     }
 }

@@ -13,7 +13,7 @@ use crate::node::{self, node, npm};
 use crate::stamp::Stamp;
 use crate::wasm::{self, TARGET};
 
-/// Build the npm package and check it; skips what is up to date
+/// Build the npm package, `target/npm/leasehold-<version>.tgz`, and check it; skips what is up to date
 #[derive(Args)]
 pub(crate) struct Options {
     /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests

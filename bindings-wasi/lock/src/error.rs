@@ -16,7 +16,7 @@ use crate::wire;
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let name = name.filter(|name| !name.is_empty());
     let message = match name {
-        Some(name) => format!("`{}`: {error}", wire::beginning(name.to_owned())),
+        Some(name) => format!("lock `{}`: {error}", wire::beginning(name.to_owned())),
         None => error.to_string(),
     };
     let (waited, holder_remaining) = match error {

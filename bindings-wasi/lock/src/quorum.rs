@@ -60,7 +60,10 @@ impl Member {
     fn twice(&self, other: usize) -> Error {
         let label = |place: usize| self.shared.labels.get(place).map(String::as_str).unwrap_or_default();
         let (other, this) = (label(other), label(self.place));
-        error::invalid("servers", format!("{other} and {this} are the same server: name different servers"))
+        error::invalid(
+            "servers",
+            format!("lists one server twice: {other} and {this} are the same server; list each server once"),
+        )
     }
 }
 

@@ -215,18 +215,18 @@ fn check(servers: &[&str]) -> Result<(), Error> {
     let refuse = |problem: String| Err(Error::InvalidOption { field: "servers", problem });
     if servers.len() < 3 || servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {
         return refuse(format!(
-            "are {}: choose an odd number of 3 or more, so that there is a majority; 3 or 5 are usual",
+            "lists {} servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual",
             servers.len()
         ));
     }
     let twice =
         servers.iter().enumerate().find(|(place, server)| servers.iter().take(*place).any(|one| one == *server));
     match twice {
-        Some((_, server)) => refuse(format!("have {server} twice: each must be a server of its own")),
+        Some((_, server)) => refuse(format!("lists {server} twice: list each server once")),
         None => Ok(()),
     }
 }
 
 fn only_exclusive() -> Error {
-    Error::Unsupported("a quorum has exclusive locks only: the other kinds need one server or cluster".into())
+    Error::Unsupported("a quorum has exclusive locks only; the other kinds need a single server or a cluster".into())
 }

@@ -81,9 +81,9 @@ async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and
     server.stop();
     let text = locks.mutex("door").wait(Duration::from_secs(1)).acquire().await.unwrap_err().to_string();
     let address = server.address();
-    assert_eq!(text, format!("lock `door`: no answer from redis://{address} within 1 s: connection refused"));
+    assert_eq!(text, format!("lock `door`: redis://{address} was not available within 1 s: connection refused"));
     let text = locks.inspect("door").await.unwrap_err().to_string();
-    let expected = format!("lock `door`: no answer from redis://{address} within # ms: connection refused");
+    let expected = format!("lock `door`: redis://{address} was not available within # ms: connection refused");
     assert_eq!(timeless(&text), expected);
     Ok(())
 }
