@@ -1,6 +1,6 @@
-//! A build that runs beside tests which mostly wait.
+//! A command that runs beside tests which mostly wait.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
@@ -8,49 +8,56 @@ use leasehold_servers::Process;
 
 use crate::error::{Error, Result};
 
-/// A build of low priority. Dropping it ends it.
+/// A command of low priority. Dropping it ends it.
 pub(crate) struct Background {
     what: &'static str,
     process: Process,
     output: Option<JoinHandle<String>>,
+    errors: Option<JoinHandle<String>>,
 }
 
 impl Background {
-    /// Starts a build. It must use a target directory of its own, because cargo locks it.
-    pub(crate) fn start(what: &'static str, build: &Command) -> Result<Self> {
-        println!("{what} is built in the background");
+    /// Starts a command. If it builds something, it must use a target directory of its own, because cargo locks it.
+    pub(crate) fn start(what: &'static str, task: &Command) -> Result<Self> {
+        println!("in the background: {what}");
         let mut command = when_idle();
-        command.arg(build.get_program()).args(build.get_args());
-        for (name, value) in build.get_envs() {
+        command.arg(task.get_program()).args(task.get_args());
+        for (name, value) in task.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        if let Some(directory) = build.get_current_dir() {
+        if let Some(directory) = task.get_current_dir() {
             command.current_dir(directory);
         }
-        let mut process = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()))?;
-        let output = process.take_stderr().map(|mut output| {
-            thread::spawn(move || {
-                let mut text = String::new();
-                let _ = output.read_to_string(&mut text);
-                text
-            })
-        });
-        Ok(Self { what, process, output })
+        let mut process = Process::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let (output, errors) = (process.take_stdout().map(collected), process.take_stderr().map(collected));
+        Ok(Self { what, process, output, errors })
     }
 
-    /// Waits for the build. Prints its output only if it failed.
+    /// Waits for the command and prints its output. What it wrote to standard error is printed only if it failed.
     pub(crate) fn wait(mut self) -> Result {
-        let output = self.output.take().and_then(|output| output.join().ok()).unwrap_or_default();
+        let text =
+            |thread: Option<JoinHandle<String>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let (output, errors) = (text(self.output.take()), text(self.errors.take()));
         let status = self.process.wait()?;
+        print!("{output}");
         if status.success() {
             return Ok(());
         }
-        eprintln!("{output}");
-        Err(Error::new(format!("{}: the build failed ({status})", self.what)))
+        eprintln!("{errors}");
+        Err(Error::new(format!("{} failed ({status})", self.what)))
     }
+}
+
+/// Reads everything that a process writes.
+fn collected(mut output: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = output.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// Runs a program only while the processor has nothing else to do. With `nice` alone, Linux lets the program finish its
@@ -72,9 +79,9 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_failed_build_is_told_when_it_is_waited_for() {
+    fn a_failed_command_is_told_when_it_is_waited_for() {
         Background::start("nothing", &Command::new("true")).unwrap().wait().unwrap();
         let text = Background::start("this", &Command::new("false")).unwrap().wait().unwrap_err().to_string();
-        assert!(text.starts_with("this: the build failed"), "{text}");
+        assert!(text.starts_with("this failed"), "{text}");
     }
 }

@@ -60,6 +60,11 @@ fn first_seed(commit: &str) -> Option<u64> {
 }
 
 pub(crate) fn simulate(options: &Simulate) -> Result {
+    run(&mut simulating(options)?)
+}
+
+/// The command that runs these seeds.
+pub(crate) fn simulating(options: &Simulate) -> Result<Command> {
     let mut command = program();
     match options.seed {
         Some(seed) => command.args(["--seed", &seed.to_string()]),
@@ -72,11 +77,18 @@ pub(crate) fn simulate(options: &Simulate) -> Result {
         // The program runs in the workspace's root, and the path is meant from here.
         command.arg("--log").arg(std::path::absolute(log)?);
     }
-    run(&mut command)
+    Ok(command)
 }
 
 pub(crate) fn mutants(options: &Mutants) -> Result {
-    run(program().arg("mutants").args(&options.names))
+    run(&mut mutating(options))
+}
+
+/// The command that runs these mutants.
+pub(crate) fn mutating(options: &Mutants) -> Command {
+    let mut command = program();
+    command.arg("mutants").args(&options.names);
+    command
 }
 
 /// A cargo command for the simulation: optimised, but with assertions. It links Lua, so it has a profile and a target directory of its own.

@@ -49,9 +49,11 @@ const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"
 /// Adds the tests, cheap ones first.
 pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
-    let mut simulation_build = Background::start("the simulation", &simulation::sim(&["test", "--no-run"])).ok();
-    let mut package_build =
-        package::wasm_beside().and_then(|build| Background::start("the npm package's WebAssembly", &build)).ok();
+    let mut simulation_build =
+        Background::start("a build of the simulation", &simulation::sim(&["test", "--no-run"])).ok();
+    let mut package_build = package::wasm_beside()
+        .and_then(|build| Background::start("a build of the npm package's WebAssembly", &build))
+        .ok();
     // All packages at once: one by one, some dependencies would be built twice, with different features.
     steps.counted("Rust: unit, doc and live tests", || {
         let ours = [
@@ -74,22 +76,29 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             steps.counted(&name, || with_server(find_version(version), &["leasehold-live"], &["--ignored"]));
         }
     }
-    let component_build = match scope {
-        Scope::Quick => None,
-        _ => Background::start("wasmtime, for the component's tests", &component::linted(&component::SUITE)).ok(),
-    };
-    steps.counted("npm package", || {
-        let built = package_build.take().map_or(Ok(()), Background::wait);
-        let (tally, outcome) = npm_package(scope);
-        (tally, built.and(outcome))
-    });
     steps.counted("simulation's own tests", || {
         let built = simulation_build.take().map_or(Ok(()), Background::wait);
         let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
         (tally, built.and(outcome))
     });
-    let seeds = if scope == Scope::Quick { simulation::OF_A_COMMIT / 4 } else { simulation::OF_A_COMMIT };
-    steps.step("simulation", || simulation::simulate(&Simulate::of_this_commit(seeds)));
+    // From here on most steps wait for most of their time. What only computes runs beside them.
+    let lives = if scope == Scope::Quick { simulation::OF_A_COMMIT / 4 } else { simulation::OF_A_COMMIT };
+    let seeds = || {
+        let command = simulation::simulating(&Simulate::of_this_commit(lives))?;
+        Background::start("the simulation", &command)
+    };
+    let (mut simulated, mut mutated, mut component_build) = (None, None, None);
+    steps.counted("npm package", || {
+        let built = package_build.take().map_or(Ok(()), Background::wait);
+        if scope == Scope::Quick {
+            simulated = seeds().ok();
+        } else {
+            let suite = component::linted(&component::SUITE);
+            component_build = Background::start("a build of wasmtime, for the component's tests", &suite).ok();
+        }
+        let (tally, outcome) = npm_package(scope);
+        (tally, built.and(outcome))
+    });
     if scope == Scope::Quick {
         steps.leave_out("three quarters of the commit's simulated lives, and the mutants (or: cargo xtask mutants)");
         steps.leave_out("the programs in examples/ (or: cargo xtask examples)");
@@ -100,16 +109,24 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.leave_out("the demo (or: cargo xtask demo)");
         steps.leave_out("the WASI component in wasmtime, beside the crate and the npm package");
     } else {
-        steps.step("mutants", || simulation::mutants(&Mutants::default()));
         steps.counted("examples", examples::run_all);
         steps.step("engine without a host", wasm::check);
         steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
         steps.step("demo", || demo::run(&demo::Options::default()));
-        steps.counted("component", || component(component_build));
+        steps.counted("component", || {
+            component(component_build, || {
+                simulated = seeds().ok();
+                mutated = Background::start("the mutants", &simulation::mutating(&Mutants::default())).ok();
+            })
+        });
     }
     if scope == Scope::Ci {
         let topologies = ["leasehold-live", "--test", "topologies"];
         steps.counted("failovers, moving slots", || with_server(find(), &topologies, &["--ignored"]));
+    }
+    steps.step("simulation", || simulated.map_or_else(|| seeds()?.wait(), Background::wait));
+    if scope > Scope::Quick {
+        steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
     }
     if scope == Scope::Full {
         steps.counted("component in Node 26", component_in_node);
@@ -149,13 +166,13 @@ fn npm_package(scope: Scope) -> (Tally, Result) {
     }
 }
 
-/// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which the step before has
-/// made.
-fn component(build: Option<Background>) -> (Tally, Result) {
+/// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which an earlier step has
+/// made. `beside` is called when everything is built.
+fn component(build: Option<Background>, beside: impl FnOnce()) -> (Tally, Result) {
     let built = build.map_or(Ok(()), Background::wait);
     // Built before the tests, which run them: beside the tests the compiler would take the time that those count with.
     let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);
-    let programs = Background::start("the programs that use the component", &programs);
+    let programs = Background::start("a build of the programs that use the component", &programs);
     let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
     let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
         let player = node::project(&root().join("tests/surfaces/player"), &package::place())?;
@@ -166,6 +183,7 @@ fn component(build: Option<Background>) -> (Tally, Result) {
         Ok(ready) => ready,
         Err(error) => return (units, Err(error)),
     };
+    beside();
     // Nothing else in that workspace has tests, and each program more would be linked with wasmtime.
     let mut command = component::linted(&["test", "--quiet", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));

@@ -7,7 +7,7 @@
 //! one server is silent, and the lock is still held: true
 //! released: ReleaseOutcome::Released
 //! the next fence is greater: true
-//! with two servers: `servers` are 2: choose an odd number of 3 or more, so that there is a majority; 3 or 5 are usual
+//! with two servers: `servers` lists 2 servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual
 //! ```
 
 use std::env;
