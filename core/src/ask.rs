@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::flow::within;
 use crate::lease::covering;
-use crate::mutant::Mutant;
 use crate::options::Family;
 use crate::request::{Base, Request};
 use crate::resource::Resource;
@@ -27,7 +26,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 impl Resource {
     /// Makes sure that a request is in progress for the first local caller.
     pub(crate) fn ask(&mut self, cx: &mut Context) {
-        let Some((_, head)) = self.head(cx) else { return };
+        let Some((_, head)) = self.queue.head() else { return };
         let waits = self.queue.len() > self.queue.tries();
         match &mut self.request {
             Some(request) if request.waits || !waits => return,
@@ -43,14 +42,14 @@ impl Resource {
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
     pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
-        if !cx.is_mixed(self.name.family) && !cx.has(Mutant::StrandedCaller) {
+        if !cx.is_mixed(self.name.family) {
             self.ask(cx);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
     pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
-        if !cx.is_mixed(self.name.family) || self.request.is_some() || cx.has(Mutant::NoPause) {
+        if !cx.is_mixed(self.name.family) || self.request.is_some() {
             return self.ask(cx);
         }
         // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
@@ -60,7 +59,7 @@ impl Resource {
 
     /// Asks with a new token after a pause.
     pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
-        let Some((_, head)) = self.head(cx) else { return };
+        let Some((_, head)) = self.queue.head() else { return };
         let mut request = Request::new(cx.new_token(), &head);
         request.waits = self.queue.len() > self.queue.tries();
         request.send_by(cx, self.id, cx.now + wait);
@@ -68,11 +67,10 @@ impl Resource {
     }
 
     pub(crate) fn send_acquire(&mut self, cx: &mut Context, form: Form) {
-        let Some((_, head)) = self.head(cx) else { return };
+        let Some((_, head)) = self.queue.head() else { return };
         let callers = self.queue.len();
         let Some(request) = &mut self.request else { return };
-        let may_join = request.waits && !cx.is_mixed(self.name.family);
-        let joins = may_join && (cx.subscription.is_settled() || cx.has(Mutant::JoinBeforeSubscribed));
+        let joins = request.waits && !cx.is_mixed(self.name.family) && cx.subscription.is_settled();
         let many = joins || callers > 1 || self.name.family == Family::Semaphore;
         let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
         let what = Acquire {
@@ -105,15 +103,12 @@ impl Resource {
         request.sent.get_or_insert(cx.now);
         request.strays.sent();
         request.clear_timer(cx, self.id);
-        if !cx.has(Mutant::NoHeartbeats) {
-            request.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
-        }
+        request.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
     }
 
     /// Whether a queued acquire of this token is still needed.
     pub(crate) fn wants_to_ask(&self, token: Token) -> bool {
         self.request.as_ref().is_some_and(|request| request.token == token)
-            || self.tenure.as_ref().is_some_and(|tenure| tenure.token == token && tenure.server == u64::MAX)
     }
 
     pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
@@ -130,7 +125,7 @@ impl Resource {
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else { return };
         tenure.strays.ended(false);
         // A convert in flight may have overtaken it and buried this token.
-        if tenure.converting.is_some() && !cx.has(Mutant::RenewWhileConverting) {
+        if tenure.converting.is_some() {
             return;
         }
         if answer.server <= tenure.server {
@@ -149,11 +144,6 @@ impl Resource {
                 tenure.heard(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
-            Status::Entered if cx.has(Mutant::EnteredIsAgain) => {
-                tenure.server = answer.server;
-                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
-                tenure.extend(cx, id, validity);
-            }
             // The command took the lock or joined the queue anew, so the lease was lost in between.
             _ => self.lose_tenure(cx, crate::LossReason::Gone, true),
         }
@@ -171,7 +161,7 @@ impl Resource {
             }
             // The token is buried although this client did not give it up: an operator took the lock before
             // the grant was known here.
-            Status::Gone if !cx.has(Mutant::EarlyRevocationIgnored) => self.ask_by_another_token(cx),
+            Status::Gone => self.ask_by_another_token(cx),
             status => {
                 let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
                 self.refuse_all(cx, &error);
@@ -229,9 +219,7 @@ impl Resource {
                 let wait = cx.backoff(request.attempts, most);
                 request.attempts = request.attempts.saturating_add(1);
                 request.trouble = Some(failure);
-                if !cx.has(Mutant::NoResend) {
-                    request.send_by(cx, id, cx.now + wait);
-                }
+                request.send_by(cx, id, cx.now + wait);
             }
             Trouble::Fatal(error) => self.refuse_all(cx, &error),
         }
@@ -239,7 +227,7 @@ impl Resource {
 
     /// The server refuses this name: fails every local caller.
     pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
-        while let Some((op, _)) = self.head(cx) {
+        while let Some((op, _)) = self.queue.head() {
             self.end_caller(cx, op, error.clone());
         }
         self.settle(cx, None);

@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::message::Message;
-use crate::mutant::Mutant;
 use crate::node::Node;
 use crate::options::Family;
 use crate::reentrant;
@@ -13,10 +12,7 @@ impl Node {
     pub(crate) fn message(&mut self, channel: &str, payload: &[u8]) {
         if reentrant::keys_of(channel).is_some() {
             // A holder has released it.
-            if !self.cx.has(Mutant::WordIgnored) {
-                self.ask_on(channel);
-            }
-            return;
+            return self.ask_on(channel);
         }
         match Message::read(payload) {
             Some(Message::Grant(grant)) => {
@@ -61,9 +57,7 @@ impl Node {
             let Some(id) = self.resources.find(Family::Reentrant, key) else { continue };
             self.with(id, |resource, cx| change(&mut resource.subscription, cx, Channel::Of(id)));
         }
-        if !self.cx.has(Mutant::SubscribedUnasked) {
-            self.ask_on(channel);
-        }
+        self.ask_on(channel);
     }
 
     /// The waiters for a reentrant lock ask again.

@@ -14,7 +14,6 @@ use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, NodeId, OpId, Outcome, Output};
 use crate::flow::Flows;
 use crate::lease::Lease;
-use crate::mutant::Mutant;
 use crate::numbering::ByNumber;
 use crate::op::{Op, OpKind};
 use crate::options::{AcquireOptions, Config, Family};
@@ -55,8 +54,6 @@ pub(crate) struct Context {
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
-    #[cfg(feature = "mutants")]
-    pub(crate) mutant: Option<Mutant>,
     /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
     last_token: u64,
@@ -85,24 +82,9 @@ impl Context {
             subscription: Subscription::new(),
             random: Random::new(seed),
             closed: false,
-            #[cfg(feature = "mutants")]
-            mutant: None,
             last_token: 0,
             last_lease: 0,
         }
-    }
-
-    /// Whether this deliberate fault is switched on. Always false, except in `cargo xtask mutants`.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn has(&self, mutant: Mutant) -> bool {
-        self.mutant == Some(mutant)
-    }
-
-    /// Whether this deliberate fault is switched on. Always false, except in `cargo xtask mutants`.
-    #[cfg(not(feature = "mutants"))]
-    #[allow(clippy::unused_self)]
-    pub(crate) const fn has(&self, _mutant: Mutant) -> bool {
-        false
     }
 
     /// Whether waiters poll, on equal terms with clients of other libraries.
@@ -133,7 +115,7 @@ impl Context {
         if by_source {
             self.is_answered(purpose);
         }
-        match self.flows.room(&command).or(self.has(Mutant::UnboundedInFlight).then_some(0)) {
+        match self.flows.room(&command) {
             Some(flow) => {
                 self.transmit(flow, purpose, command);
                 true
@@ -143,9 +125,6 @@ impl Context {
                 if by_source {
                     // Until the server has this script, it refuses every other command that needs it.
                     due = Instant::default();
-                }
-                if self.has(Mutant::QueueStarves) {
-                    due = Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros()));
                 }
                 self.flows.push(self.now, due, purpose, command);
                 false
@@ -280,7 +259,7 @@ impl Context {
 
     /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
-        if self.end_lease(id, &Error::Lost(reason)).is_some() && !self.has(Mutant::LossUntold) {
+        if self.end_lease(id, &Error::Lost(reason)).is_some() {
             self.told(id.0).push_back(Output::Lost { lease: id, reason });
         }
     }

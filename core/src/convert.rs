@@ -13,7 +13,6 @@ use crate::error::{Error, LossReason};
 use crate::event::{Grant, LeaseId, OpId, Outcome};
 use crate::fences::Fences;
 use crate::flow::within;
-use crate::mutant::Mutant;
 use crate::options::{Family, Mode};
 use crate::resource::Resource;
 use crate::script::{Convert, Form};
@@ -32,12 +31,10 @@ const UNDER_WAY: Error = Error::Conflict("the lease is being converted already: 
 
 impl Resource {
     pub(crate) fn convert(&mut self, cx: &mut Context, op: OpId, id: LeaseId, to: Mode) {
-        let believes = cx.has(Mutant::DowngradeFromAnswer);
         let (Some(tenure), Some(lease)) = (&mut self.tenure, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
-        let believed = believes && lease.mode == to;
-        if (tenure.converting.is_some() || tenure.upgrading.is_some()) && !believed {
+        if tenure.converting.is_some() || tenure.upgrading.is_some() {
             return cx.complete(op, Err(UNDER_WAY));
         }
         if lease.mode == to {
@@ -56,18 +53,13 @@ impl Resource {
             cx.end_op_within(op, cx.config.response_timeout);
             return self.settle(cx, None);
         }
-        let new = if cx.has(Mutant::ConvertKeepsToken) { tenure.token } else { cx.new_token() };
-        let early =
-            if to == Mode::Shared { !cx.has(Mutant::DowngradeFromAnswer) } else { cx.has(Mutant::UpgradeFromSending) };
-        if early && let Some(lease) = cx.leases.get_mut(&id) {
+        if to == Mode::Shared {
             lease.mode = to;
         }
+        let new = cx.new_token();
         tenure.converting =
             Some(Converting { op, lease: id, new, to, strays: Strays::default(), failures: 0, timer: None });
         self.send_convert(cx, Form::Digest);
-        if to == Mode::Exclusive && cx.has(Mutant::UpgradeFromSending) {
-            self.converted(cx, op, id, false);
-        }
     }
 
     fn send_convert(&mut self, cx: &mut Context, form: Form) {
@@ -81,7 +73,7 @@ impl Resource {
             mode: converting.to,
             ttl: ttl.unwrap_or(tenure.validity.granted),
             block: u64::from(cx.config.local_handoffs).saturating_add(1),
-            bury: tenure.strays.any() && !cx.has(Mutant::NeverBury),
+            bury: tenure.strays.any(),
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { resource: id, new: converting.new };
@@ -99,8 +91,7 @@ impl Resource {
         let least = retry_within(cx, &tenure.validity);
         let again = cx.flows.resend_after(converting.strays.unanswered, least).min(least.saturating_mul(2));
         converting.strays.sent();
-        let again = (!cx.has(Mutant::NoResend)).then_some(cx.now + again);
-        cx.timers.set(Timer::Convert(id), &mut converting.timer, again);
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + again));
     }
 
     /// The timer of an unanswered convert fired.
@@ -184,8 +175,7 @@ impl Resource {
             Trouble::Retry(_) | Trouble::Fatal(_) => {
                 let wait = cx.backoff(converting.failures, retry_within(cx, &tenure.validity));
                 converting.failures = converting.failures.saturating_add(1);
-                let at = (!cx.has(Mutant::NoResend)).then_some(cx.now + wait);
-                cx.timers.set(Timer::Convert(id), &mut converting.timer, at);
+                cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + wait));
             }
         }
     }

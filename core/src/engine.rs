@@ -5,8 +5,6 @@ use alloc::boxed::Box;
 use crate::command::Command;
 use crate::error::Error;
 use crate::event::{Input, LeaseId, Output, Reason};
-#[cfg(feature = "mutants")]
-use crate::mutant::Mutant;
 use crate::node::Node;
 use crate::options::Config;
 #[cfg(feature = "quorum")]
@@ -46,16 +44,6 @@ impl Engine {
     #[cfg(feature = "quorum")]
     pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
         Ok(Self { kind: Kind::Quorum(Box::new(Quorum::new(client, config, servers)?)) })
-    }
-
-    /// Switches a deliberate fault on, to test the tests.
-    #[cfg(feature = "mutants")]
-    pub fn set_mutant(&mut self, mutant: Mutant) {
-        match &mut self.kind {
-            Kind::One(node) => node.set_mutant(mutant),
-            #[cfg(feature = "quorum")]
-            Kind::Quorum(quorum) => quorum.set_mutant(mutant),
-        }
     }
 
     /// Tells the engine that names can be on different servers of a cluster. A silent server then delays only names

@@ -25,13 +25,6 @@ impl Fences {
         Some(fence)
     }
 
-    /// A fence beyond the block, as a faulty engine would use it. For the mutants.
-    pub(crate) fn past(&mut self) -> u64 {
-        let fence = self.next;
-        self.next = fence.saturating_add(1);
-        fence
-    }
-
     pub(crate) fn left(&self) -> u64 {
         self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
     }

@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::error::LossReason;
 use crate::fences::Fences;
 use crate::message::Granted;
-use crate::mutant::Mutant;
 use crate::options::Mode;
 use crate::releases::Parting;
 use crate::reply::Failure;
@@ -40,8 +39,7 @@ impl Resource {
         }
         if let Some(request) = self.request.as_mut().filter(|_| asks) {
             let Some(since) = granted_since(cx, request, grant) else { return };
-            let ttl = if cx.has(Mutant::GrantAssumesTtl) { Duration::from_secs(30) } else { grant.ttl };
-            let mut validity = Validity::new(cx, since, ttl);
+            let mut validity = Validity::new(cx, since, grant.ttl);
             validity.answered = None;
             if validity.until <= cx.now {
                 // The message is too old to rely on, so ask the server.
@@ -149,14 +147,14 @@ impl Resource {
     /// message can overtake the reply.
     pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
         let holds = |tenure: &Tenure| {
-            let converting = tenure.converting.as_ref().filter(|_| !cx.has(Mutant::EarlyRevocationIgnored));
+            let converting = tenure.converting.as_ref();
             tenure.token == token || converting.is_some_and(|converting| converting.new == token)
         };
         if self.tenure.as_ref().is_some_and(holds) {
             return self.lose_tenure(cx, LossReason::Revoked, false);
         }
         let asks = self.request.as_ref().is_some_and(|request| request.token == token);
-        if asks && !cx.has(Mutant::EarlyRevocationIgnored) {
+        if asks {
             self.ask_by_another_token(cx);
         }
     }
@@ -194,11 +192,8 @@ impl Resource {
 
 /// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.
 fn granted_since(cx: &Context, request: &Request, grant: &Granted<'_>) -> Option<Instant> {
-    if cx.has(Mutant::GrantFromReceipt) {
-        return Some(cx.now);
-    }
     let Some(Base { sent, server }) = request.base else { return request.first_sent };
-    if grant.server < server && !cx.has(Mutant::StaleGrantTaken) {
+    if grant.server < server {
         return None;
     }
     let elapsed = Duration::from_micros(grant.server.saturating_sub(server));

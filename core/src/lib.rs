@@ -31,7 +31,6 @@ mod inspect;
 mod keep;
 mod lease;
 mod message;
-mod mutant;
 mod name;
 mod node;
 mod numbering;
@@ -69,8 +68,6 @@ pub use error::{Error, LossReason, shown_time};
 pub use event::{
     CallId, Grant, Holder, Input, Inspection, LeaseId, NodeId, OpId, Outcome, Output, Reason, ReleaseOutcome, Waiter,
 };
-#[cfg(feature = "mutants")]
-pub use mutant::Mutant;
 pub use numbering::ByNumber;
 pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use reply::{Failure, Reply, Scalar};

@@ -30,13 +30,6 @@ impl Name {
         Self { key: key.into(), side: side.into(), family }
     }
 
-    /// The fault of a mutant: `a` and `{a}` share their side keys.
-    pub(crate) fn with_shared_sides(key: String) -> Self {
-        let tag = hash_tag(&key).unwrap_or(&key);
-        let side = format!("leasehold:{{{tag}}}:");
-        Self { key: key.into(), side: side.into(), family: Family::Lock }
-    }
-
     /// The whole key: prefix and name.
     pub(crate) fn key<'a>(prefix: &str, name: &'a str) -> Cow<'a, str> {
         if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(format!("{prefix}{name}")) }

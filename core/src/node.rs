@@ -10,7 +10,6 @@ use crate::command::Command;
 use crate::context::{Context, ResourceId};
 use crate::error::{Error, LossReason};
 use crate::event::{CallId, Input, LeaseId, Output, Reason};
-use crate::mutant::Mutant;
 use crate::options::{Config, Family};
 use crate::pool::Pools;
 use crate::reply::{Failure, Reply};
@@ -44,19 +43,11 @@ impl Node {
         Ok(Self { cx: Context::new(client, config), resources, pools, several: Several::default() })
     }
 
-    /// Switches a deliberate fault on, to test the tests.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn set_mutant(&mut self, mutant: Mutant) {
-        self.cx.mutant = Some(mutant);
-    }
-
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
         // The loss of an expired lease is reported before anything else.
-        if !self.cx.has(Mutant::LossToldLate) {
-            self.run_timers();
-        }
+        self.run_timers();
         self.take_in(input);
         self.run_timers();
         self.pump();

@@ -12,7 +12,6 @@ use alloc::vec::Vec;
 use crate::context::{ResourceId, Table};
 use crate::error::Error;
 use crate::event::OpId;
-use crate::mutant::Mutant;
 use crate::name::Name;
 use crate::node::Node;
 use crate::op::OpKind;
@@ -150,8 +149,7 @@ impl Node {
             return false;
         }
         let kind = lane.tenure.as_ref().map(|tenure| tenure.kind).or(lane.request.as_ref().map(|request| request.kind));
-        let same = kind.map(permits) == Some(permits(options.kind));
-        same || (kind.is_some() && self.cx.has(Mutant::PermitsNotCounted))
+        kind.map(permits) == Some(permits(options.kind))
     }
 
     /// Makes a call the caller of a lane.

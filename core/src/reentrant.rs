@@ -11,7 +11,6 @@ use core::time::Duration;
 
 use crate::context::Context;
 use crate::event::{Grant, LeaseId, OpId, Outcome};
-use crate::mutant::Mutant;
 use crate::options::{Kind, Wait};
 use crate::resource::Resource;
 use crate::subscription::Channel;
@@ -23,8 +22,7 @@ impl Resource {
             return None;
         }
         let holders = &self.tenure.as_ref()?.holders;
-        let any = cx.has(Mutant::ReentryForAnyOwner);
-        holders.iter().copied().find(|id| cx.leases.get(id).is_some_and(|lease| any || lease.kind == kind))
+        holders.iter().copied().find(|id| cx.leases.get(id).is_some_and(|lease| lease.kind == kind))
     }
 
     /// Adds one hold to the owner's lease.
@@ -56,9 +54,6 @@ impl Resource {
         let (id, channel) = (self.id, channel(&self.name.key));
         let Some(request) = self.request.as_mut().filter(|request| request.waits) else { return };
         self.subscription.want(cx, Channel::Of(id), &channel);
-        if cx.has(Mutant::WaiterTrustsMessages) {
-            return request.clear_timer(cx, id);
-        }
         if self.subscription.is_polling() {
             request.poll(cx, id);
         }

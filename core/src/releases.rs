@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
 use crate::flow::within;
-use crate::mutant::Mutant;
 use crate::name::Name;
 use crate::op::OpKind;
 use crate::script::Form;
@@ -87,7 +86,7 @@ impl Context {
         let held = valid_until.is_some_and(|until| until > self.now);
         let release = Release {
             name: name.clone(),
-            bury: bury && !self.has(Mutant::NeverBury),
+            bury,
             op,
             heirs,
             valid_until,
@@ -143,9 +142,6 @@ impl Context {
     }
 
     fn release_again(&mut self, token: Token, at: Instant) {
-        if self.has(Mutant::NoResend) {
-            return;
-        }
         if let Some(release) = self.releases.get_mut(&token) {
             self.timers.set(Timer::Release(token), &mut release.timer, Some(at));
         }

@@ -9,7 +9,6 @@ use crate::error::{Error, LossReason};
 use crate::event::{OpId, Outcome};
 use crate::flow::within;
 use crate::lease::covering;
-use crate::mutant::Mutant;
 use crate::op::OpKind;
 use crate::resource::Resource;
 use crate::script::{Acquire, Form, How};
@@ -39,7 +38,7 @@ impl Resource {
         let Some(tenure) = &mut self.tenure else { return };
         let left = tenure.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
-        if tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting) {
+        if tenure.converting.is_none() {
             let soon = if tenure.passing.is_some() { within::CALL } else { left / 8 };
             let command = cx.renew_command(Form::Digest, &self.name, tenure.token, tenure.mode, ttl);
             let purpose = Purpose::Renew { resource: self.id, token: tenure.token, op: None };
@@ -53,9 +52,6 @@ impl Resource {
     /// The renewal has left. It is retried after a quarter of the remaining time.
     pub(crate) fn renewal_sent(&mut self, cx: &mut Context) {
         let Some(tenure) = &mut self.tenure else { return };
-        if cx.has(Mutant::NoResend) {
-            return;
-        }
         let left = tenure.validity.until.since(cx.now);
         let again = cx.now + (left / 4).max(RETRY);
         cx.timers.set(Timer::Renewal(self.id), &mut tenure.timers.renewal, Some(again));
@@ -84,8 +80,7 @@ impl Resource {
         match answer.status {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
-                let counts = tenure.converting.is_none() || cx.has(Mutant::RenewWhileConverting);
-                if counts {
+                if tenure.converting.is_none() {
                     let told = Validity::new(cx, call.sent, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
                     let until = told.until.max(tenure.validity.until);
@@ -102,19 +97,6 @@ impl Resource {
             }
             // While a convert is unanswered, the old token may be gone for a good reason.
             _ if tenure.converting.is_some() => ask_by_new_token(cx, op),
-            _ if cx.has(Mutant::FailedRenewalRecreates) => {
-                let what = Acquire {
-                    token: tenure.token,
-                    kind: tenure.kind,
-                    mode: tenure.mode,
-                    ttl: tenure.validity.granted,
-                    how: How::Try,
-                    block: 1,
-                };
-                tenure.server = u64::MAX;
-                let command = cx.acquire_command(Form::Digest, &self.name, &what);
-                cx.send(within::CALL, Purpose::Acquire { resource: id, token }, command);
-            }
             Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
             _ => self.renew_found_nothing(cx, op, LossReason::Gone),
         }
@@ -153,9 +135,6 @@ impl Resource {
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.token == token) else {
             return ask_by_new_token(cx, op);
         };
-        if cx.has(Mutant::FailedRenewalReleases) {
-            return self.give_back_tenure(cx, None);
-        }
         match (failed.trouble, op) {
             // Until a convert is answered, no renewal is possible.
             (Trouble::NoScript, None) if tenure.converting.is_some() => {}
@@ -230,7 +209,7 @@ impl Resource {
     pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
         let Some(tenure) = &self.tenure else { return };
         let long_ago = cx.now.since(tenure.heard) >= cx.config.claim_window / 3;
-        if local && tenure.budget.is_none() && long_ago && !cx.has(Mutant::NoRefillWhileUntold) {
+        if local && tenure.budget.is_none() && long_ago {
             self.send_refill(cx, Form::Digest);
         }
     }
@@ -293,11 +272,7 @@ impl Resource {
                 tenure.refill.failures = 0;
                 tenure.refill.size = tenure.refill.asked;
                 tenure.server = tenure.server.max(answer.server);
-                if cx.has(Mutant::RefillLowersFence) {
-                    tenure.fences = crate::fences::Fences::new(answer.value, answer.block);
-                } else {
-                    tenure.fences.add(answer.value, answer.block);
-                }
+                tenure.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
                 if tenure.converting.is_none() {
                     tenure.extend(cx, id, validity);

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use crate::context::{Context, ResourceId};
-use crate::mutant::Mutant;
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::reply::Failure;
 use crate::tenure::Strays;
@@ -90,7 +89,7 @@ impl Request {
 
     /// Schedules the next command for when the holder's lease should have ended.
     pub(crate) fn send_when_free(&mut self, cx: &mut Context, resource: ResourceId, left: Option<Duration>) {
-        if let Some(left) = left.filter(|_| !cx.has(Mutant::HolderDeathIgnored)) {
+        if let Some(left) = left {
             let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
             self.send_by(cx, resource, cx.now + free);
         }

@@ -17,7 +17,6 @@ use crate::context::{Context, ResourceId};
 use crate::error::Error;
 use crate::event::{Grant, LeaseId, OpId, Outcome, ReleaseOutcome};
 use crate::lease::Lease;
-use crate::mutant::Mutant;
 use crate::name::Name;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Mode, Wait};
@@ -54,7 +53,7 @@ impl Resource {
     pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<OpId>) {
         let mut leaver = leaver;
         self.finish_upgrade(cx);
-        while let Some((op, options)) = self.head(cx) {
+        while let Some((op, options)) = self.queue.head() {
             let Some(tenure) = &mut self.tenure else {
                 self.ask(cx);
                 break;
@@ -91,23 +90,11 @@ impl Resource {
         }
     }
 
-    /// The first local caller.
-    pub(crate) fn head(&self, cx: &Context) -> Option<(OpId, AcquireOptions)> {
-        if cx.has(Mutant::LastComeFirstServed) {
-            return self.queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));
-        }
-        self.queue.head()
-    }
-
     /// Makes the first local caller a holder, without a round trip.
     fn hand_over(&mut self, cx: &mut Context, op: OpId, options: AcquireOptions) {
         let Some(tenure) = &mut self.tenure else { return };
         let local = tenure.used;
-        let fence = match tenure.fences.take() {
-            Some(fence) => fence,
-            None if cx.has(Mutant::HandOverPastBlock) => tenure.fences.past(),
-            None => return,
-        };
+        let Some(fence) = tenure.fences.take() else { return };
         if local && let Some(budget) = &mut tenure.budget {
             budget.left = budget.left.saturating_sub(1);
         }
@@ -126,7 +113,7 @@ impl Resource {
             holds: 1,
             pending: alloc::vec::Vec::new(),
         };
-        if let Some(end) = end.filter(|_| !(options.renew && cx.has(Mutant::MaxHoldIgnored))) {
+        if let Some(end) = end {
             cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
         }
         let valid_until = lease.ends.map_or(lease.told, |ends| ends.at.min(lease.told));
@@ -183,7 +170,7 @@ impl Resource {
         request.clear_timer(cx, self.id);
         self.stop_listening(cx);
         let bury = request.strays.any();
-        if (bury || request.joined) && !cx.has(Mutant::CancelKeepsPlace) {
+        if bury || request.joined {
             cx.give_back(&self.name, Parting::of(request.token, bury));
         }
     }
@@ -193,7 +180,7 @@ impl Resource {
         if self.queue.tries() == 0 {
             return;
         }
-        let head = self.head(cx);
+        let head = self.queue.head();
         if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
             return;
         }
@@ -238,7 +225,7 @@ impl Resource {
     /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
     pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let told = self.request.as_ref().is_some_and(Request::is_known_busy);
-        let head = self.head(cx).map_or(*options, |(_, head)| head);
+        let head = self.queue.head().map_or(*options, |(_, head)| head);
         let shares = options.mode == Mode::Shared && head.mode == Mode::Shared;
         let behind = self.queue.len() > self.queue.tries() && !shares;
         let excludes = |tenure: &Tenure| tenure.excludes(cx, options) || tenure.excludes(cx, &head);

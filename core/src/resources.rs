@@ -8,7 +8,6 @@ use foldhash::fast::FixedState;
 
 use crate::context::{Context, ResourceId, Table};
 use crate::error::Error;
-use crate::mutant::Mutant;
 use crate::name::Name;
 use crate::options::Family;
 use crate::resource::Resource;
@@ -57,7 +56,7 @@ impl Resources {
             return Ok(id);
         }
         let key = Name::check(&cx.config.prefix, name)?;
-        Ok(self.add(if cx.has(Mutant::SideKeysShared) { Name::with_shared_sides(key) } else { Name::new(key, family) }))
+        Ok(self.add(Name::new(key, family)))
     }
 
     /// Creates a machine for a name.

@@ -7,7 +7,6 @@ use crate::context::{Context, ResourceId};
 use crate::event::{LeaseId, OpId};
 use crate::fences::Fences;
 use crate::lease::{drift, margin};
-use crate::mutant::Mutant;
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::{Instant, millis};
 use crate::timers::{Slot, Timer};
@@ -63,11 +62,8 @@ pub(crate) struct Validity {
 impl Validity {
     /// Validity is measured from the time the command was *sent*, less drift and margin.
     pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
-        let since = if cx.has(Mutant::ValidFromReply) { cx.now } else { sent };
-        let drift = if cx.has(Mutant::NoDrift) { Duration::ZERO } else { drift(granted) };
-        let margin = if cx.has(Mutant::NoMargin) { Duration::ZERO } else { margin(granted) };
-        let until = since + granted.saturating_sub(drift).saturating_sub(margin);
-        Self { until, granted, since, answered: Some(cx.now), confirmed: since }
+        let until = sent + granted.saturating_sub(drift(granted)).saturating_sub(margin(granted));
+        Self { until, granted, since: sent, answered: Some(cx.now), confirmed: sent }
     }
 }
 
@@ -163,8 +159,8 @@ impl Tenure {
         if !beside && self.in_use() {
             return Admission::Later;
         }
-        let unconfirmed = self.used && !self.is_confirmed(cx) && !cx.has(Mutant::HandOverUnconfirmed);
-        if unconfirmed || (self.fences.left() == 0 && !cx.has(Mutant::HandOverPastBlock)) {
+        let unconfirmed = self.used && !self.is_confirmed(cx);
+        if unconfirmed || self.fences.left() == 0 {
             // While other clients wait, the block of fences is part of the budget. More fences would extend it.
             return if self.budget.is_some() { Admission::Never } else { Admission::AfterRefill };
         }
@@ -186,8 +182,7 @@ impl Tenure {
         if cx.config.mixed_fleet && !self.in_use() {
             return true;
         }
-        let spent = self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now);
-        spent && !cx.has(Mutant::HandOverPastBudget)
+        self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now)
     }
 
     /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
@@ -222,7 +217,7 @@ impl Tenure {
     pub(crate) fn heard(&mut self, cx: &mut Context, resource: ResourceId, waiting: Option<u64>) {
         let Some(waiting) = waiting else { return };
         self.heard = cx.now;
-        if waiting > 0 && self.budget.is_none() && !cx.has(Mutant::WaitingIgnored) {
+        if waiting > 0 && self.budget.is_none() {
             let until = cx.now + BUDGET_TIME;
             self.budget = Some(Budget { left: cx.config.local_handoffs, until });
             cx.timers.set(Timer::BudgetEnds(resource), &mut self.timers.budget, Some(until));
@@ -244,8 +239,7 @@ impl Tenure {
 
     /// Sets the timers that follow from the validity.
     pub(crate) fn watch(&mut self, cx: &mut Context, resource: ResourceId) {
-        let deadline = (!cx.has(Mutant::DeadlineIgnored)).then_some(self.validity.until);
-        cx.timers.set(Timer::Deadline(resource), &mut self.timers.deadline, deadline);
+        cx.timers.set(Timer::Deadline(resource), &mut self.timers.deadline, Some(self.validity.until));
         self.schedule_renewal(cx, resource);
     }
 

@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, OpId, Outcome, ReleaseOutcome};
-use crate::mutant::Mutant;
 use crate::node::Node;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
@@ -78,9 +77,8 @@ impl Node {
     }
 
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
-        let counts = !self.cx.has(Mutant::HoldsNotCounted);
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.release_all(op, id) };
-        if lease.holds > 1 && counts {
+        if lease.holds > 1 {
             lease.holds = lease.holds.saturating_sub(1);
             return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
         }
@@ -139,7 +137,7 @@ impl Node {
         self.close_pools();
         for id in self.resources.ids() {
             self.with(id, |resource, cx| {
-                while let Some((op, _)) = resource.head(cx) {
+                while let Some((op, _)) = resource.queue.head() {
                     resource.end_caller(cx, op, Error::Closed);
                 }
                 let holders = resource.tenure.as_mut().map(|tenure| core::mem::take(&mut tenure.holders));
@@ -169,7 +167,7 @@ impl Node {
         self.with(resource, |resource, cx| {
             resource.leave(id);
             if let Some(tenure) = &mut resource.tenure {
-                tenure.tainted = !cx.has(Mutant::HandOverAfterLoss);
+                tenure.tainted = true;
             }
             resource.settle(cx, None);
         });
@@ -248,7 +246,7 @@ impl Node {
             _ => return false,
         };
         let flow = name.map(|key| self.cx.flows.place_of(key));
-        if !self.cx.flows.was_full_since(flow, since) || self.cx.has(Mutant::QueueCountsAsSilence) {
+        if !self.cx.flows.was_full_since(flow, since) {
             return false;
         }
         // A command that has not left yet is waited for as long as the server answers other commands.

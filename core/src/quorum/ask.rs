@@ -7,7 +7,6 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Grant, Input, OpId, Outcome};
 use crate::lease::Lease;
-use crate::mutant::Mutant;
 use crate::op::OpKind;
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
 use crate::quorum::ballot::{Ballot, Raise, Seat, Stage, clear, denied};
@@ -143,7 +142,7 @@ impl Ballot {
                 }
             }
             (Seat::Ours { fence, raise, .. }, Ok(Outcome::Verified(held)))
-                if raise.asked() == Some(op) && (held || cx.has(Mutant::QuorumCountsTheGone)) =>
+                if raise.asked() == Some(op) && held =>
             {
                 if let Raise::Asked(_, least) = *raise {
                     *fence = least;
@@ -198,7 +197,7 @@ impl Ballot {
     fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
         for (at, seat) in (0..).zip(&mut self.seats) {
             let Seat::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = seat else { continue };
-            if *fence >= least || cx.has(Mutant::QuorumFenceNotRaised) {
+            if *fence >= least {
                 *raise = Raise::Done;
                 continue;
             }
@@ -226,7 +225,7 @@ impl Ballot {
             self.ask_after(cx, ttl / 3);
         }
         // The machines have already reported everything that has ended, so a majority is valid at this moment.
-        let valid_until = self.valid_until(cx, members).unwrap_or(cx.now);
+        let valid_until = self.valid_until(members).unwrap_or(cx.now);
         let lease = Lease {
             resource: self.id,
             kind,
@@ -307,7 +306,7 @@ impl Ballot {
         };
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Other callers of this client hold the lock, or come first.
-            let holder_remaining = self.valid_until(cx, members).map(|until| until.since(cx.now));
+            let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
             return Error::Busy { waited, holder_remaining, votes };
         }
         denied(votes, waited, members)

@@ -17,7 +17,6 @@ use core::time::Duration;
 use crate::context::{Context, ResourceId};
 use crate::error::Error;
 use crate::event::{Input, LeaseId, OpId};
-use crate::mutant::Mutant;
 use crate::options::AcquireOptions;
 use crate::queue::LocalQueue;
 use crate::quorum::members::Members;
@@ -126,16 +125,13 @@ impl Ballot {
     }
 
     /// Until when we hold the lock on a majority of the servers.
-    pub(crate) fn valid_until(&self, cx: &Context, members: &Members) -> Option<Instant> {
+    pub(crate) fn valid_until(&self, members: &Members) -> Option<Instant> {
         let ends = self.seats.iter().zip(&members.list).filter_map(|(seat, member)| match seat {
-            Seat::Ours { lease, raise: Raise::Done, .. } => {
-                let counts = cx.has(Mutant::QuorumCountsTheGone).then(|| cx.now + self.options.ttl);
-                member.node.valid_until(*lease).or(counts)
-            }
+            Seat::Ours { lease, raise: Raise::Done, .. } => member.node.valid_until(*lease),
             _ => None,
         });
-        let needed = if cx.has(Mutant::QuorumValidByBest) { 1 } else { members.majority() };
-        ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= needed).max()
+        let majority = members.majority();
+        ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= majority).max()
     }
 
     /// What each server has answered so far.
@@ -171,7 +167,6 @@ impl Ballot {
 /// Gives back whatever one server may have for us.
 pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, seat: Seat, call: Option<OpId>) {
     match seat {
-        Seat::Asked(_) if cx.has(Mutant::QuorumReleasesGrantedOnly) => {}
         Seat::Asked(op) => {
             members.tasks.remove(&op);
             members.tell(at, cx.now, Input::Cancel { op });

@@ -6,7 +6,6 @@ use core::time::Duration;
 use crate::context::Context;
 use crate::error::{Error, LossReason};
 use crate::event::{Input, LeaseId, OpId, Outcome, ReleaseOutcome};
-use crate::mutant::Mutant;
 use crate::options::check_ttl;
 use crate::quorum::Quorum;
 use crate::quorum::ballot::{Ballot, Raise, Seat, Stage};
@@ -117,9 +116,6 @@ impl Ballot {
 
     /// The lease on one server has ended. Without a majority, the whole lease is lost.
     pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
-        if cx.has(Mutant::QuorumCountsTheGone) {
-            return;
-        }
         let Some(seat) = self.seats.get_mut(usize::from(at)) else { return };
         let was = mem::replace(seat, Seat::Denied(Error::Lost(reason)));
         if let Seat::Ours { raise: Raise::Asked(op, _), .. } = was {

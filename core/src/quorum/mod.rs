@@ -60,12 +60,6 @@ impl Quorum {
         Ok(Self { cx: Context::new(client, config), members, ballots: Vec::new(), by_name, told: Vec::new() })
     }
 
-    #[cfg(feature = "mutants")]
-    pub(crate) fn set_mutant(&mut self, mutant: crate::mutant::Mutant) {
-        self.cx.mutant = Some(mutant);
-        self.members.list.iter_mut().for_each(|member| member.node.set_mutant(mutant));
-    }
-
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
         // Leases that have expired, on any server, are reported before anything else.
@@ -88,7 +82,7 @@ impl Quorum {
 
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let held = self.cx.leases.get(&lease)?;
-        self.ballot(held.resource)?.valid_until(&self.cx, &self.members)
+        self.ballot(held.resource)?.valid_until(&self.members)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

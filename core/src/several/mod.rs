@@ -22,7 +22,6 @@ use hashbrown::HashMap;
 use crate::context::ResourceId;
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseId, OpId, Outcome, Output};
-use crate::mutant::Mutant;
 use crate::name::{Name, slot};
 use crate::node::Node;
 use crate::numbering::ByNumber;
@@ -161,9 +160,6 @@ impl Node {
         if one_script && !by_script {
             return Err(Error::CrossSlot);
         }
-        if self.cx.has(Mutant::SeveralUnsorted) {
-            sorted = names.iter().map(ToString::to_string).collect();
-        }
         let place = |name: &&str| sorted.iter().position(|other| other == name);
         let order = names.iter().filter_map(place).collect();
         let fences = names.iter().map(|_| 0).collect();
@@ -268,9 +264,6 @@ impl Node {
             return;
         }
         let Some(group) = self.several.held(number) else { return };
-        if self.cx.has(Mutant::SeveralLossUntold) {
-            return;
-        }
         let reason = match reason {
             LossReason::MaxHold if !group.options.renew => LossReason::Expired,
             reason => reason,
@@ -314,9 +307,6 @@ impl Node {
         let Some(Entry::Group(group)) = self.several.remove(number) else { return None };
         for part in parts {
             self.stop_wanting(OpId(part));
-            if self.cx.has(Mutant::SeveralKeepsParts) && group.holds == 0 {
-                continue;
-            }
             let lease = LeaseId(part);
             let Some(resource) = self.cx.leases.get(&lease).map(|lease| lease.resource) else { continue };
             self.cx.end_lease(lease, error);

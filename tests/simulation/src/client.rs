@@ -10,7 +10,6 @@ use crate::coverage::State;
 use crate::kinds::Sort;
 use crate::mix::Mix;
 use crate::rng::Rng;
-use crate::tampering::Tampering;
 use crate::users::User;
 use crate::wire::{Call, How, Life};
 
@@ -142,7 +141,7 @@ pub struct Op {
 
 impl Client {
     /// A new client; `life` is its number.
-    pub fn start(rng: &mut Rng, mix: &Mix, life: Life, tampering: &Tampering, now: Micros) -> Self {
+    pub fn start(rng: &mut Rng, mix: &Mix, life: Life, now: Micros) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&rng.draw().to_be_bytes());
         id[8..].copy_from_slice(&rng.draw().to_be_bytes());
@@ -161,10 +160,7 @@ impl Client {
         let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
         let users = rng.range(mix.users) as usize;
         let mute = rng.chance(mix.mute_hosts);
-        let mut engine = Engine::new(id, config.clone()).ok();
-        if let (Some(engine), Some(mutant)) = (&mut engine, tampering.engine) {
-            engine.set_mutant(mutant);
-        }
+        let engine = Engine::new(id, config.clone()).ok();
         Self {
             life,
             uuid: id.to_string(),

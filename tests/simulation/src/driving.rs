@@ -16,7 +16,7 @@ impl World<'_> {
     pub(crate) fn start_client(&mut self, place: usize) {
         let life = self.lives;
         self.lives += 1;
-        let client = Client::start(&mut self.rng, &self.mix, life, &self.tampering, self.now);
+        let client = Client::start(&mut self.rng, &self.mix, life, self.now);
         let longest = &mut self.watch.longest;
         longest.claim_ms = longest.claim_ms.max(client.config.claim_window.as_millis() as u64);
         if self.transcript.is_written() {

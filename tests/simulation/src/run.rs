@@ -95,7 +95,7 @@ impl Bench {
     }
 
     fn run_quorum(&mut self, seed: u64, written: bool) -> Report {
-        let mut world = quorum::World::new(seed, self.tampering, &mut self.models, Transcript::new(written));
+        let mut world = quorum::World::new(seed, &mut self.models, Transcript::new(written));
         let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
         let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
         let (counts, transcript) = (world.counts(), world.into_transcript());

@@ -1,6 +1,5 @@
-//! Deliberate bugs in the code under test. A plain run has none.
-
-use leasehold_core::Mutant;
+//! Deliberate bugs in what surrounds the engine. A plain run has none. Those in the engine are in
+//! [`mutants`](crate::mutants).
 
 /// A change to a script: its name, the text to find, and its replacement.
 pub type ScriptChange = (&'static str, &'static str, &'static str);
@@ -8,8 +7,6 @@ pub type ScriptChange = (&'static str, &'static str, &'static str);
 /// The deliberate bugs of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tampering {
-    /// In all engines.
-    pub engine: Option<Mutant>,
     /// In the scripts.
     pub scripts: &'static [ScriptChange],
     /// In the driver: its clock stands still while the machine sleeps.

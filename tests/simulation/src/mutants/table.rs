@@ -3,26 +3,24 @@
 //! One rule has no mutant: an acquire of a token that is held in the other mode conflicts. No engine can send it any
 //! more, because a conversion uses a new token (`convert-keeps-token`).
 
-use leasehold_core::Mutant as Engine;
-
-use super::{Mutant, kinds, scripts};
+use super::copy::Change;
+use super::{Mutant, engine, kinds, scripts};
 use crate::mix::Theme;
 use crate::tampering::{ScriptChange, Tampering};
 
 const NONE: Tampering = Tampering {
-    engine: None,
     scripts: &[],
     clock_stops_asleep: false,
     renewals_need_all_keys: false,
     none_key_left_out: false,
 };
 
-const fn engine(name: &'static str, fault: Engine, theme: Theme, rule: &'static str) -> Mutant {
-    Mutant { name, rule, tampering: Tampering { engine: Some(fault), ..NONE }, theme }
+const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
+    Mutant { name, rule, engine: changes, tampering: NONE, theme }
 }
 
 const fn script(name: &'static str, changes: &'static [ScriptChange], theme: Theme, rule: &'static str) -> Mutant {
-    Mutant { name, rule, tampering: Tampering { scripts: changes, ..NONE }, theme }
+    Mutant { name, rule, engine: &[], tampering: Tampering { scripts: changes, ..NONE }, theme }
 }
 
 /// Every mutant.
@@ -30,152 +28,153 @@ pub const TABLE: &[Mutant] = &[
     // The validity of a lease by the client's own clock.
     engine(
         "valid-from-reply",
-        Engine::ValidFromReply,
+        engine::VALID_FROM_REPLY,
         Theme::Network,
         "validity is measured from the time the command was sent",
     ),
-    engine("no-drift", Engine::NoDrift, Theme::Clients, "validity leaves 1 % and 2 ms for clock drift"),
-    engine("deadline-ignored", Engine::DeadlineIgnored, Theme::Network, "at the deadline the lease is lost"),
-    engine("loss-untold", Engine::LossUntold, Theme::Network, "a loss is reported"),
+    engine("no-drift", engine::NO_DRIFT, Theme::Clients, "validity leaves 1 % and 2 ms for clock drift"),
+    engine("deadline-ignored", engine::DEADLINE_IGNORED, Theme::Network, "at the deadline the lease is lost"),
+    engine("loss-untold", engine::LOSS_UNTOLD, Theme::Network, "a loss is reported"),
     engine(
         "loss-told-late",
-        Engine::LossToldLate,
+        engine::LOSS_TOLD_LATE,
         Theme::Clients,
         "a late timer reports the loss before anything else runs",
     ),
     Mutant {
         name: "suspended-clock",
         rule: "the clock counts suspended time",
+        engine: &[],
         tampering: Tampering { clock_stops_asleep: true, ..NONE },
         theme: Theme::Clients,
     },
-    engine("max-hold-ignored", Engine::MaxHoldIgnored, Theme::Calm, "max_hold ends a renewed lease"),
-    engine("failed-renewal-releases", Engine::FailedRenewalReleases, Theme::Network, "a failed renewal never releases"),
+    engine("max-hold-ignored", engine::MAX_HOLD_IGNORED, Theme::Calm, "max_hold ends a renewed lease"),
+    engine("failed-renewal-releases", engine::FAILED_RENEWAL_RELEASES, Theme::Network, "a failed renewal never releases"),
     engine(
         "failed-renewal-recreates",
-        Engine::FailedRenewalRecreates,
+        engine::FAILED_RENEWAL_RECREATES,
         Theme::Losing,
         "a renewal never re-creates a missing key",
     ),
-    engine("no-margin", Engine::NoMargin, Theme::Short, "a loss is reported early enough for a late timer"),
+    engine("no-margin", engine::NO_MARGIN, Theme::Short, "a loss is reported early enough for a late timer"),
     engine(
         "hand-over-unconfirmed",
-        Engine::HandOverUnconfirmed,
+        engine::HAND_OVER_UNCONFIRMED,
         Theme::Hot,
         "what the server has not confirmed for a second is not handed over",
     ),
     engine(
         "early-revocation-ignored",
-        Engine::EarlyRevocationIgnored,
+        engine::EARLY_REVOCATION_IGNORED,
         Theme::Network,
         "a revocation counts even if it arrives before the reply",
     ),
     // How many commands are sent, and in which order.
-    engine("unbounded-in-flight", Engine::UnboundedInFlight, Theme::Crowded, "commands under way are bounded"),
-    engine("queue-starves", Engine::QueueStarves, Theme::Crowded, "the most urgent commands are sent first"),
+    engine("unbounded-in-flight", engine::UNBOUNDED_IN_FLIGHT, Theme::Crowded, "commands under way are bounded"),
+    engine("queue-starves", engine::QUEUE_STARVES, Theme::Crowded, "the most urgent commands are sent first"),
     engine(
         "queue-counts-as-silence",
-        Engine::QueueCountsAsSilence,
+        engine::QUEUE_COUNTS_AS_SILENCE,
         Theme::Crowded,
         "time in the client's own queue is no silence of the server's",
     ),
     // Waiting and grants.
     engine(
         "join-before-subscribed",
-        Engine::JoinBeforeSubscribed,
+        engine::JOIN_BEFORE_SUBSCRIBED,
         Theme::Network,
         "subscribe, wait for the acknowledgement, then enqueue",
     ),
     engine(
         "no-heartbeats",
-        Engine::NoHeartbeats,
+        engine::NO_HEARTBEATS,
         Theme::Messages,
         "a waiter's heartbeats keep its place, and find a lost grant",
     ),
     engine(
         "holder-death-ignored",
-        Engine::HolderDeathIgnored,
+        engine::HOLDER_DEATH_IGNORED,
         Theme::Deaths,
         "the first waiter asks when the holder's lease is over",
     ),
     engine(
         "grant-from-receipt",
-        Engine::GrantFromReceipt,
+        engine::GRANT_FROM_RECEIPT,
         Theme::Messages,
         "a grant is valid from the earliest time at which it can have happened",
     ),
     engine(
         "stale-grant-taken",
-        Engine::StaleGrantTaken,
+        engine::STALE_GRANT_TAKEN,
         Theme::Stale,
         "a grant older than the last answered heartbeat is ignored",
     ),
     engine(
         "grant-assumes-ttl",
-        Engine::GrantAssumesTtl,
+        engine::GRANT_ASSUMES_TTL,
         Theme::Messages,
         "a grant carries the TTL that was written, and only that counts",
     ),
     engine(
         "entered-is-again",
-        Engine::EnteredIsAgain,
+        engine::ENTERED_IS_AGAIN,
         Theme::Evicting,
         "if a late heartbeat enters anew, the lease was lost in between",
     ),
-    engine("cancel-keeps-place", Engine::CancelKeepsPlace, Theme::GivingUp, "a cancelled wait leaves the queue"),
-    engine("no-resend", Engine::NoResend, Theme::Network, "a command that may have been applied is sent again"),
+    engine("cancel-keeps-place", engine::CANCEL_KEEPS_PLACE, Theme::GivingUp, "a cancelled wait leaves the queue"),
+    engine("no-resend", engine::NO_RESEND, Theme::Network, "a command that may have been applied is sent again"),
     // Hand-over inside a client.
-    engine("last-come-first-served", Engine::LastComeFirstServed, Theme::Hot, "FIFO inside a client"),
+    engine("last-come-first-served", engine::LAST_COME_FIRST_SERVED, Theme::Hot, "FIFO inside a client"),
     engine(
         "hand-over-past-block",
-        Engine::HandOverPastBlock,
+        engine::HAND_OVER_PAST_BLOCK,
         Theme::Hot,
         "each local holder gets a fence of the block",
     ),
-    engine("hand-over-past-budget", Engine::HandOverPastBudget, Theme::Hot, "hand-overs are bounded once others wait"),
-    engine("hand-over-after-loss", Engine::HandOverAfterLoss, Theme::Short, "a lost lease is never handed over"),
+    engine("hand-over-past-budget", engine::HAND_OVER_PAST_BUDGET, Theme::Hot, "hand-overs are bounded once others wait"),
+    engine("hand-over-after-loss", engine::HAND_OVER_AFTER_LOSS, Theme::Short, "a lost lease is never handed over"),
     engine(
         "waiting-ignored",
-        Engine::WaitingIgnored,
+        engine::WAITING_IGNORED,
         Theme::Hot,
         "`waiting` in answers and grants says that others wait",
     ),
-    engine("stranded-caller", Engine::StrandedCaller, Theme::Calm, "the client asks with the next token at once"),
+    engine("stranded-caller", engine::STRANDED_CALLER, Theme::Calm, "the client asks with the next token at once"),
     engine(
         "no-refill-while-untold",
-        Engine::NoRefillWhileUntold,
+        engine::NO_REFILL_WHILE_UNTOLD,
         Theme::Hot,
         "a host without messages asks with refills",
     ),
-    engine("refill-lowers-fence", Engine::RefillLowersFence, Theme::Hot, "a late refill never lowers the next fence"),
+    engine("refill-lowers-fence", engine::REFILL_LOWERS_FENCE, Theme::Hot, "a late refill never lowers the next fence"),
     // Giving up and converting.
     engine(
         "never-bury",
-        Engine::NeverBury,
+        engine::NEVER_BURY,
         Theme::GivingUp,
         "a token that is given up with unanswered commands is buried",
     ),
     engine(
         "downgrade-from-answer",
-        Engine::DowngradeFromAnswer,
+        engine::DOWNGRADE_FROM_ANSWER,
         Theme::Converts,
         "a downgraded lease is a reader's from the time the command was sent",
     ),
     engine(
         "upgrade-from-sending",
-        Engine::UpgradeFromSending,
+        engine::UPGRADE_FROM_SENDING,
         Theme::Converts,
         "an upgraded lease is exclusive only from the answer on",
     ),
     engine(
         "renew-while-converting",
-        Engine::RenewWhileConverting,
+        engine::RENEW_WHILE_CONVERTING,
         Theme::Converts,
         "renewals pause while a conversion is unanswered",
     ),
-    engine("convert-keeps-token", Engine::ConvertKeepsToken, Theme::Converts, "a conversion uses a new token"),
+    engine("convert-keeps-token", engine::CONVERT_KEEPS_TOKEN, Theme::Converts, "a conversion uses a new token"),
     // The promises of the scripts.
-    engine("side-keys-shared", Engine::SideKeysShared, Theme::Network, "`a` and `{a}` share no side key"),
+    engine("side-keys-shared", engine::SIDE_KEYS_SHARED, Theme::Network, "`a` and `{a}` share no side key"),
     script("release-ignores-owner", scripts::RELEASE_IGNORES_OWNER, Theme::Network, "only the owner releases"),
     script("fence-without-max", scripts::FENCE_WITHOUT_MAX, Theme::Hot, "a fence is above all reserved fences"),
     script("block-uncut", scripts::BLOCK_UNCUT, Theme::Hot, "fences never run ahead of the clock"),
@@ -221,28 +220,28 @@ pub const TABLE: &[Mutant] = &[
     script("buried-grows", scripts::BURIED_GROWS, Theme::Unhurried, "burying a token removes expired tombstones"),
     script("queue-without-ttl", scripts::QUEUE_WITHOUT_TTL, Theme::Network, "no key is without TTL"),
     // Several names at once.
-    engine("several-unsorted", Engine::SeveralUnsorted, Theme::Several, "all clients take names in the same order"),
-    engine("several-keeps-parts", Engine::SeveralKeepsParts, Theme::Several, "a failure gives everything back"),
-    engine("several-loss-untold", Engine::SeveralLossUntold, Theme::Several, "losing one name ends the whole lease"),
+    engine("several-unsorted", engine::SEVERAL_UNSORTED, Theme::Several, "all clients take names in the same order"),
+    engine("several-keeps-parts", engine::SEVERAL_KEEPS_PARTS, Theme::Several, "a failure gives everything back"),
+    engine("several-loss-untold", engine::SEVERAL_LOSS_UNTOLD, Theme::Several, "losing one name ends the whole lease"),
     script("several-takes-held", scripts::SEVERAL_TAKES_HELD, Theme::Several, "all names are free, or none is taken"),
     script("several-digs-up", scripts::SEVERAL_DIGS_UP, Theme::Several, "a buried token does not enter"),
     // Reentrant locks.
-    engine("reentry-for-any-owner", Engine::ReentryForAnyOwner, Theme::Reentrant, "only the owner gets it again"),
-    engine("holds-not-counted", Engine::HoldsNotCounted, Theme::Reentrant, "each hold is released separately"),
+    engine("reentry-for-any-owner", engine::REENTRY_FOR_ANY_OWNER, Theme::Reentrant, "only the owner gets it again"),
+    engine("holds-not-counted", engine::HOLDS_NOT_COUNTED, Theme::Reentrant, "each hold is released separately"),
     engine(
         "subscribed-unasked",
-        Engine::SubscribedUnasked,
+        engine::SUBSCRIBED_UNASKED,
         Theme::Reentrant,
         "a new listener asks once more, because a message may have come before",
     ),
-    engine("word-ignored", Engine::WordIgnored, Theme::Reentrant, "a message on the channel wakes waiters"),
+    engine("word-ignored", engine::WORD_IGNORED, Theme::Reentrant, "a message on the channel wakes waiters"),
     engine(
         "waiter-trusts-messages",
-        Engine::WaiterTrustsMessages,
+        engine::WAITER_TRUSTS_MESSAGES,
         Theme::Reentrant,
         "a waiter never sleeps past the TTL, even if a message is lost",
     ),
-    engine("no-pause", Engine::NoPause, Theme::Reentrant, "the pause after local hand-overs lets other clients in"),
+    engine("no-pause", engine::NO_PAUSE, Theme::Reentrant, "the pause after local hand-overs lets other clients in"),
     script(
         "reentrant-frees-any",
         kinds::REENTRANT_FREES_ANY,
@@ -254,7 +253,7 @@ pub const TABLE: &[Mutant] = &[
     // Semaphores.
     engine(
         "permits-not-counted",
-        Engine::PermitsNotCounted,
+        engine::PERMITS_NOT_COUNTED,
         Theme::Semaphore,
         "a token is handed over only to a caller that wants as many permits",
     ),
@@ -284,12 +283,14 @@ pub const TABLE: &[Mutant] = &[
     Mutant {
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares only N, and goes on while a slot moves",
+        engine: &[],
         tampering: Tampering { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Moving,
     },
     Mutant {
         name: "none-key-left-out",
         rule: "one declared key never exists, so no script is stopped halfway while a slot moves",
+        engine: &[],
         tampering: Tampering { none_key_left_out: true, ..NONE },
         theme: Theme::Converts,
     },
@@ -310,25 +311,25 @@ pub const TABLE: &[Mutant] = &[
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",
-        Engine::QuorumValidByBest,
+        engine::QUORUM_VALID_BY_BEST,
         Theme::Quorum,
         "a quorum's lease is valid only as long as a majority has it",
     ),
     engine(
         "quorum-releases-granted-only",
-        Engine::QuorumReleasesGrantedOnly,
+        engine::QUORUM_RELEASES_GRANTED_ONLY,
         Theme::Quorum,
         "after a failure, the client releases on all servers",
     ),
     engine(
         "quorum-counts-the-gone",
-        Engine::QuorumCountsTheGone,
+        engine::QUORUM_COUNTS_THE_GONE,
         Theme::Quorum,
         "a server counts only while it has the client's token",
     ),
     engine(
         "quorum-fence-not-raised",
-        Engine::QuorumFenceNotRaised,
+        engine::QUORUM_FENCE_NOT_RAISED,
         Theme::Quorum,
         "the fence is raised on a majority before the acquire succeeds",
     ),

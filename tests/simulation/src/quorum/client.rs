@@ -7,7 +7,6 @@ use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, 
 use crate::clock::{Clock, Micros};
 use crate::quorum::world::Mix;
 use crate::rng::Rng;
-use crate::tampering::Tampering;
 
 pub(crate) struct Client {
     /// Its number, unique in the run. A crash ends its life, and another client takes its place.
@@ -66,7 +65,7 @@ pub(crate) enum Wish {
 }
 
 impl Client {
-    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: u32, tampering: &Tampering) -> Self {
+    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: u32) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&rng.draw().to_be_bytes());
         id[8..].copy_from_slice(&rng.draw().to_be_bytes());
@@ -80,10 +79,7 @@ impl Client {
         };
         let names: Vec<String> = (0..mix.servers).map(|server| format!("s{server}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut engine = Engine::quorum(id, config.clone(), &names).ok();
-        if let (Some(engine), Some(mutant)) = (&mut engine, tampering.engine) {
-            engine.set_mutant(mutant);
-        }
+        let engine = Engine::quorum(id, config.clone(), &names).ok();
         let drift = rng.range((0, 10_000)) as i64 - 5_000;
         Self {
             life,

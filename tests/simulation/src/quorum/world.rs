@@ -10,7 +10,6 @@ use crate::quorum::client::{Client, Doing, Wish};
 use crate::quorum::network::Arrival;
 use crate::quorum::watch::Watch;
 use crate::rng::Rng;
-use crate::tampering::Tampering;
 use crate::transcript::Transcript;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
 
@@ -120,7 +119,6 @@ pub struct World<'a> {
     pub(crate) now: Micros,
     pub(crate) rng: Rng,
     pub(crate) mix: Mix,
-    tampering: Tampering,
     pub(crate) phase: Phase,
     pub(crate) agenda: Agenda<Event>,
     pub(crate) servers: Vec<Server>,
@@ -139,7 +137,7 @@ impl<'a> World<'a> {
     pub const SERVERS: usize = 7;
 
     /// The world of a seed, on these model servers.
-    pub fn new(seed: u64, tampering: Tampering, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
+    pub fn new(seed: u64, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
         let mut rng = Rng::new(seed);
         rng.draw();
         let mix = Mix::draw(&mut rng);
@@ -147,7 +145,6 @@ impl<'a> World<'a> {
         models.iter_mut().for_each(ModelServer::reset);
         let mut world = Self {
             now: 0,
-            tampering,
             phase: Phase::Busy,
             agenda: Agenda::default(),
             servers: (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect(),
@@ -177,7 +174,7 @@ impl<'a> World<'a> {
 
     fn start(&mut self, place: usize) {
         self.lives += 1;
-        let client = Client::start(&mut self.rng, &self.mix, self.lives, &self.tampering);
+        let client = Client::start(&mut self.rng, &self.mix, self.lives);
         let users = client.users.len();
         if place < self.clients.len() {
             self.clients[place] = client;

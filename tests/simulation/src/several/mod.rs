@@ -59,7 +59,6 @@ pub(crate) struct SeveralWorld<'a> {
     rng: Rng,
     agenda: Agenda<Event>,
     model: &'a mut ModelServer,
-    tampering: Tampering,
     clients: Vec<Client>,
     lives: u16,
     promises: Promises,
@@ -83,7 +82,6 @@ impl<'a> SeveralWorld<'a> {
             rng,
             agenda: Agenda::default(),
             model,
-            tampering,
             clients: Vec::new(),
             lives: 0,
             promises: Promises::default(),
@@ -131,10 +129,7 @@ impl<'a> SeveralWorld<'a> {
             local_handoffs: self.rng.below(4) as u32,
             ..Config::default()
         };
-        let mut engine = Engine::new(id, config).expect("the options are within their bounds");
-        if let Some(mutant) = self.tampering.engine {
-            engine.set_mutant(mutant);
-        }
+        let engine = Engine::new(id, config).expect("the options are within their bounds");
         let users = (0..self.rng.range((1, 4))).map(|_| User::default()).collect();
         let clock = Clock::new(1 << 40, self.rng.range((0, 8_000)) as i64 - 4_000);
         Client {
