@@ -2,15 +2,15 @@
 
 use alloc::boxed::Box;
 
-use crate::command::Command;
+use crate::client::Client;
 use crate::error::Error;
-use crate::event::{Input, LeaseId, Output, Reason};
-use crate::node::Node;
+use crate::event::{Input, Output, Reason};
+use crate::ids::{ClientId, LeaseId};
 use crate::options::Config;
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
 use crate::time::Instant;
-use crate::token::ClientId;
+use crate::wire::Command;
 
 /// The locks of one client. The crate's documentation shows the loop that drives it.
 pub struct Engine {
@@ -18,7 +18,7 @@ pub struct Engine {
 }
 
 enum Kind {
-    One(Box<Node>),
+    One(Box<Client>),
     #[cfg(feature = "quorum")]
     Quorum(Box<Quorum>),
 }
@@ -29,7 +29,7 @@ impl Engine {
     /// # Errors
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub fn new(client: ClientId, config: Config) -> Result<Self, Error> {
-        Ok(Self { kind: Kind::One(Box::new(Node::new(client, config)?)) })
+        Ok(Self { kind: Kind::One(Box::new(Client::new(client, config)?)) })
     }
 
     /// An engine for a client of several independent servers. A lock is held while a majority of them has it. Only
@@ -50,7 +50,7 @@ impl Engine {
     /// whose slots are near its own.
     pub fn set_cluster(&mut self) {
         match &mut self.kind {
-            Kind::One(node) => node.cx.flows.by_slot(),
+            Kind::One(client) => client.cx.flows.by_slot(),
             // A quorum's servers are not clusters.
             #[cfg(feature = "quorum")]
             Kind::Quorum(_) => {}
@@ -60,7 +60,7 @@ impl Engine {
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         match &mut self.kind {
-            Kind::One(node) => node.handle(now, input),
+            Kind::One(client) => client.handle(now, input),
             #[cfg(feature = "quorum")]
             Kind::Quorum(quorum) => quorum.handle(now, input),
         }
@@ -69,7 +69,7 @@ impl Engine {
     /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         match &mut self.kind {
-            Kind::One(node) => node.poll_output(),
+            Kind::One(client) => client.poll_output(),
             #[cfg(feature = "quorum")]
             Kind::Quorum(quorum) => quorum.poll_output(),
         }
@@ -78,7 +78,7 @@ impl Engine {
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         match &self.kind {
-            Kind::One(node) => node.poll_timeout(),
+            Kind::One(client) => client.poll_timeout(),
             #[cfg(feature = "quorum")]
             Kind::Quorum(quorum) => quorum.poll_timeout(),
         }
@@ -87,7 +87,7 @@ impl Engine {
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
     pub fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         match &self.kind {
-            Kind::One(node) => node.valid_until(lease),
+            Kind::One(client) => client.valid_until(lease),
             #[cfg(feature = "quorum")]
             Kind::Quorum(quorum) => quorum.valid_until(lease),
         }
@@ -101,7 +101,7 @@ impl Engine {
     /// lease was released or lost, and for a quorum.
     pub fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         match &self.kind {
-            Kind::One(node) => node.touch(lease),
+            Kind::One(client) => client.touch(lease),
             // A quorum's servers are not replicas of each other.
             #[cfg(feature = "quorum")]
             Kind::Quorum(_) => None,
@@ -112,7 +112,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn is_idle(&self) -> bool {
         match &self.kind {
-            Kind::One(node) => node.is_idle(),
+            Kind::One(client) => client.is_idle(),
             #[cfg(feature = "quorum")]
             Kind::Quorum(quorum) => quorum.is_idle(),
         }

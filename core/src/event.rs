@@ -4,27 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::command::Command;
-use crate::error::{Error, LossReason};
+use crate::error::{Error, Failure, LossReason};
+use crate::ids::{CallId, LeaseId, NodeId, OpId};
 use crate::options::{AcquireOptions, Mode};
-use crate::reply::{Failure, Reply};
 use crate::time::Instant;
-
-/// A user's call. The driver chooses the number and uses each one once. The highest bit is reserved for the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub u64);
-
-/// A command in flight. The engine chooses the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
-
-/// A lease of a local holder. The engine chooses the number and never uses it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseId(pub u64);
-
-/// The index of a server in the driver's list. With a single server, a cluster or Sentinel it is always 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct NodeId(pub u16);
+use crate::wire::{Command, Reply};
 
 /// An event for the engine.
 #[derive(Clone, Debug)]
@@ -321,7 +305,7 @@ pub enum Reason {
     ResponseTimeout,
     /// A command is due to be sent again.
     Resend,
-    /// The time for a tenure's local hand-overs is over.
+    /// The time for a hold's local hand-overs is over.
     BudgetEnds,
     /// A subscription is due to be retried.
     Subscription,

@@ -13,67 +13,28 @@
 
 extern crate alloc;
 
-mod answer;
-mod ask;
-mod calls;
-mod channels;
-mod command;
-mod context;
-mod convert;
+mod client;
 mod engine;
 mod error;
 mod event;
-mod fences;
-mod flow;
-mod force;
-mod grant;
-mod inspect;
-mod keep;
-mod lease;
-mod message;
-mod name;
-mod node;
-mod numbering;
-mod op;
+mod ids;
+mod lock;
 mod options;
-mod pool;
-mod queue;
 #[cfg(feature = "quorum")]
 mod quorum;
-mod random;
-mod reentrant;
-mod releases;
-mod renewal;
-mod reply;
-mod request;
-mod resource;
-mod resources;
-#[cfg(feature = "quorum")]
-mod roster;
-mod script;
 mod server;
-mod several;
-mod subscription;
-mod tenure;
+mod session;
 mod time;
-mod timers;
-mod token;
-mod trouble;
-mod user;
-mod vote;
+mod wire;
 
-pub use command::Command;
-pub use engine::Engine;
-pub use error::{Error, LossReason, shown_time};
-pub use event::{
-    CallId, Grant, Holder, Input, Inspection, LeaseId, NodeId, OpId, Outcome, Output, Reason, ReleaseOutcome, Waiter,
-};
-pub use numbering::ByNumber;
-pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
-pub use reply::{Failure, Reply, Scalar};
 #[cfg(feature = "quorum")]
-pub use roster::Roster;
+pub use quorum::Roster;
+
+pub use engine::Engine;
+pub use error::{Error, Failure, LossReason, Vote, Votes, shown_time};
+pub use event::{Grant, Holder, Input, Inspection, Outcome, Output, Reason, ReleaseOutcome, Waiter};
+pub use ids::{ByNumber, CallId, ClientId, LeaseId, NodeId, OpId};
+pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use server::{check_eviction, check_server};
 pub use time::Instant;
-pub use token::ClientId;
-pub use vote::{Vote, Votes};
+pub use wire::{Command, Reply, Scalar};

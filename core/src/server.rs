@@ -36,7 +36,7 @@ pub fn check_server(info: &str) -> Result<(), Error> {
 /// Checks a server's `maxmemory-policy`, as returned by `CONFIG GET maxmemory-policy`. All keys of a lock have a TTL,
 /// so any policy but `noeviction` can evict them. Then a lock can have two holders, or its fencing tokens can fall.
 ///
-/// A user needs a right to run the command, and the server logs each refusal. So drivers check this only on request.
+/// A user needs a right to run the command, and the server logs each refusal. So drivers check this only on claim.
 ///
 /// # Errors
 /// [`Error::Unsupported`], with the policy found and the one needed, for any other policy.

@@ -19,6 +19,8 @@ mod readme;
 mod simulation;
 mod stamp;
 mod steps;
+#[cfg(test)]
+mod structure;
 mod test;
 mod wasm;
 

@@ -3,14 +3,14 @@
 use core::mem;
 use core::time::Duration;
 
-use crate::context::Context;
+use super::Quorum;
+use super::lock::{MemberState, QuorumLock, Raise, Stage};
+use super::members::{Members, Task};
 use crate::error::{Error, LossReason};
-use crate::event::{Input, LeaseId, OpId, Outcome, ReleaseOutcome};
+use crate::event::{Input, Outcome, ReleaseOutcome};
+use crate::ids::{LeaseId, OpId};
 use crate::options::check_ttl;
-use crate::quorum::Quorum;
-use crate::quorum::ballot::{Ballot, Raise, Seat, Stage};
-use crate::quorum::members::{Members, Task};
-use crate::quorum::tally::{Kind, Tally};
+use crate::session::{Context, Tally, TallyKind};
 use crate::time::Instant;
 
 impl Quorum {
@@ -22,47 +22,47 @@ impl Quorum {
             lease.holds = lease.holds.saturating_sub(1);
             return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
         }
-        let resource = lease.resource;
+        let lock = lease.lock;
         self.cx.end_lease(id, &Error::NotHeld);
-        let mut tally = Tally::new(Kind::Release, self.members.list.len());
-        self.with(resource, |ballot, cx, members| {
-            for (at, seat) in ballot.seats.iter().enumerate() {
-                if matches!(seat, Seat::Ours { .. }) {
+        let mut tally = Tally::new(TallyKind::Release, self.members.list.len());
+        self.with(lock, |lock, cx, members| {
+            for (at, state) in lock.states.iter().enumerate() {
+                if matches!(state, MemberState::Ours { .. }) {
                     tally.asks(at);
                 }
             }
             cx.open_tally(op, tally);
-            ballot.give_back(cx, members, Some(op));
-            ballot.next_turn(cx, members);
+            lock.give_back(cx, members, Some(op));
+            lock.next_turn(cx, members);
         });
     }
 
     pub(crate) fn extend(&mut self, op: OpId, id: LeaseId, ttl: Duration) {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
-            Ok(()) => self.lease_call(op, id, Kind::Extend(id), Some(ttl)),
+            Ok(()) => self.lease_call(op, id, TallyKind::Extend(id), Some(ttl)),
         }
     }
 
     pub(crate) fn verify(&mut self, op: OpId, id: LeaseId) {
-        self.lease_call(op, id, Kind::Verify(id), None);
+        self.lease_call(op, id, TallyKind::Verify(id), None);
     }
 
     /// Asks every server where we hold the lock: to extend the lease, or whether it is still there.
-    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: Kind, ttl: Option<Duration>) {
+    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: TallyKind, ttl: Option<Duration>) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
-        let resource = lease.resource;
+        let lock = lease.lock;
         let mut tally = Tally::new(kind, self.members.list.len());
-        self.with(resource, |ballot, cx, members| {
-            for (at, seat) in ballot.seats.iter().enumerate() {
-                if matches!(seat, Seat::Ours { .. }) {
+        self.with(lock, |lock, cx, members| {
+            for (at, state) in lock.states.iter().enumerate() {
+                if matches!(state, MemberState::Ours { .. }) {
                     tally.asks(at);
                 }
             }
             cx.open_tally(op, tally);
-            for (at, seat) in (0..).zip(&ballot.seats) {
-                let Seat::Ours { lease, .. } = *seat else { continue };
+            for (at, state) in (0..).zip(&lock.states) {
+                let MemberState::Ours { lease, .. } = *state else { continue };
                 let op = members.new_op(Some(Task::Part(op)));
                 let input = match ttl {
                     Some(ttl) => Input::Extend { op, lease, ttl },
@@ -73,7 +73,7 @@ impl Quorum {
         });
     }
 
-    pub(crate) fn hold(&mut self, op: OpId, id: LeaseId) {
+    pub(crate) fn nest(&mut self, op: OpId, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.holds = lease.holds.saturating_add(1);
         let held = Outcome::Held(lease.holds);
@@ -82,33 +82,33 @@ impl Quorum {
 
     pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
         let Some(lease) = self.cx.leases.get(&id).filter(|lease| lease.renew) else { return };
-        self.with(lease.resource, |ballot, cx, members| ballot.keep(cx, members, until));
+        self.with(lease.lock, |lock, cx, members| lock.keep(cx, members, until));
     }
 
     /// Closes the client: ends the waits and releases the leases.
     pub(crate) fn close(&mut self, op: OpId) {
         self.cx.closed = true;
-        for id in (0..self.ballots.len()).filter_map(|id| u32::try_from(id).ok()) {
-            self.with(crate::context::ResourceId(id), |ballot, cx, members| {
-                while let Some((op, _)) = ballot.queue.head() {
-                    ballot.end_caller(cx, op, Error::Closed);
+        for id in (0..self.locks.len()).filter_map(|id| u32::try_from(id).ok()) {
+            self.with(crate::ids::LockId(id), |lock, cx, members| {
+                while let Some((op, _)) = lock.queue.head() {
+                    lock.end_caller(cx, op, Error::Closed);
                 }
-                if let Stage::Held(lease, _) = ballot.stage {
+                if let Stage::Held(lease, _) = lock.stage {
                     cx.end_lease(lease, &Error::Closed);
                 }
-                ballot.give_back(cx, members, None);
+                lock.give_back(cx, members, None);
             });
         }
-        self.ask_all(op, Kind::Close, |op| Input::Close { op });
+        self.ask_all(op, TallyKind::Close, |op| Input::Close { op });
     }
 }
 
-impl Ballot {
+impl QuorumLock {
     /// Every server's machine renews until then and no longer.
     pub(crate) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
         self.until = Some(until);
-        for (at, seat) in (0..).zip(&self.seats) {
-            if let Seat::Ours { lease, .. } = *seat {
+        for (at, state) in (0..).zip(&self.states) {
+            if let MemberState::Ours { lease, .. } = *state {
                 members.tell(at, cx.now, Input::Keep { lease, until });
             }
         }
@@ -116,9 +116,9 @@ impl Ballot {
 
     /// The lease on one server has ended. Without a majority, the whole lease is lost.
     pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
-        let Some(seat) = self.seats.get_mut(usize::from(at)) else { return };
-        let was = mem::replace(seat, Seat::Denied(Error::Lost(reason)));
-        if let Seat::Ours { raise: Raise::Asked(op, _), .. } = was {
+        let Some(state) = self.states.get_mut(usize::from(at)) else { return };
+        let was = mem::replace(state, MemberState::Denied(Error::Lost(reason)));
+        if let MemberState::Ours { raise: Raise::Asked(op, _), .. } = was {
             members.tasks.remove(&op);
         }
         if let Stage::Held(lease, _) = self.stage

@@ -2,18 +2,18 @@
 
 use alloc::vec::Vec;
 
+use super::Quorum;
 use crate::error::Error;
-use crate::event::Input;
-use crate::event::{Holder, Inspection, OpId, Outcome};
-use crate::quorum::Quorum;
-use crate::quorum::tally::Kind;
+use crate::event::{Holder, Input, Inspection, Outcome};
+use crate::ids::OpId;
+use crate::session::TallyKind;
 
 impl Quorum {
     pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        self.ask_all(op, Kind::Inspect, |op| Input::Inspect { op, name });
+        self.ask_all(op, TallyKind::Inspect, |op| Input::Inspect { op, name });
     }
 
     /// Takes the lock from its holder on every server.
@@ -21,7 +21,7 @@ impl Quorum {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        self.ask_all(op, Kind::Force, |op| Input::ForceRelease { op, name });
+        self.ask_all(op, TallyKind::Force, |op| Input::ForceRelease { op, name });
     }
 
     /// A holder counts if a majority reports it. Its token and remaining time are from the first server that

@@ -6,25 +6,23 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use crate::context::ResourceId;
+use crate::client::Client;
 use crate::error::Error;
-use crate::event::{Input, LeaseId, OpId, Output};
-use crate::node::Node;
-use crate::numbering::ByNumber;
+use crate::event::{Input, Output};
+use crate::ids::{ByNumber, ClientId, LeaseId, LockId, OpId};
 use crate::options::Config;
 use crate::time::Instant;
-use crate::token::ClientId;
 
 pub(crate) struct Member {
-    pub(crate) node: Box<Node>,
+    pub(crate) client: Box<Client>,
     pub(crate) server: Arc<str>,
 }
 
 /// Why a server's machine was called, or what a lease on it belongs to.
 #[derive(Clone, Copy)]
 pub(crate) enum Task {
-    /// A seat in a name's ballot.
-    Seat(ResourceId),
+    /// What one server says about a lock.
+    Member(LockId),
     /// A part of a user's call.
     Part(OpId),
 }
@@ -40,10 +38,10 @@ impl Members {
     pub(crate) fn new(client: ClientId, config: &Config, servers: &[&str]) -> Result<Self, Error> {
         let mut list = Vec::with_capacity(servers.len());
         for (at, server) in (0..).zip(servers) {
-            let mut node = Box::new(Node::new(client.of_member(at), config.clone())?);
+            let mut machine = Box::new(Client::new(client.of_member(at), config.clone())?);
             // Leaves time for a second attempt, because the timeout of one server is short.
-            node.cx.patience = config.response_timeout.saturating_mul(2);
-            list.push(Member { node, server: (*server).into() });
+            machine.cx.patience = config.response_timeout.saturating_mul(2);
+            list.push(Member { client: machine, server: (*server).into() });
         }
         Ok(Self { list, tasks: HashMap::default(), last: 0 })
     }
@@ -66,13 +64,13 @@ impl Members {
         OpId(self.outer(at, lease.0).saturating_mul(2).saturating_add(1))
     }
 
-    pub(crate) fn node(&mut self, at: u16) -> Option<&mut Node> {
-        self.list.get_mut(usize::from(at)).map(|member| &mut *member.node)
+    pub(crate) fn client(&mut self, at: u16) -> Option<&mut Client> {
+        self.list.get_mut(usize::from(at)).map(|member| &mut *member.client)
     }
 
     pub(crate) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
-        if let Some(node) = self.node(at) {
-            node.handle(now, input);
+        if let Some(client) = self.client(at) {
+            client.handle(now, input);
         }
     }
 
@@ -86,15 +84,15 @@ impl Members {
     /// Advances the time of all machines.
     pub(crate) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {
-            if member.node.poll_timeout().is_some_and(|(at, _)| at <= now) {
-                member.node.handle(now, Input::Wake);
+            if member.client.poll_timeout().is_some_and(|(at, _)| at <= now) {
+                member.client.handle(now, Input::Wake);
             }
         }
     }
 
     pub(crate) fn poll_output(&mut self) -> Option<(u16, Output)> {
         for (at, member) in (0..).zip(&mut self.list) {
-            if let Some(output) = member.node.poll_output() {
+            if let Some(output) = member.client.poll_output() {
                 return Some((at, output));
             }
         }

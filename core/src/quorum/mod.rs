@@ -1,18 +1,19 @@
-//! Locks over several independent servers (Redlock). Each server's [`Node`] acquires, renews and releases by its own
+//! Locks over several independent servers (Redlock). Each server's [`Client`] acquires, renews and releases by its own
 //! rules, and a lease is held while a majority of them has it.
 //!
 //! ```text
-//! user's call ──► Quorum ──► Ballot (a name) ──► one Seat for each server ──► Node ──► commands
+//! user's call ──► Quorum ──► QuorumLock (a name) ──► one MemberState for each server ──► Client ──► commands
 //!                    └─────► Tally (a call with a part for each server)
 //! ```
 //!
-//! A node knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
+//! A client knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
 
-mod ask;
-mod ballot;
+mod acquire;
 mod held;
 mod inspect;
+mod lock;
 mod members;
+mod roster;
 mod tally;
 
 use alloc::boxed::Box;
@@ -23,28 +24,26 @@ use alloc::vec::Vec;
 
 use foldhash::fast::FixedState;
 
-use crate::context::{Context, ResourceId, Table};
-use crate::error::Error;
-use crate::event::{CallId, Input, LeaseId, NodeId, OpId, Outcome, Output, Reason};
+use crate::error::{Error, Failure};
+use crate::event::{Input, Outcome, Output, Reason};
+use crate::ids::{CallId, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::Config;
-use crate::reply::Failure;
+use crate::session::{Context, Table, Timer};
 use crate::time::Instant;
-use crate::timers::Timer;
-use crate::token::ClientId;
-
-use ballot::Ballot;
+use lock::QuorumLock;
 use members::{Members, Task};
-pub(crate) use tally::Tally;
+
+pub use roster::Roster;
 
 /// One client's locks on several servers.
 pub(crate) struct Quorum {
     /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
     pub(crate) members: Members,
-    ballots: Vec<Option<Box<Ballot>>>,
-    by_name: Table<Arc<str>, ResourceId>,
+    locks: Vec<Option<Box<QuorumLock>>>,
+    by_name: Table<Arc<str>, LockId>,
     /// Names with new outputs from the servers' machines that are not counted yet.
-    told: Vec<ResourceId>,
+    told: Vec<LockId>,
 }
 
 impl Quorum {
@@ -57,7 +56,7 @@ impl Quorum {
         let config = Config { response_timeout: config.node_timeout, ..config };
         let members = Members::new(client, &config, servers)?;
         let by_name = Table::with_hasher(FixedState::with_seed(client.seed()));
-        Ok(Self { cx: Context::new(client, config), members, ballots: Vec::new(), by_name, told: Vec::new() })
+        Ok(Self { cx: Context::new(client, config), members, locks: Vec::new(), by_name, told: Vec::new() })
     }
 
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
@@ -76,19 +75,19 @@ impl Quorum {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let members = self.members.list.iter().filter_map(|member| member.node.poll_timeout());
+        let members = self.members.list.iter().filter_map(|member| member.client.poll_timeout());
         members.chain(self.cx.timers.next()).min()
     }
 
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let held = self.cx.leases.get(&lease)?;
-        self.ballot(held.resource)?.valid_until(&self.members)
+        self.lock(held.lock)?.valid_until(&self.members)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + self.by_name.len() + self.members.tasks.len();
-        open == 0 && cx.timers.next().is_none() && self.members.list.iter().all(|member| member.node.is_idle())
+        open == 0 && cx.timers.next().is_none() && self.members.list.iter().all(|member| member.client.is_idle())
     }
 
     fn take_in(&mut self, input: Input<'_>) {
@@ -99,7 +98,7 @@ impl Quorum {
             Input::Release { op, lease } => self.release(op, lease),
             Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
             Input::Convert { op, .. } | Input::AcquireAll { op, .. } => self.cx.answer(op, Err(only_exclusive())),
-            Input::Hold { op, lease } => self.hold(op, lease),
+            Input::Hold { op, lease } => self.nest(op, lease),
             Input::Keep { lease, until } => self.keep(lease, until),
             Input::Verify { op, lease } => self.verify(op, lease),
             Input::Inspect { op, name } => self.inspect(op, name),
@@ -118,7 +117,7 @@ impl Quorum {
         while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
             match timer {
                 Timer::OpEnds(op) => self.wait_ends(op),
-                Timer::Heartbeat(id) => self.with(id, Ballot::due),
+                Timer::Heartbeat(id) => self.with(id, QuorumLock::due),
                 _ => {}
             }
             self.count();
@@ -131,7 +130,7 @@ impl Quorum {
         loop {
             let Some((at, output)) = self.members.poll_output() else {
                 let Some(id) = self.told.pop() else { return };
-                self.with(id, Ballot::decide);
+                self.with(id, QuorumLock::decide);
                 continue;
             };
             match output {
@@ -148,8 +147,8 @@ impl Quorum {
                 Output::Unsubscribe { .. } => {}
                 Output::Completed { op, result } => self.completed(at, op, result),
                 Output::Lost { lease, reason } => {
-                    if let Some(Task::Seat(id)) = self.members.tasks.remove(&self.members.lease_key(at, lease)) {
-                        self.with(id, |ballot, cx, members| ballot.lost(cx, members, at, reason));
+                    if let Some(Task::Member(id)) = self.members.tasks.remove(&self.members.lease_key(at, lease)) {
+                        self.with(id, |lock, cx, members| lock.lost(cx, members, at, reason));
                         self.told.push(id);
                     }
                 }
@@ -159,8 +158,8 @@ impl Quorum {
 
     fn completed(&mut self, at: u16, op: OpId, result: Result<Outcome, Error>) {
         match (self.members.tasks.remove(&op), result) {
-            (Some(Task::Seat(id)), result) => {
-                self.with(id, |ballot, cx, members| ballot.answered(cx, members, (at, op), result));
+            (Some(Task::Member(id)), result) => {
+                self.with(id, |lock, cx, members| lock.answered(cx, members, (at, op), result));
                 self.told.push(id);
             }
             (Some(Task::Part(call)), result) => self.part_ended(call, at, result),
@@ -170,35 +169,35 @@ impl Quorum {
         }
     }
 
-    fn ballot(&self, id: ResourceId) -> Option<&Ballot> {
-        self.ballots.get(id.0 as usize)?.as_deref()
+    fn lock(&self, id: LockId) -> Option<&QuorumLock> {
+        self.locks.get(id.0 as usize)?.as_deref()
     }
 
-    /// The name's ballot. Creates it if the name is not in use.
-    fn ballot_of(&mut self, name: &str) -> Result<ResourceId, Error> {
+    /// The name's lock. Creates it if the name is not in use.
+    fn lock_of(&mut self, name: &str) -> Result<LockId, Error> {
         if let Some(id) = self.by_name.get(name) {
             return Ok(*id);
         }
-        let key = crate::name::Name::check(&self.cx.config.prefix, name)?;
-        let free = self.ballots.iter().position(Option::is_none).unwrap_or(self.ballots.len());
-        let id = ResourceId(u32::try_from(free).unwrap_or(u32::MAX));
+        let key = crate::wire::Name::check(&self.cx.config.prefix, name)?;
+        let free = self.locks.iter().position(Option::is_none).unwrap_or(self.locks.len());
+        let id = LockId(u32::try_from(free).unwrap_or(u32::MAX));
         let name: Arc<str> = name.into();
-        let ballot = Some(Box::new(Ballot::new(id, name.clone(), key, self.members.list.len())));
-        match self.ballots.get_mut(free) {
-            Some(place) => *place = ballot,
-            None => self.ballots.push(ballot),
+        let lock = Some(Box::new(QuorumLock::new(id, name.clone(), key, self.members.list.len())));
+        match self.locks.get_mut(free) {
+            Some(place) => *place = lock,
+            None => self.locks.push(lock),
         }
         self.by_name.insert(name, id);
         Ok(id)
     }
 
-    /// Runs one name's ballot, and removes the name if nothing is left of it.
-    fn with(&mut self, id: ResourceId, run: impl FnOnce(&mut Ballot, &mut Context, &mut Members)) {
-        let Some(place) = self.ballots.get_mut(id.0 as usize) else { return };
-        let Some(ballot) = place else { return };
-        run(ballot, &mut self.cx, &mut self.members);
-        if ballot.is_idle() {
-            self.by_name.remove(&ballot.name);
+    /// Runs one name's lock, and removes the name if nothing is left of it.
+    fn with(&mut self, id: LockId, run: impl FnOnce(&mut QuorumLock, &mut Context, &mut Members)) {
+        let Some(place) = self.locks.get_mut(id.0 as usize) else { return };
+        let Some(lock) = place else { return };
+        run(lock, &mut self.cx, &mut self.members);
+        if lock.is_idle() {
+            self.by_name.remove(&lock.name);
             *place = None;
         }
     }

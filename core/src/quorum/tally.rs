@@ -3,49 +3,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::context::Context;
-use crate::error::Error;
-use crate::event::{Input, LeaseId, OpId, Outcome, ReleaseOutcome};
-use crate::op::OpKind;
-use crate::quorum::Quorum;
-use crate::quorum::ballot::denied;
-use crate::quorum::members::Task;
-use crate::resource::waited;
-use crate::vote::Vote;
-
-pub(crate) struct Tally {
-    kind: Kind,
-    /// The result of each server. None while it has not answered.
-    pub(crate) parts: Vec<Option<Result<Outcome, Error>>>,
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    Release,
-    Extend(LeaseId),
-    Verify(LeaseId),
-    Inspect,
-    Force,
-    Close,
-}
-
-impl Tally {
-    /// A call that no server has been asked for yet.
-    pub(crate) fn new(kind: Kind, servers: usize) -> Self {
-        Self { kind, parts: (0..servers).map(|_| Some(Err(Error::NotHeld))).collect() }
-    }
-
-    /// Marks a server as asked.
-    pub(crate) fn asks(&mut self, at: usize) {
-        if let Some(part) = self.parts.get_mut(at) {
-            *part = None;
-        }
-    }
-
-    fn count(&self, which: impl Fn(&Option<Result<Outcome, Error>>) -> bool) -> usize {
-        self.parts.iter().filter(|part| which(part)).count()
-    }
-}
+use super::Quorum;
+use super::lock::denied;
+use super::members::Task;
+use crate::error::{Error, Vote};
+use crate::event::{Input, Outcome, ReleaseOutcome};
+use crate::ids::OpId;
+use crate::lock::waited;
+use crate::session::{Context, OpKind, Tally, TallyKind};
 
 impl Context {
     /// Opens a call. Each of its parts has its own time limit.
@@ -56,7 +21,7 @@ impl Context {
 
 impl Quorum {
     /// Asks all servers the same.
-    pub(crate) fn ask_all<'a>(&mut self, op: OpId, kind: Kind, input: impl Fn(OpId) -> Input<'a>) {
+    pub(crate) fn ask_all<'a>(&mut self, op: OpId, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
         let servers = self.members.list.len();
         let tally = Tally { kind, parts: (0..servers).map(|_| None).collect() };
         self.cx.open_tally(op, tally);
@@ -76,7 +41,7 @@ impl Quorum {
         let open = tally.count(Option::is_none);
         let yes = tally.count(|part| matches!(part, Some(Ok(outcome)) if agrees(outcome)));
         let failed = tally.count(|part| matches!(part, Some(Err(error)) if fails(error)));
-        let waits_for_all = matches!(tally.kind, Kind::Inspect | Kind::Force | Kind::Close);
+        let waits_for_all = matches!(tally.kind, TallyKind::Inspect | TallyKind::Force | TallyKind::Close);
         let certain = if waits_for_all { open == 0 } else { yes >= majority || yes.saturating_add(open) < majority };
         if !certain {
             return;
@@ -84,23 +49,23 @@ impl Quorum {
         let kind = tally.kind;
         let parts = core::mem::take(&mut tally.parts);
         let result = match kind {
-            Kind::Close => Ok(Outcome::Closed { unreleased: unreleased(&parts, majority) }),
+            TallyKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&parts, majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, parts))
             }
-            Kind::Inspect => Ok(Outcome::Inspected(self.majority_view(&parts))),
-            Kind::Force => {
+            TallyKind::Inspect => Ok(Outcome::Inspected(self.majority_view(&parts))),
+            TallyKind::Force => {
                 let had = parts.iter().filter(|part| matches!(part, Some(Ok(Outcome::Revoked(1..)))));
                 Ok(Outcome::Revoked(u32::from(had.count() >= majority)))
             }
-            Kind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
-            Kind::Extend(lease) if yes >= majority => {
+            TallyKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
+            TallyKind::Extend(lease) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
-            Kind::Extend(_) => Err(parts.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
-            Kind::Release => Ok(Outcome::Released(released(&parts, yes >= majority))),
+            TallyKind::Extend(_) => Err(parts.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
+            TallyKind::Release => Ok(Outcome::Released(released(&parts, yes >= majority))),
         };
-        if let Kind::Extend(lease) | Kind::Verify(lease) = kind
+        if let TallyKind::Extend(lease) | TallyKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
         {
             lease.pending.retain(|pending| *pending != op);

@@ -56,7 +56,8 @@ impl Copy {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
         // What is true of the sources is not true of a mutant: a value may never be read, for example.
-        let status = cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
+        let status =
+            cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
         match status {
             Ok(status) if status.success() => Ok(Self { program: target.join("sim").join("leasehold-simulation") }),
             Ok(status) => Err(format!("the mutants in {} can't be built: {status}", directory.display())),
@@ -170,7 +171,10 @@ fn mutated(file: &str, text: &str) -> Result<String, String> {
             let mut found = text.match_indices(change.find);
             let (Some((start, _)), None) = (found.next(), found.next()) else {
                 let count = text.matches(change.find).count();
-                return Err(format!("{}: this text occurs {count} times in core/src/{file}:\n{}", mutant.name, change.find));
+                return Err(format!(
+                    "{}: this text occurs {count} times in core/src/{file}:\n{}",
+                    mutant.name, change.find
+                ));
             };
             let put = change.put.replace(WORD, &format!("crate::mutant::is({})", number(mutant.name)));
             places.push((start, start + change.find.len(), put, mutant.name));
@@ -187,7 +191,11 @@ fn mutated(file: &str, text: &str) -> Result<String, String> {
         (end, before) = (next, name);
     }
     mutated.push_str(text.get(end..).unwrap_or_default());
-    Ok(if file == "lib.rs" { mutated.replace("extern crate alloc;", "extern crate alloc;\nextern crate std;\n\nmod mutant;") } else { mutated })
+    Ok(if file == "lib.rs" {
+        mutated.replace("extern crate alloc;", "extern crate alloc;\nextern crate std;\n\nmod mutant;")
+    } else {
+        mutated
+    })
 }
 
 #[cfg(test)]
@@ -199,7 +207,12 @@ mod tests {
         for mutant in TABLE {
             for change in mutant.engine {
                 let text = fs::read_to_string(root().join("core/src").join(change.file)).unwrap_or_default();
-                assert!(mutated(change.file, &text).is_ok(), "{}: {:?}", mutant.name, mutated(change.file, &text).err());
+                assert!(
+                    mutated(change.file, &text).is_ok(),
+                    "{}: {:?}",
+                    mutant.name,
+                    mutated(change.file, &text).err()
+                );
                 assert_ne!(change.find, change.put, "{}", mutant.name);
             }
         }

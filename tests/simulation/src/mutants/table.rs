@@ -8,12 +8,8 @@ use super::{Mutant, engine, kinds, scripts};
 use crate::mix::Theme;
 use crate::tampering::{ScriptChange, Tampering};
 
-const NONE: Tampering = Tampering {
-    scripts: &[],
-    clock_stops_asleep: false,
-    renewals_need_all_keys: false,
-    none_key_left_out: false,
-};
+const NONE: Tampering =
+    Tampering { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
 
 const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
     Mutant { name, rule, engine: changes, tampering: NONE, theme }
@@ -49,7 +45,12 @@ pub const TABLE: &[Mutant] = &[
         theme: Theme::Clients,
     },
     engine("max-hold-ignored", engine::MAX_HOLD_IGNORED, Theme::Calm, "max_hold ends a renewed lease"),
-    engine("failed-renewal-releases", engine::FAILED_RENEWAL_RELEASES, Theme::Network, "a failed renewal never releases"),
+    engine(
+        "failed-renewal-releases",
+        engine::FAILED_RENEWAL_RELEASES,
+        Theme::Network,
+        "a failed renewal never releases",
+    ),
     engine(
         "failed-renewal-recreates",
         engine::FAILED_RENEWAL_RECREATES,
@@ -131,7 +132,12 @@ pub const TABLE: &[Mutant] = &[
         Theme::Hot,
         "each local holder gets a fence of the block",
     ),
-    engine("hand-over-past-budget", engine::HAND_OVER_PAST_BUDGET, Theme::Hot, "hand-overs are bounded once others wait"),
+    engine(
+        "hand-over-past-budget",
+        engine::HAND_OVER_PAST_BUDGET,
+        Theme::Hot,
+        "hand-overs are bounded once others wait",
+    ),
     engine("hand-over-after-loss", engine::HAND_OVER_AFTER_LOSS, Theme::Short, "a lost lease is never handed over"),
     engine(
         "waiting-ignored",

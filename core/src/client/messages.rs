@@ -1,0 +1,87 @@
+//! Messages: grants and notices on the client's channel, and releases on the channel of a reentrant lock.
+
+use super::Client;
+use crate::ids::Channel;
+use crate::lock::{Claim, keys_of};
+use crate::options::Family;
+use crate::session::{Context, Subscription};
+use crate::wire::Message;
+
+impl Client {
+    pub(crate) fn message(&mut self, channel: &str, payload: &[u8]) {
+        if keys_of(channel).is_some() {
+            // A holder has released it.
+            return self.ask_on(channel);
+        }
+        match Message::read(payload) {
+            Some(Message::Grant(grant)) => {
+                if self.cx.client != grant.client {
+                    return;
+                }
+                let lock = self.locks.find(Family::Lock, grant.key);
+                for id in lock.into_iter().chain(self.lanes(grant.key)) {
+                    self.with(id, |lock, cx| lock.grant_received(cx, &grant));
+                }
+            }
+            Some(Message::Revoked { client, token, key }) if self.cx.client == client => {
+                let lock = [Family::Lock, Family::Reentrant].map(|family| self.locks.find(family, key));
+                for id in lock.into_iter().flatten().chain(self.lanes(key)) {
+                    self.with(id, |lock, cx| {
+                        lock.revoked(cx, token);
+                    });
+                }
+            }
+            Some(Message::Wanted { key }) => {
+                let lock = self.locks.find(Family::Lock, key);
+                for id in lock.into_iter().chain(self.lanes(key)) {
+                    self.with(id, |lock, cx| {
+                        if let Some(hold) = &mut lock.hold {
+                            hold.heard(cx, id, Some(1));
+                        }
+                        lock.settle(cx, None);
+                    });
+                }
+            }
+            Some(Message::Revoked { .. }) | None => {}
+        }
+    }
+
+    /// A subscription changed. Waiters ask again, to join the queue or to find out what they missed.
+    pub(crate) fn subscription(&mut self, channel: &str, change: impl Fn(&mut Subscription, &mut Context, Channel)) {
+        let Some(keys) = keys_of(channel) else {
+            self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
+            return self.ask_for_all(|_| true);
+        };
+        for key in keys {
+            let Some(id) = self.locks.find(Family::Reentrant, key) else { continue };
+            self.with(id, |lock, cx| change(&mut lock.subscription, cx, Channel::Of(id)));
+        }
+        self.ask_on(channel);
+    }
+
+    /// The waiters for a reentrant lock ask again.
+    fn ask_on(&mut self, channel: &str) {
+        for key in keys_of(channel).into_iter().flatten() {
+            let Some(id) = self.locks.find(Family::Reentrant, key) else { continue };
+            self.with(id, |lock, cx| {
+                if lock.claim.as_ref().is_some_and(|claim| claim.waits && claim.is_known_busy()) {
+                    lock.heartbeat_due(cx);
+                }
+            });
+        }
+    }
+
+    /// The subscription to the client's channel changed. Waiters ask again, to join the queue or to find a
+    /// grant whose message was lost.
+    pub(crate) fn ask_for_all(&mut self, which: impl Fn(&Claim) -> bool) {
+        for id in self.locks.ids() {
+            self.with(id, |lock, cx| {
+                // A reentrant lock has its own channel.
+                let own = lock.name.family != Family::Reentrant;
+                if own && lock.claim.as_ref().is_some_and(|claim| claim.waits && which(claim)) {
+                    lock.heartbeat_due(cx);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! One client's locks on one server or cluster. Passes every input to the state machine that it belongs to.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `operations` | users' calls: acquire, release, extend and so on |
+//! | `messages` | grants and notices that other clients publish |
+//! | `operator` | inspect and force release |
+//! | `semaphore` | the callers and permits of a semaphore |
+//! | `multi` | several names as one lease |
+
+mod messages;
+mod multi;
+mod operations;
+mod operator;
+mod semaphore;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+
+use self::multi::Multi;
+use crate::error::{Error, Failure, LossReason};
+use crate::event::{Input, Output, Reason};
+use crate::ids::{CallId, Channel, ClientId, LeaseId, LockId};
+use crate::lock::{LocalQueue, LockState, LockTable};
+use crate::options::{Config, Family};
+use crate::session::{Call, Context, Form, Purpose, Table, Timer};
+use crate::time::Instant;
+use crate::wire::{Answer, Command, Failed, Name, Reply};
+
+/// The semaphores in use, by key.
+pub(crate) type Semaphores = Table<Arc<str>, Box<Semaphore>>;
+
+/// A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
+pub(crate) struct Semaphore {
+    name: Name,
+    /// In the order in which they were opened.
+    lanes: Vec<LockId>,
+    queue: LocalQueue,
+}
+
+/// One client's locks on one server.
+pub(crate) struct Client {
+    pub(crate) cx: Context,
+    pub(crate) locks: LockTable,
+    pub(crate) semaphores: Semaphores,
+    pub(crate) multi: Multi,
+}
+
+impl Client {
+    /// An engine for one client.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] names the option that is out of its bounds.
+    pub(crate) fn new(client: ClientId, config: Config) -> Result<Self, Error> {
+        config.check()?;
+        let table = || FixedState::with_seed(client.seed());
+        let (locks, semaphores) = (LockTable::new(table), Semaphores::with_hasher(table()));
+        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default() })
+    }
+
+    /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
+    pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.cx.now = self.cx.now.max(now);
+        // The loss of an expired lease is reported before anything else.
+        self.run_timers();
+        self.take_in(input);
+        self.run_timers();
+        self.pump();
+    }
+
+    /// Sends queued commands as long as there is room. Skips those that are no longer needed.
+    #[inline(never)]
+    fn pump(&mut self) {
+        while let Some((flow, queued)) = self.cx.flows.pop() {
+            if self.is_wanted(queued.purpose) {
+                self.cx.transmit(flow, queued.purpose, queued.command);
+                self.sent(queued.purpose);
+            }
+        }
+    }
+
+    fn is_wanted(&mut self, purpose: Purpose) -> bool {
+        let lock = |id: LockId| self.locks.get(id);
+        match purpose {
+            Purpose::Acquire { lock: id, token } => lock(id).is_some_and(|name| name.wants_to_ask(token)),
+            Purpose::Refill { lock: id, token } => {
+                lock(id).and_then(|name| name.hold.as_ref()).is_some_and(|hold| hold.token == token)
+            }
+            // While a convert is in flight, no renewal is possible. The end of the convert schedules the next one.
+            Purpose::Renew { lock: id, token, op: None } => {
+                let hold = lock(id).and_then(|name| name.hold.as_ref());
+                hold.is_some_and(|hold| hold.token == token && hold.converting.is_none())
+            }
+            Purpose::Renew { lock: id, op: Some(op), .. } => {
+                let hold = lock(id).and_then(|name| name.hold.as_ref());
+                let converting = hold.is_some_and(|hold| hold.converting.is_some());
+                if converting {
+                    self.cx.send_op_again(op);
+                }
+                !converting && self.cx.ops.contains_key(&op)
+            }
+            Purpose::Convert { lock: id, new } => {
+                let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting.as_ref());
+                converting.is_some_and(|converting| converting.new == new)
+            }
+            Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
+            Purpose::Release { token } => self.cx.releases.contains_key(&token),
+            Purpose::Multi { script } => self.wants_multi(script),
+        }
+    }
+
+    /// A queued command has left.
+    fn sent(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Acquire { lock, .. } => self.with(lock, LockState::acquire_sent),
+            Purpose::Refill { lock, .. } => self.with(lock, LockState::refill_sent),
+            Purpose::Renew { lock, op: None, .. } => self.with(lock, LockState::renewal_sent),
+            Purpose::Convert { lock, .. } => self.with(lock, LockState::convert_sent),
+            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => {
+                self.cx.op_sent(op);
+            }
+            Purpose::Release { token } => self.cx.release_sent(token),
+            Purpose::Multi { script } => self.multi_sent(script),
+        }
+    }
+
+    /// The next action, until there is none.
+    pub(crate) fn poll_output(&mut self) -> Option<Output> {
+        self.cx.outputs.pop_front()
+    }
+
+    /// When to call [`handle`](Self::handle) at the latest, and why.
+    pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+        let overdue = self.cx.calls.next_overdue().map(|at| (at, Reason::ResponseTimeout));
+        [self.cx.timers.next(), overdue].into_iter().flatten().min()
+    }
+
+    /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
+    pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
+        let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
+        let until = self.locks.get(held.lock)?.hold.as_ref()?.validity.until;
+        Some(held.ends.map_or(until, |ends| ends.at.min(until)))
+    }
+
+    /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
+    pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock)?;
+        let hold = lock.hold.as_ref()?;
+        let form = |form| self.cx.touch_command(form, &lock.name, hold.token, hold.mode);
+        Some([Form::Digest, Form::Source].map(form))
+    }
+
+    /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.
+    pub(crate) fn is_idle(&self) -> bool {
+        let cx = &self.cx;
+        let open = cx.ops.len() + cx.leases.len() + cx.releases.len() + cx.outputs.len() + self.semaphores.len();
+        let none = self.locks.ids().is_empty() && self.multi.is_empty();
+        open == 0 && none && self.poll_timeout().is_none() && cx.flows.is_empty()
+    }
+
+    /// The inputs of a simple lock and release are handled here, the others in a separate function. WebAssembly engines
+    /// compile a function when it is first called, so the first lock doesn't wait for code that it doesn't use.
+    fn take_in(&mut self, input: Input<'_>) {
+        match input {
+            Input::Acquire { op, name, options } => self.acquire(op, name, options),
+            Input::Release { op, lease } => self.release(op, lease),
+            Input::Reply { call, result } => self.reply(call, result),
+            Input::Wake => {}
+            input => self.take_in_more(input),
+        }
+    }
+
+    #[inline(never)]
+    fn take_in_more(&mut self, input: Input<'_>) {
+        match input {
+            Input::AcquireAll { op, names, options, one_script } => self.acquire_all(op, names, options, one_script),
+            Input::Cancel { op } => self.cancel(op, Error::Cancelled),
+            Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
+            Input::Convert { op, lease, mode } => self.convert(op, lease, mode),
+            Input::Hold { op, lease } => self.nest(op, lease),
+            Input::Keep { lease, until } => self.keep(lease, until),
+            Input::Verify { op, lease } => self.verify(op, lease),
+            Input::Inspect { op, name } => self.inspect(op, name),
+            Input::ForceRelease { op, name } => self.force(op, name),
+            Input::Close { op } => self.close(op),
+            Input::Message { node: _, channel, payload } => self.message(channel, payload),
+            Input::Subscribed { node: _, channel } => {
+                self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));
+            }
+            Input::Unsubscribed { node: _, channel, cause } => {
+                self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
+            }
+            Input::Acquire { .. } | Input::Release { .. } | Input::Reply { .. } | Input::Wake => {}
+        }
+    }
+
+    fn run_timers(&mut self) {
+        while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
+            self.timer_due(timer);
+        }
+        while let Some(call) = self.cx.calls.pop_overdue(self.cx.now) {
+            self.reply(call, Err(Failure::TimedOut));
+        }
+        self.gather();
+    }
+
+    #[inline(never)]
+    fn timer_due(&mut self, timer: Timer) {
+        match timer {
+            Timer::Deadline(id) => self.with(id, |lock, cx| {
+                if let Some(hold) = &mut lock.hold {
+                    hold.timers.deadline = None;
+                }
+                lock.lose_hold(cx, LossReason::Expired, true);
+            }),
+            Timer::LeaseEnds(lease) => self.lease_ends(lease),
+            Timer::Renewal(id) => self.with(id, LockState::renewal_due),
+            Timer::Refill(id) => self.with(id, LockState::refill_due),
+            Timer::Heartbeat(id) => self.with(id, LockState::heartbeat_due),
+            Timer::BudgetEnds(id) => self.with(id, |lock, cx| {
+                if let Some(hold) = &mut lock.hold {
+                    hold.timers.budget = None;
+                }
+                lock.settle(cx, None);
+            }),
+            Timer::Convert(id) => self.with(id, LockState::convert_due),
+            Timer::OpEnds(op) => self.op_ends(op),
+            Timer::OpAgain(op) => self.op_again(op),
+            Timer::Release(token) => self.cx.release_due(token),
+            Timer::Subscription(Channel::Own) => {
+                if self.cx.with_own(|own, cx, channel| own.due(cx, Channel::Own, channel)) {
+                    self.ask_for_all(|claim| !claim.joined);
+                }
+            }
+            Timer::Subscription(Channel::Of(id)) => self.with(id, LockState::subscription_due),
+        }
+    }
+
+    fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
+        let failure = result.as_ref().err();
+        let Some(call) = self.cx.calls.close(id) else {
+            // Late or a duplicate. But it shows that the server is alive.
+            if matches!(failure, None | Some(Failure::Refused(_))) {
+                self.cx.flows.alive(self.cx.now);
+            }
+            return;
+        };
+        self.cx.flows.ended(self.cx.now, &call, failure);
+        if matches!(call.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
+            return self.replied(&call, result);
+        }
+        let answer = match result {
+            Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
+            Err(failure) => Err(Failed::by(failure, call.by_source)),
+        };
+        match answer {
+            Ok(answer) => self.answered(&call, &answer),
+            Err(failed) => self.failed(call.purpose, failed),
+        }
+    }
+
+    /// Handles the reply to a script that has its own answer format.
+    #[inline(never)]
+    fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
+        match call.purpose {
+            Purpose::Multi { script } => self.multi_replied(call, script, result),
+            Purpose::Inspect { op } => self.inspect_replied(op, result, call.by_source),
+            Purpose::Force { op } => self.force_replied(op, result, call.by_source),
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, call: &Call, answer: &Answer) {
+        match call.purpose {
+            Purpose::Acquire { lock, token } => {
+                self.with(lock, |lock, cx| lock.acquire_answered(cx, call, token, answer));
+            }
+            Purpose::Release { token } => {
+                for lease in self.cx.release_answered(token, answer.status) {
+                    self.lose_one(lease, LossReason::Gone);
+                }
+            }
+            _ => self.answered_more(call, answer),
+        }
+    }
+
+    #[inline(never)]
+    fn answered_more(&mut self, call: &Call, answer: &Answer) {
+        match call.purpose {
+            Purpose::Refill { lock, token } => {
+                self.with(lock, |lock, cx| lock.refill_answered(cx, call, token, answer));
+            }
+            Purpose::Renew { lock, token, op } => {
+                self.with(lock, |lock, cx| lock.renew_answered(cx, call, (token, op), answer));
+            }
+            Purpose::Convert { lock, new } => {
+                self.with(lock, |lock, cx| lock.convert_answered(cx, call, new, answer));
+            }
+            _ => {}
+        }
+    }
+
+    #[inline(never)]
+    fn failed(&mut self, purpose: Purpose, failed: Failed) {
+        match purpose {
+            Purpose::Acquire { lock, token } => {
+                self.with(lock, |lock, cx| lock.acquire_failed(cx, token, failed));
+            }
+            Purpose::Refill { lock, token } => {
+                self.with(lock, |lock, cx| lock.refill_failed(cx, token, failed));
+            }
+            Purpose::Renew { lock, token, op } => {
+                self.with(lock, |lock, cx| lock.renew_failed(cx, (token, op), failed));
+            }
+            Purpose::Convert { lock, new } => {
+                self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));
+            }
+            Purpose::Release { token } => self.cx.release_failed(token, failed),
+            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } => {}
+        }
+    }
+
+    /// Runs one name's machine, and removes the name if nothing is left of it.
+    pub(crate) fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
+        if let Some(semaphore) = self.run(id, run) {
+            self.serve(&semaphore);
+        }
+    }
+
+    /// Runs one machine. If it is a lane of a semaphore, returns the semaphore, whose callers may have to be served now.
+    pub(crate) fn run(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) -> Option<Arc<str>> {
+        run(self.locks.get_mut(id)?, &mut self.cx);
+        self.ran(id)
+    }
+
+    fn ran(&mut self, id: LockId) -> Option<Arc<str>> {
+        let lock = self.locks.get(id)?;
+        let semaphore = (lock.name.family == Family::Semaphore).then(|| lock.name.key.clone());
+        if lock.is_idle() {
+            self.locks.remove(id);
+        }
+        semaphore
+    }
+}

@@ -1,0 +1,321 @@
+//! Users' calls: checks them and passes them to the name that they are about.
+
+use core::time::Duration;
+
+use super::Client;
+use crate::error::{Error, Failure, LossReason, Votes};
+use crate::event::{Outcome, ReleaseOutcome};
+use crate::ids::{Channel, LeaseId, OpId};
+use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
+use crate::session::{Form, OpKind, Timer};
+use crate::time::Instant;
+
+impl Client {
+    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        let kind = match self.place(name, &options) {
+            Ok(kind) => kind,
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        let patience = self.cx.patience_of(&options);
+        let place = match &kind {
+            OpKind::Acquire { lock, tries } => Ok((*lock, *tries)),
+            OpKind::Semaphore { key } => Err(key.clone()),
+            _ => return,
+        };
+        self.cx.open(op, kind, patience);
+        self.cx.bound(op, &options);
+        let (lock, tries) = match place {
+            Ok(place) => place,
+            Err(semaphore) => return self.push_to_semaphore(&semaphore, op, options),
+        };
+        self.with(lock, |lock, cx| {
+            if let Some(lease) = lock.owned(cx, options.kind) {
+                cx.close_op(op);
+                return lock.hold_again(cx, op, lease);
+            }
+            if tries && lock.is_busy_for(cx, &options) {
+                let error = lock.busy(cx, op);
+                return cx.complete(op, Err(error));
+            }
+            lock.queue.push(op, options);
+            lock.settle(cx, None);
+        });
+    }
+
+    /// Where a call waits: at its name, or at its semaphore.
+    fn place(&mut self, name: &str, options: &AcquireOptions) -> Result<OpKind, Error> {
+        options.check()?;
+        if options.kind.family() == Family::Semaphore {
+            return Ok(OpKind::Semaphore { key: self.semaphore_of(name)? });
+        }
+        let lock = self.locks.of(&self.cx, name, options.kind.family())?;
+        Ok(OpKind::Acquire { lock, tries: options.wait == Wait::No })
+    }
+
+    /// Ends a wait.
+    pub(crate) fn cancel(&mut self, op: OpId, error: Error) {
+        let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Acquire { lock, .. }) => *lock,
+            Some(OpKind::Semaphore { key }) => {
+                let key = key.clone();
+                return self.cancel_queued(&key, op, error);
+            }
+            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
+            _ => return,
+        };
+        if let Some(lock) = self.locks.get_mut(lock) {
+            lock.end_caller(&mut self.cx, op, error);
+        }
+        self.move_up(lock);
+        self.with(lock, |lock, cx| lock.settle(cx, None));
+    }
+
+    pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.release_all(op, id) };
+        if lease.holds > 1 {
+            lease.holds = lease.holds.saturating_sub(1);
+            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
+        }
+        let lock = lease.lock;
+        self.cx.end_lease(id, &Error::NotHeld);
+        if let Some(lock) = self.locks.get_mut(lock) {
+            lock.leave(id);
+        }
+        self.move_up(lock);
+        self.with(lock, |lock, cx| lock.settle(cx, Some(op)));
+    }
+
+    pub(crate) fn extend(&mut self, op: OpId, lease: LeaseId, ttl: Duration) {
+        if let Err(error) = check_ttl(ttl) {
+            return self.cx.answer(op, Err(error));
+        }
+        self.lease_call(op, lease, OpKind::Extend { lease, ttl });
+    }
+
+    pub(crate) fn verify(&mut self, op: OpId, lease: LeaseId) {
+        self.lease_call(op, lease, OpKind::Verify { lease, raise: 0 });
+    }
+
+    /// Makes the server remember at least this fence, for a quorum. Ends like a verify.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn raise(&mut self, op: OpId, lease: LeaseId, fence: u64) {
+        self.lease_call(op, lease, OpKind::Verify { lease, raise: fence });
+    }
+
+    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.call_all(op, id, &kind) };
+        lease.pending.push(op);
+        let lock = lease.lock;
+        self.cx.open(op, kind, Some(self.cx.patience()));
+        self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
+    }
+
+    pub(crate) fn convert(&mut self, op: OpId, id: LeaseId, mode: Mode) {
+        let Some(lease) = self.cx.leases.get(&id) else { return self.convert_all(op, id) };
+        let lock = lease.lock;
+        self.cx.open(op, OpKind::Convert { lease: id }, None);
+        self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
+    }
+
+    pub(crate) fn nest(&mut self, op: OpId, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.nest_all(op, id) };
+        lease.holds = lease.holds.saturating_add(1);
+        let held = Outcome::Held(lease.holds);
+        self.cx.answer(op, Ok(held));
+    }
+
+    /// Closes the client: ends the waits and releases the leases.
+    pub(crate) fn close(&mut self, op: OpId) {
+        self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
+        self.cx.closed = true;
+        self.close_semaphores();
+        for id in self.locks.ids() {
+            self.with(id, |lock, cx| {
+                while let Some((op, _)) = lock.queue.head() {
+                    lock.end_caller(cx, op, Error::Closed);
+                }
+                let holders = lock.hold.as_mut().map(|hold| core::mem::take(&mut hold.holders));
+                for lease in holders.unwrap_or_default() {
+                    cx.end_lease(lease, &Error::Closed);
+                }
+                lock.settle(cx, None);
+            });
+        }
+        self.close_all();
+        self.cx.with_own(|own, cx, channel| own.unsubscribe(cx, Channel::Own, channel));
+        self.cx.end_close();
+    }
+
+    /// A lease reaches its own end: that of a fixed lease, or `max_hold`. Its token is not handed over.
+    pub(crate) fn lease_ends(&mut self, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return };
+        lease.ends = None;
+        let reason = if lease.renew { LossReason::MaxHold } else { LossReason::Expired };
+        self.lose_one(id, reason);
+    }
+
+    /// One lease has ended. Other leases of its name may go on.
+    pub(crate) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
+        let Some(lock) = self.cx.leases.get(&id).map(|lease| lease.lock) else { return };
+        self.cx.lose_lease(id, reason);
+        self.with(lock, |lock, cx| {
+            lock.leave(id);
+            if let Some(hold) = &mut lock.hold {
+                hold.tainted = true;
+            }
+            lock.settle(cx, None);
+        });
+    }
+
+    /// A user's call has reached its time limit.
+    pub(crate) fn op_ends(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.ends = None;
+        let (since, waited) = (open.since, self.cx.now.since(open.since));
+        if self.was_queued(op) {
+            return;
+        }
+        let cause = Some(self.cx.flows.failure_since(since).unwrap_or(Failure::TimedOut));
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        match open.kind {
+            OpKind::Acquire { lock, .. } => {
+                let error = self.locks.get(lock).map(|lock| lock.empty_handed(&self.cx, op));
+                self.cancel(
+                    op,
+                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
+                );
+            }
+            OpKind::Semaphore { ref key } => {
+                let key = key.clone();
+                let error = self.queued_empty_handed(&key, op);
+                self.cancel(
+                    op,
+                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
+                );
+            }
+            OpKind::AcquireAll { group } => self.all_ends(op, group),
+            OpKind::Close => {
+                let since = open.since;
+                self.cx.close_ends(op, since);
+            }
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
+                lease.pending.retain(|pending| *pending != op);
+                let lock = lease.lock;
+                self.with(lock, |lock, cx| lock.settle(cx, None));
+            }
+            OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
+                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+            }
+            #[cfg(feature = "quorum")]
+            OpKind::Tally(_) => {}
+        }
+    }
+
+    /// Extends the time limit of a call that waits only for the server, if its command waited in the client's
+    /// own queue. True if it did.
+    fn was_queued(&mut self, op: OpId) -> bool {
+        let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
+        let since = open.since;
+        // The name that the call is about, and when the command that is not answered yet was first sent.
+        let (name, sent) = match &open.kind {
+            OpKind::Acquire { lock, tries: true } => {
+                let lock = self.locks.get(*lock);
+                let claim = lock.and_then(|lock| lock.claim.as_ref());
+                (lock.map(|lock| &lock.name.key), claim.and_then(|claim| claim.sent))
+            }
+            OpKind::Semaphore { key } if self.is_queued_try(key, op) => (Some(key), None),
+            OpKind::AcquireAll { group }
+                if self.multi.wanted(*group).is_some_and(|group| group.options.wait == Wait::No) =>
+            {
+                (None, open.sent)
+            }
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
+                let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock));
+                (lock.map(|lock| &lock.name.key), open.sent)
+            }
+            OpKind::Inspect { name } | OpKind::Force { name } => (Some(&name.key), open.sent),
+            OpKind::Release => (None, open.sent),
+            _ => return false,
+        };
+        let flow = name.map(|key| self.cx.flows.place_of(key));
+        if !self.cx.flows.was_full_since(flow, since) {
+            return false;
+        }
+        // A command that has not left yet is waited for as long as the server answers other commands.
+        let from = sent.or(self.cx.flows.answered(flow)).unwrap_or(since).max(since);
+        let ends = from + self.cx.patience();
+        let goes_on = ends > self.cx.now;
+        if goes_on {
+            self.cx.end_op_within(op, ends.since(self.cx.now));
+        }
+        goes_on
+    }
+
+    /// A user's call is due to be sent again.
+    pub(crate) fn op_again(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.again = None;
+        match open.kind {
+            OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } => {
+                let Some(lock) = self.cx.leases.get(&lease).map(|lease| lease.lock) else { return };
+                self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
+            }
+            OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
+            OpKind::AcquireAll { group } => self.send_multi(group, Form::Digest),
+            OpKind::Force { .. } => self.send_force(op, Form::Digest),
+            OpKind::Acquire { .. }
+            | OpKind::Semaphore { .. }
+            | OpKind::Convert { .. }
+            | OpKind::Release
+            | OpKind::Close => {}
+            #[cfg(feature = "quorum")]
+            OpKind::Tally(_) => {}
+        }
+    }
+}
+
+impl crate::session::Context {
+    /// How long an acquire may take.
+    pub(crate) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
+        match options.wait {
+            Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
+            Wait::For(wait) => Some(wait),
+            Wait::Forever => None,
+        }
+    }
+
+    /// Schedules a user's call to be sent again after a pause.
+    pub(crate) fn send_op_again(&mut self, op: OpId) {
+        let most = self.config.response_timeout / 2;
+        let Some(failures) = self.ops.get(&op).map(|op| op.failures) else { return };
+        let at = self.now + self.backoff(failures, most);
+        if let Some(open) = self.ops.get_mut(&op) {
+            open.failures = failures.saturating_add(1);
+            self.timers.set(Timer::OpAgain(op), &mut open.again, Some(at));
+        }
+    }
+}
+
+impl Client {
+    /// Moves the end of a renewed lease.
+    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.keep_all(id, until) };
+        if !lease.renew {
+            return;
+        }
+        let lock = lease.lock;
+        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
+        self.with(lock, |lock, cx| {
+            let Some(hold) = &mut lock.hold else { return };
+            // A renewal in flight has its own timer for the next attempt.
+            if hold.timers.renewal.is_none() {
+                hold.schedule_renewal(cx, lock.id);
+            }
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! What operators ask for: who holds a lock and who waits for it, and to take it by force.
+//!
+//! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
+//! of a force release twice would do more than running it once, so it is never resent once it may have run.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Client;
+use crate::error::{Error, Failure, Votes};
+use crate::event::{Holder, Inspection, Outcome, Waiter};
+use crate::ids::OpId;
+use crate::lock::waited;
+use crate::options::{Family, Mode};
+use crate::session::{Form, OpKind, Purpose, within};
+use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, integer};
+
+impl Client {
+    pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        let name = match Name::check(&self.cx.config.prefix, name) {
+            Ok(key) => Name::new(key, Family::Lock),
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
+        self.send_inspect(op, Form::Digest);
+    }
+
+    pub(crate) fn send_inspect(&mut self, op: OpId, form: Form) {
+        let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        let command = self.cx.inspect_command(form, name);
+        if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
+            self.cx.op_sent(op);
+        }
+    }
+
+    pub(crate) fn inspect_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+        let class = match result {
+            Ok(reply) => match read(&reply) {
+                Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
+                None => FailureClass::Fatal(Error::Protocol(format!("inspect answered {reply}"))),
+            },
+            Err(failure) => Failed::by(failure, by_source).class,
+        };
+        match class {
+            FailureClass::NoScript => self.send_inspect(op, Form::Source),
+            FailureClass::Retry(_) => self.cx.send_op_again(op),
+            FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
+        }
+    }
+}
+
+fn read(reply: &Reply) -> Option<Inspection> {
+    let Reply::List(list) = reply else { return None };
+    let mut rest = list.iter();
+    let now_ms = integer(rest.next()?)? / 1000;
+    let holder = text(rest.next()?)?;
+    let pttl = integer(rest.next()?)?;
+    let last_fence = u64::try_from(integer(rest.next()?)?).ok().filter(|fence| *fence > 0);
+    let mut inspection = Inspection { last_fence, ..Inspection::default() };
+
+    for _ in 0..integer(rest.next()?)? {
+        let token = text(rest.next()?)?;
+        let left = integer(rest.next()?)?.saturating_sub(now_ms);
+        let remaining = Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+        inspection.holders.push(Holder { token, mode: Mode::Shared, remaining, foreign: false });
+    }
+    if !holder.is_empty() && holder != "shared" {
+        let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
+        let foreign = remaining.is_none() || !is_token(&holder);
+        inspection.holders = Vec::from([Holder { token: holder, mode: Mode::Exclusive, remaining, foreign }]);
+    }
+    for _ in 0..integer(rest.next()?)? {
+        let token = text(rest.next()?)?;
+        let record = text(rest.next()?)?;
+        let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
+        inspection.waiters.push(Waiter { token, mode });
+    }
+    Some(inspection)
+}
+
+fn text(scalar: &Scalar) -> Option<String> {
+    match scalar {
+        Scalar::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Scalar::Int(number) => Some(format!("{number}")),
+        Scalar::Nil => None,
+    }
+}
+
+/// Whether a text has the form `<uuid>:<counter>`.
+fn is_token(text: &str) -> bool {
+    let Some((uuid, counter)) = text.split_once(':') else { return false };
+    let groups = uuid.split('-').map(str::len);
+    groups.eq([8, 4, 4, 4, 12])
+        && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+        && !counter.is_empty()
+        && counter.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Client {
+    pub(crate) fn force(&mut self, op: OpId, name: &str) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        let name = match Name::check(&self.cx.config.prefix, name) {
+            Ok(key) => Name::new(key, Family::Lock),
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        self.cx.open(op, OpKind::Force { name }, Some(self.cx.patience()));
+        self.send_force(op, Form::Digest);
+    }
+
+    pub(crate) fn send_force(&mut self, op: OpId, form: Form) {
+        let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        let command = self.cx.force_command(form, name);
+        if self.cx.send(within::CALL, Purpose::Force { op }, command) {
+            self.cx.op_sent(op);
+        }
+    }
+
+    pub(crate) fn force_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+        let failed = match result {
+            Ok(reply) => match Answer::read(&reply) {
+                Ok(answer) => {
+                    let holders = u32::try_from(answer.value).unwrap_or(u32::MAX);
+                    return self.cx.complete(op, Ok(Outcome::Revoked(holders)));
+                }
+                Err(text) => Failed::unreadable(text),
+            },
+            Err(failure) => Failed::by(failure, by_source),
+        };
+        match failed.class {
+            FailureClass::NoScript => self.send_force(op, Form::Source),
+            // A second command could take the lock from the next holder.
+            FailureClass::Retry(cause) if failed.maybe_applied => {
+                let waited = waited(&self.cx, op);
+                let error = Error::Unreachable { waited, cause: Some(cause), votes: Votes::default() };
+                self.cx.complete(op, Err(error));
+            }
+            FailureClass::Retry(_) => self.cx.send_op_again(op),
+            FailureClass::Fatal(error @ Error::WrongKind(_)) => {
+                let Some(OpKind::Force { name }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
+                name.family = match name.family {
+                    Family::Lock => Family::Reentrant,
+                    Family::Reentrant => Family::Semaphore,
+                    Family::Semaphore => return self.cx.complete(op, Err(error)),
+                };
+                self.cx.sends_another(op);
+                self.send_force(op, Form::Digest);
+            }
+            FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
+        }
+    }
+}

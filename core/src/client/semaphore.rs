@@ -1,0 +1,192 @@
+//! A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
+//!
+//! A lane is the machine of an exclusive lock with one caller at a time. Callers are served first come, first
+//! served. When a caller gives permits back, its lane goes to the first waiting caller if that one wants the same
+//! number; the others move up. Several lanes ask in parallel until the server says that one has to wait. From then
+//! on, one lane waits for all callers.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Client, Semaphore};
+use crate::error::Error;
+use crate::ids::{LockId, OpId};
+use crate::lock::{Admission, Claim, LocalQueue, LockState};
+use crate::options::{AcquireOptions, Family, Kind, Wait};
+use crate::session::OpKind;
+use crate::wire::Name;
+
+/// How many lanes may ask for permits in parallel.
+const ASKING: usize = 16;
+
+impl Client {
+    /// The semaphore's key. Opens the semaphore if it is not in use yet.
+    pub(crate) fn semaphore_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
+        let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
+        let key = name.key.clone();
+        self.semaphores
+            .entry(key.clone())
+            .or_insert_with(|| Box::new(Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() }));
+        Ok(key)
+    }
+
+    pub(crate) fn push_to_semaphore(&mut self, key: &str, op: OpId, options: AcquireOptions) {
+        if let Some(semaphore) = self.semaphores.get_mut(key) {
+            semaphore.queue.push(op, options);
+        }
+        self.serve(key);
+    }
+
+    pub(crate) fn lanes(&self, key: &str) -> Vec<LockId> {
+        self.semaphores.get(key).map(|semaphore| semaphore.lanes.clone()).unwrap_or_default()
+    }
+
+    /// Opens lanes for waiting callers as far as asking makes sense. Called after every change of a lane.
+    pub(crate) fn serve(&mut self, key: &str) {
+        loop {
+            let Some(semaphore) = self.semaphores.get_mut(key) else { return };
+            let (locks, cx) = (&mut self.locks, &mut self.cx);
+            semaphore.lanes.retain(|lane| locks.get(*lane).is_some_and(|lane| lane.name.key == semaphore.name.key));
+            let Some((op, options)) = semaphore.queue.head() else {
+                if semaphore.lanes.is_empty() {
+                    self.semaphores.remove(key);
+                }
+                return;
+            };
+            let asking = || semaphore.lanes.iter().filter_map(|lane| locks.get(*lane)).filter(|lane| asks(lane));
+            if let Some(busy) = asking().find(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy)) {
+                if semaphore.queue.tries() == 0 {
+                    return;
+                }
+                let tries =
+                    semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
+                for (op, _) in tries.collect::<Vec<_>>() {
+                    let error = busy.busy(cx, op);
+                    cx.complete(op, Err(error));
+                    semaphore.queue.ended(true, |op| cx.ops.contains_key(&op));
+                }
+                return;
+            }
+            if asking().count() >= ASKING {
+                return;
+            }
+            let lane = locks.add(semaphore.name.clone());
+            semaphore.lanes.push(lane);
+            semaphore.queue.pop(|op| cx.ops.contains_key(&op));
+            self.enter(lane, op, options);
+            self.run(lane, |lane, cx| lane.settle(cx, None));
+        }
+    }
+
+    /// A lane has no caller any more. The callers behind it move up by one, as long as each wants as many
+    /// permits as the one before.
+    pub(crate) fn move_up(&mut self, lane: LockId) {
+        let lane_name = self.locks.get(lane).map(|lane| &lane.name).filter(|name| name.family == Family::Semaphore);
+        let Some(key) = lane_name.map(|name| name.key.clone()) else { return };
+        let Some(semaphore) = self.semaphores.get(&key) else { return };
+        let holds = self.locks.get(lane).is_some_and(|lane| lane.hold.is_some());
+        // A lane with permits serves the first waiting caller. A waiting lane only serves callers behind it.
+        let skip = if holds {
+            0
+        } else {
+            semaphore.lanes.iter().position(|other| *other == lane).map_or(0, |at| at.saturating_add(1))
+        };
+        let behind: Vec<_> = semaphore.lanes.iter().skip(skip).copied().filter(|other| *other != lane).collect();
+        let (mut empty, mut passed) = (lane, false);
+        for other in behind {
+            let Some(from) = self.locks.get_mut(other).filter(|lane| asks(lane)) else { continue };
+            let Some((op, options)) = from.queue.head() else { continue };
+            if !self.fits(empty, &options) {
+                // The callers behind it may not pass it.
+                passed = true;
+                break;
+            }
+            if let Some(from) = self.locks.get_mut(other) {
+                from.queue = LocalQueue::default();
+            }
+            self.enter(empty, op, options);
+            self.settle_if_asking(empty);
+            empty = other;
+        }
+        let next = self.semaphores.get(&key).and_then(|semaphore| semaphore.queue.head());
+        if let Some((op, options)) = next.filter(|(_, options)| !passed && self.fits(empty, options)) {
+            if let Some(semaphore) = self.semaphores.get_mut(&key) {
+                semaphore.queue.pop(|op| self.cx.ops.contains_key(&op));
+            }
+            self.enter(empty, op, options);
+        }
+        self.settle_if_asking(empty);
+        self.serve(&key);
+    }
+
+    fn settle_if_asking(&mut self, lane: LockId) {
+        if self.locks.get(lane).is_some_and(|lane| lane.hold.is_none()) {
+            self.run(lane, |lane, cx| lane.settle(cx, None));
+        }
+    }
+
+    /// Whether a lane's token can serve a caller.
+    fn fits(&self, lane: LockId, options: &AcquireOptions) -> bool {
+        let Some(lane) = self.locks.get(lane) else { return false };
+        if let Some(hold) = &lane.hold
+            && hold.admits(&self.cx, options) == Admission::Incompatible
+        {
+            return false;
+        }
+        let kind = lane.hold.as_ref().map(|hold| hold.kind).or(lane.claim.as_ref().map(|claim| claim.kind));
+        kind.map(permits) == Some(permits(options.kind))
+    }
+
+    /// Makes a call the caller of a lane.
+    fn enter(&mut self, lane: LockId, op: OpId, options: AcquireOptions) {
+        if let Some(open) = self.cx.ops.get_mut(&op) {
+            open.kind = OpKind::Acquire { lock: lane, tries: options.wait == Wait::No };
+        }
+        if let Some(lane) = self.locks.get_mut(lane) {
+            lane.queue.push(op, options);
+        }
+    }
+
+    /// Ends a call that has no lane yet.
+    pub(crate) fn cancel_queued(&mut self, key: &str, op: OpId, error: Error) {
+        let Some(semaphore) = self.semaphores.get_mut(key) else { return };
+        let tries = semaphore.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
+        self.cx.complete(op, Err(error));
+        semaphore.queue.ended(tries, |op| self.cx.ops.contains_key(&op));
+        self.serve(key);
+    }
+
+    /// Whether a call that has no lane yet is a try.
+    pub(crate) fn is_queued_try(&self, key: &str, op: OpId) -> bool {
+        let mut calls = self.semaphores.get(key).into_iter().flat_map(|semaphore| semaphore.queue.iter());
+        calls.any(|(other, options)| other == op && options.wait == Wait::No)
+    }
+
+    /// The error for a call that has no lane yet. It is the same as for the calls before it.
+    pub(crate) fn queued_empty_handed(&self, key: &str, op: OpId) -> Option<Error> {
+        let lanes = self.semaphores.get(key)?.lanes.iter();
+        let lane = lanes.filter_map(|lane| self.locks.get(*lane)).find(|lane| asks(lane))?;
+        Some(lane.empty_handed(&self.cx, op))
+    }
+
+    /// Ends all calls that have no lane yet, because the client is closed.
+    pub(crate) fn close_semaphores(&mut self) {
+        for semaphore in self.semaphores.values_mut() {
+            while let Some((op, _)) = semaphore.queue.pop(|op| self.cx.ops.contains_key(&op)) {
+                self.cx.complete(op, Err(Error::Closed));
+            }
+        }
+    }
+}
+
+fn asks(lane: &LockState) -> bool {
+    lane.hold.is_none() && !lane.queue.is_empty()
+}
+
+fn permits(kind: Kind) -> u32 {
+    match kind {
+        Kind::Semaphore { permits, .. } => permits,
+        Kind::Lock | Kind::Reentrant(_) => 1,
+    }
+}

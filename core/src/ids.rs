@@ -1,0 +1,134 @@
+//! What everything is called: clients, tokens, and the numbers of calls, commands, leases and names.
+
+use core::fmt;
+use core::hash::{BuildHasherDefault, Hasher};
+
+/// A client's random 128-bit id. It is the only randomness that the engine gets.
+///
+/// Draw it from the operating system's random source after the process has started. Never take it from configuration or
+/// a snapshot: two clients with the same id would both be granted the same lease.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId([u8; 16]);
+
+impl ClientId {
+    /// Makes an id from 16 random bytes.
+    pub const fn from_random(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The id that this client uses with one server of a quorum. Only the last 16 bits differ.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn of_member(self, at: u16) -> Self {
+        let Self([start @ .., high, low]) = &self;
+        let [by_high, by_low] = at.to_be_bytes();
+        let mut id = [0; 16];
+        let bytes = start.iter().copied().chain([high ^ by_high, low ^ by_low]);
+        id.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        Self(id)
+    }
+
+    /// A seed for the engine's hash maps and jitter.
+    pub(crate) fn seed(self) -> u64 {
+        self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
+    }
+}
+
+/// The id as a UUID: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The counter of one acquisition. With the client's id it forms the token `<uuid>:<u64>` on the server.
+///
+/// A token is used for one acquisition in one mode, and never again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Token(pub(crate) u64);
+
+/// A user's call. The driver chooses the number and uses each one once. The highest bit is reserved for the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// A command in flight. The engine chooses the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// A lease of a local holder. The engine chooses the number and never uses it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub u64);
+
+/// The index of a server in the driver's list. With a single server, a cluster or Sentinel it is always 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u16);
+
+/// A name in use. Ids are reused; tokens tell a later use from an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LockId(pub(crate) u32);
+
+/// The bit that marks the engine's own calls and leases.
+pub(crate) const INNER: u64 = 1 << 63;
+
+/// The channel of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Channel {
+    /// The client's own channel.
+    Own,
+    /// The channel of a reentrant lock.
+    Of(LockId),
+}
+
+/// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
+///
+/// These numbers ascend, and neighbouring numbers stay neighbours in memory. Calls mostly end in the order in which
+/// they came, so with a thousand open calls the next entry is already in the cache. Use it only for numbers that you
+/// choose: it does not resist hash flooding.
+pub type ByNumber = BuildHasherDefault<NumberHasher>;
+
+/// The hasher of [`ByNumber`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        // A hash map takes the bucket from the low bits, and first compares the seven highest bits.
+        self.0 ^ (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (0x7f << 57))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::hash::BuildHasher;
+
+    use super::{ByNumber, OpId};
+
+    #[test]
+    fn neighbours_stay_neighbours_and_differ_in_what_is_compared_first() {
+        let hashes = [7, 8, 9].map(|number| ByNumber::default().hash_one(OpId(number)));
+        assert_eq!(hashes.map(|hash| hash & 0xffff), [7, 8, 9]);
+        let tags = hashes.map(|hash| hash >> 57);
+        assert!(tags[0] != tags[1] && tags[1] != tags[2], "{tags:?}");
+    }
+}

@@ -1,0 +1,329 @@
+//! A claim: the one token with which this client waits for a name.
+//!
+//! The first try, the heartbeat, a poll and a resend are all the same command.
+
+use alloc::format;
+use core::time::Duration;
+
+use super::LockState;
+use super::hold::Validity;
+use crate::error::{Error, Failure};
+use crate::ids::{LockId, Token};
+use crate::options::{AcquireOptions, Family, Kind, Mode};
+use crate::session::{Acquire, AcquireMode, Call, Context, Form, InFlight, Purpose, Slot, Timer, covering, within};
+use crate::time::Instant;
+use crate::wire::{Answer, Failed, FailureClass, Status};
+
+/// The shortest time between two commands for a lock that is about to become free.
+const SOON: Duration = Duration::from_millis(5);
+/// The first pause between two polls.
+const POLL: Duration = Duration::from_millis(50);
+
+pub(crate) struct Claim {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) mode: Mode,
+    /// Whether a local caller waits, so that the claim may join the queue.
+    pub(crate) waits: bool,
+    /// Whether it may be in the server's queue.
+    pub(crate) joined: bool,
+    /// Whether the last command joins the queue.
+    pub(crate) joining: bool,
+    pub(crate) first_sent: Option<Instant>,
+    /// When the command that is not answered yet was first sent.
+    pub(crate) sent: Option<Instant>,
+    pub(crate) in_flight: InFlight,
+    /// The answered command with the greatest server time. The time of a grant is calculated from it.
+    pub(crate) base: Option<Base>,
+    /// When the holder's lease will end, if known.
+    pub(crate) holder_ends: Option<Instant>,
+    /// Why the last attempt failed, if the server has not answered since.
+    pub(crate) failure: Option<Failure>,
+    /// How many attempts have failed in a row, or how many times a foreign holder was polled.
+    pub(crate) attempts: u32,
+    pub(crate) timer: Slot,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) sent: Instant,
+    pub(crate) server: u64,
+}
+
+impl Claim {
+    /// A claim for a caller with these options.
+    pub(crate) fn new(token: Token, options: &AcquireOptions) -> Self {
+        Self {
+            token,
+            kind: options.kind,
+            mode: options.mode,
+            waits: false,
+            joined: false,
+            joining: false,
+            first_sent: None,
+            sent: None,
+            in_flight: InFlight::default(),
+            base: None,
+            holder_ends: None,
+            failure: None,
+            attempts: 0,
+            timer: None,
+        }
+    }
+
+    /// Whether the server has said that another client holds the lock.
+    pub(crate) fn is_known_busy(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// Schedules the next command, unless an earlier one is scheduled.
+    pub(crate) fn send_by(&mut self, cx: &mut Context, lock: LockId, at: Instant) {
+        let at = self.timer.map_or(at, |set| set.at.min(at));
+        cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, Some(at));
+    }
+
+    /// Schedules the next poll, for when no message may announce that the lock is free. The pause starts at 50 ms and
+    /// doubles up to the heartbeat's interval.
+    pub(crate) fn poll(&mut self, cx: &mut Context, lock: LockId) {
+        let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
+        self.attempts = self.attempts.saturating_add(1);
+        let wait = cx.random.jitter(wait);
+        self.send_by(cx, lock, cx.now + wait);
+    }
+
+    /// Schedules the next command for when the holder's lease should have ended.
+    pub(crate) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
+        if let Some(left) = left {
+            let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
+            self.send_by(cx, lock, cx.now + free);
+        }
+    }
+
+    pub(crate) fn clear_timer(&mut self, cx: &mut Context, lock: LockId) {
+        cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, None);
+    }
+}
+
+/// The pause before a client that gave a reentrant lock back asks for it again, so that others get a chance.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest time between two polls in a mixed fleet.
+const MIXED_POLL: Duration = Duration::from_millis(250);
+
+impl LockState {
+    /// Makes sure that a claim is in progress for the first local caller.
+    pub(crate) fn ask(&mut self, cx: &mut Context) {
+        let Some((_, head)) = self.queue.head() else { return };
+        let waits = self.queue.len() > self.queue.tries();
+        match &mut self.claim {
+            Some(claim) if claim.waits || !waits => return,
+            Some(claim) => claim.waits = true,
+            None => {
+                let mut claim = Claim::new(cx.new_token(), &head);
+                claim.waits = waits;
+                self.claim = Some(claim);
+            }
+        }
+        self.send_acquire(cx, Form::Digest);
+    }
+
+    /// Joins the server's queue although a token is held, because that token can't serve the next caller.
+    pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
+        if !cx.is_mixed(self.name.family) {
+            self.ask(cx);
+        }
+    }
+
+    /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
+    pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
+        if !cx.is_mixed(self.name.family) || self.claim.is_some() {
+            return self.ask(cx);
+        }
+        // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
+        let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
+        self.ask_after(cx, wait);
+    }
+
+    /// Asks with a new token after a pause.
+    pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
+        let Some((_, head)) = self.queue.head() else { return };
+        let mut claim = Claim::new(cx.new_token(), &head);
+        claim.waits = self.queue.len() > self.queue.tries();
+        claim.send_by(cx, self.id, cx.now + wait);
+        self.claim = Some(claim);
+    }
+
+    pub(crate) fn send_acquire(&mut self, cx: &mut Context, form: Form) {
+        let Some((_, head)) = self.queue.head() else { return };
+        let callers = self.queue.len();
+        let Some(claim) = &mut self.claim else { return };
+        let joins = claim.waits && !cx.is_mixed(self.name.family) && cx.subscription.is_settled();
+        let many = joins || callers > 1 || self.name.family == Family::Semaphore;
+        let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
+        let what = Acquire {
+            token: claim.token,
+            kind: claim.kind,
+            mode: claim.mode,
+            ttl: head.max_hold.map_or(head.ttl, |most| head.ttl.min(covering(most))),
+            how: if joins { AcquireMode::Wait } else { AcquireMode::Try },
+            block,
+        };
+        claim.joining = joins;
+        claim.clear_timer(cx, self.id);
+        let soon = if claim.joined { within::HEARTBEAT } else { within::CALL };
+        let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
+        let command = cx.acquire_command(form, &self.name, &what);
+        if form == Form::Source {
+            // The server has answered the copy without the source.
+            claim.sent = None;
+        }
+        if cx.send(soon, purpose, command) {
+            self.acquire_sent(cx);
+        }
+    }
+
+    /// The command has left. The next one is a heartbeat.
+    pub(crate) fn acquire_sent(&mut self, cx: &mut Context) {
+        let Some(claim) = &mut self.claim else { return };
+        claim.joined |= claim.joining;
+        claim.first_sent.get_or_insert(cx.now);
+        claim.sent.get_or_insert(cx.now);
+        claim.in_flight.sent();
+        claim.clear_timer(cx, self.id);
+        claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
+    }
+
+    /// Whether a queued acquire of this token is still needed.
+    pub(crate) fn wants_to_ask(&self, token: Token) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.token == token)
+    }
+
+    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
+            claim.in_flight.ended(false);
+            claim.sent = None;
+            let recovered = claim.failure.take().is_some();
+            if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
+                claim.attempts = 0;
+            }
+            return self.claim_answered(cx, call.sent, answer);
+        }
+        let id = self.id;
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
+        hold.in_flight.ended(false);
+        // A convert in flight may have overtaken it and buried this token.
+        if hold.converting.is_some() {
+            return;
+        }
+        if answer.server <= hold.server {
+            if matches!(answer.status, Status::Again | Status::Entered) {
+                hold.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
+            }
+            return;
+        }
+        match answer.status {
+            Status::Again => {
+                hold.server = answer.server;
+                hold.fences.add(answer.value, answer.block);
+                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                hold.extend(cx, id, validity);
+                hold.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
+            }
+            // The command took the lock or joined the queue anew, so the lease was lost in between.
+            _ => self.lose_hold(cx, crate::error::LossReason::Gone, true),
+        }
+    }
+
+    fn claim_answered(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
+        match answer.status {
+            Status::Entered | Status::Again => {
+                let validity = Validity::new(cx, sent, answer.left.unwrap_or_default());
+                self.granted(cx, validity, answer);
+            }
+            Status::Waiting | Status::Busy => {
+                self.still_busy(cx, sent, answer);
+                self.settle(cx, None);
+            }
+            // The token is buried although this client did not give it up: an operator took the lock before
+            // the grant was known here.
+            Status::Gone => self.ask_by_another_token(cx),
+            status => {
+                let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
+                self.refuse_all(cx, &error);
+            }
+        }
+    }
+
+    /// Another client holds the lock. Stores what the answer says and schedules the next command.
+    fn still_busy(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
+        let id = self.id;
+        let Some(claim) = &mut self.claim else { return };
+        if claim.base.is_none_or(|base| base.server < answer.server) {
+            claim.base = Some(Base { sent, server: answer.server });
+            claim.holder_ends = answer.left.map(|left| cx.now + left);
+        }
+        if self.name.family == Family::Reentrant {
+            return self.listen(cx, answer.left);
+        }
+        if cx.config.mixed_fleet {
+            let wait = cx.random.jitter(MIXED_POLL);
+            claim.clear_timer(cx, id);
+            return claim.send_by(cx, id, cx.now + wait);
+        }
+        if claim.waits && !claim.joined {
+            // It was only a try, because no caller waited yet or the subscription was not confirmed.
+            cx.listen();
+            if cx.subscription.is_settled() {
+                self.send_acquire(cx, Form::Digest);
+            }
+            return;
+        }
+        let is_head = answer.status == Status::Waiting && answer.value == 1;
+        if !is_head {
+            return;
+        }
+        if answer.foreign || cx.subscription.is_polling() {
+            claim.poll(cx, id);
+        }
+        claim.send_when_free(cx, id, answer.left);
+    }
+
+    pub(crate) fn acquire_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
+        let id = self.id;
+        let maybe_applied = failed.maybe_applied;
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) {
+            hold.in_flight.ended(maybe_applied);
+            return;
+        }
+        let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) else { return };
+        claim.in_flight.ended(maybe_applied);
+        match failed.class {
+            FailureClass::NoScript => self.send_acquire(cx, Form::Source),
+            FailureClass::Retry(failure) => {
+                let most = cx.config.claim_window / 3;
+                let wait = cx.backoff(claim.attempts, most);
+                claim.attempts = claim.attempts.saturating_add(1);
+                claim.failure = Some(failure);
+                claim.send_by(cx, id, cx.now + wait);
+            }
+            FailureClass::Fatal(error) => self.refuse_all(cx, &error),
+        }
+    }
+
+    /// The server refuses this name: fails every local caller.
+    pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
+        while let Some((op, _)) = self.queue.head() {
+            self.end_caller(cx, op, error.clone());
+        }
+        self.settle(cx, None);
+    }
+
+    /// The claim's timer fired.
+    pub(crate) fn heartbeat_due(&mut self, cx: &mut Context) {
+        let Some(claim) = &mut self.claim else { return };
+        // If the subscription has changed, the timer was not due yet and must not fire again.
+        claim.clear_timer(cx, self.id);
+        self.send_acquire(cx, Form::Digest);
+    }
+}

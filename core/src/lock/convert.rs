@@ -1,0 +1,217 @@
+//! Downgrade and upgrade: the lease gets a new token in the other mode.
+//!
+//! A downgraded lease counts as shared from the moment the command is sent. An upgraded lease counts as
+//! exclusive once the answer arrives. Renewals pause until then, so a convert without an answer ends when the
+//! lease expires, at the latest.
+
+use core::time::Duration;
+
+use super::LockState;
+use super::hold::{Converting, Fences, Validity};
+use crate::error::{Error, LossReason};
+use crate::event::{Grant, Outcome};
+use crate::ids::{LeaseId, OpId, Token};
+use crate::options::{Family, Mode};
+use crate::session::{Call, Context, Convert, Form, InFlight, Purpose, Timer, within};
+use crate::wire::{Answer, Failed, FailureClass, Status};
+
+/// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
+fn retry_within(cx: &Context, validity: &Validity) -> Duration {
+    (validity.until.since(cx.now) / 4).clamp(Duration::from_millis(10), cx.config.claim_window / 3)
+}
+
+const OTHER_READERS: Error = Error::Conflict("other readers hold the lock as well: only a sole reader can upgrade");
+const UNDER_WAY: Error = Error::Conflict("the lease is being converted already: wait for that call to end");
+
+impl LockState {
+    pub(crate) fn convert(&mut self, cx: &mut Context, op: OpId, id: LeaseId, to: Mode) {
+        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
+            return cx.complete(op, Err(Error::NotHeld));
+        };
+        if hold.converting.is_some() || hold.upgrading.is_some() {
+            return cx.complete(op, Err(UNDER_WAY));
+        }
+        if lease.mode == to {
+            return self.converted(cx, op, id, true);
+        }
+        if hold.holders.len() > 1 {
+            return cx.complete(op, Err(OTHER_READERS));
+        }
+        if self.name.family != Family::Lock {
+            return cx.complete(op, Err(Error::Unsupported("only a read-write lock has two modes".into())));
+        }
+        lease.pending.push(op);
+        if to == Mode::Exclusive && hold.mode == Mode::Exclusive {
+            // On the server the token is exclusive already. Only a fence above those of the past readers is missing.
+            hold.upgrading = Some((op, id));
+            cx.end_op_within(op, cx.config.response_timeout);
+            return self.settle(cx, None);
+        }
+        if to == Mode::Shared {
+            lease.mode = to;
+        }
+        let new = cx.new_token();
+        hold.converting =
+            Some(Converting { op, lease: id, new, to, in_flight: InFlight::default(), failures: 0, timer: None });
+        self.send_convert(cx, Form::Digest);
+    }
+
+    fn send_convert(&mut self, cx: &mut Context, form: Form) {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return };
+        let Some(converting) = &mut hold.converting else { return };
+        let ttl = cx.leases.get(&converting.lease).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl));
+        let what = Convert {
+            old: hold.token,
+            new: converting.new,
+            mode: converting.to,
+            ttl: ttl.unwrap_or(hold.validity.granted),
+            block: u64::from(cx.config.local_handoffs).saturating_add(1),
+            bury: hold.in_flight.any(),
+        };
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
+        let purpose = Purpose::Convert { lock: id, new: converting.new };
+        let command = cx.convert_command(form, &self.name, &what);
+        if cx.send(within::CALL, purpose, command) {
+            self.convert_sent(cx);
+        }
+    }
+
+    /// The convert has left. It is resent if no answer comes.
+    pub(crate) fn convert_sent(&mut self, cx: &mut Context) {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return };
+        let Some(converting) = &mut hold.converting else { return };
+        let least = retry_within(cx, &hold.validity);
+        let again = cx.flows.resend_after(converting.in_flight.unanswered, least).min(least.saturating_mul(2));
+        converting.in_flight.sent();
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + again));
+    }
+
+    /// The timer of an unanswered convert fired.
+    pub(crate) fn convert_due(&mut self, cx: &mut Context) {
+        if let Some(converting) = self.hold.as_mut().and_then(|hold| hold.converting.as_mut()) {
+            converting.timer = None;
+            self.send_convert(cx, Form::Digest);
+        }
+    }
+
+    pub(crate) fn convert_answered(&mut self, cx: &mut Context, call: &Call, new: Token, answer: &Answer) {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return };
+        let Some(mut converting) = hold.converting.take_if(|converting| converting.new == new) else {
+            if hold.token == new {
+                hold.in_flight.ended(false);
+            }
+            return;
+        };
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
+        converting.in_flight.ended(false);
+        match answer.status {
+            Status::Converted | Status::Again => {
+                hold.token = new;
+                hold.mode = converting.to;
+                hold.server = answer.server;
+                hold.fences = Fences::new(answer.value, answer.block);
+                hold.refill.unanswered = false;
+                cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
+                hold.in_flight = converting.in_flight;
+                let fence = hold.fences.take();
+                // The script only ever lengthens the TTL, so the earlier deadline still holds.
+                let told = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                hold.validity = Validity { until: told.until.max(hold.validity.until), ..told };
+                hold.watch(cx, id);
+                hold.heard(cx, id, answer.waiting);
+                if let Some(lease) = cx.leases.get_mut(&converting.lease) {
+                    lease.mode = converting.to;
+                    lease.fence = fence.unwrap_or(lease.fence);
+                }
+                self.converted(cx, converting.op, converting.lease, false);
+                self.settle(cx, None);
+            }
+            Status::Conflict => {
+                // The script has buried the new token, so no delayed copy of the command can convert the lease any more.
+                let op = converting.op;
+                hold.converting = Some(converting);
+                self.unconvert(cx);
+                cx.complete(op, Err(OTHER_READERS));
+                self.settle(cx, None);
+            }
+            status => {
+                // The lease had already been lost. The new token must be buried too.
+                hold.converting = Some(converting);
+                let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
+                self.lose_hold(cx, reason, true);
+            }
+        }
+    }
+
+    pub(crate) fn convert_failed(&mut self, cx: &mut Context, new: Token, failed: Failed) {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return };
+        let Some(converting) = hold.converting.as_mut().filter(|converting| converting.new == new) else {
+            if hold.token == new {
+                hold.in_flight.ended(failed.maybe_applied);
+            }
+            return;
+        };
+        converting.in_flight.ended(failed.maybe_applied);
+        match failed.class {
+            FailureClass::NoScript => self.send_convert(cx, Form::Source),
+            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, true),
+            FailureClass::Fatal(error) if !converting.in_flight.any() => {
+                let op = converting.op;
+                self.unconvert(cx);
+                cx.complete(op, Err(error));
+            }
+            // A copy of the command may still be applied, so the outcome must be settled. This ends when the
+            // lease expires, at the latest.
+            FailureClass::Retry(_) | FailureClass::Fatal(_) => {
+                let wait = cx.backoff(converting.failures, retry_within(cx, &hold.validity));
+                converting.failures = converting.failures.saturating_add(1);
+                cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + wait));
+            }
+        }
+    }
+
+    /// The server has not converted the lease and never will: restores its state.
+    fn unconvert(&mut self, cx: &mut Context) {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return };
+        let Some(mut converting) = hold.converting.take() else { return };
+        cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
+        if let Some(lease) = cx.leases.get_mut(&converting.lease) {
+            lease.mode = hold.mode;
+            lease.pending.retain(|pending| *pending != converting.op);
+        }
+        hold.schedule_renewal(cx, id);
+    }
+
+    /// Completes a local upgrade as soon as there is a fence for it.
+    pub(crate) fn finish_upgrade(&mut self, cx: &mut Context) {
+        let Some(hold) = &mut self.hold else { return };
+        let Some((op, id)) = hold.upgrading else { return };
+        if !cx.ops.contains_key(&op) {
+            hold.upgrading = None;
+            return;
+        }
+        let Some(fence) = hold.fences.take() else { return self.refill(cx) };
+        hold.upgrading = None;
+        if let Some(lease) = cx.leases.get_mut(&id) {
+            lease.mode = Mode::Exclusive;
+            lease.fence = fence;
+        }
+        self.converted(cx, op, id, true);
+    }
+
+    fn converted(&mut self, cx: &mut Context, op: OpId, id: LeaseId, local: bool) {
+        let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
+            return cx.complete(op, Err(Error::NotHeld));
+        };
+        lease.pending.retain(|pending| *pending != op);
+        let until = hold.validity.until;
+        let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
+        let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
+        cx.complete(op, Ok(Outcome::Converted(grant)));
+    }
+}

@@ -1,0 +1,191 @@
+//! Becoming the holder: by an answer, or by a message that another client's script published.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::LockState;
+use super::claim::{Base, Claim};
+use super::hold::{Fences, Hold, HoldTimers, Refill, Validity};
+use crate::error::{Failure, LossReason};
+use crate::ids::Token;
+use crate::options::Mode;
+use crate::session::{Context, ReleaseParams};
+use crate::time::Instant;
+use crate::wire::{Answer, Granted};
+
+impl LockState {
+    /// The waiting token is granted, according to an answer.
+    pub(crate) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
+        if self.waits_for_convert(cx) {
+            return;
+        }
+        let fences = Fences::new(answer.value, answer.block);
+        // The number counts the listeners on a reentrant lock's channel, and this client is one of them.
+        let ourselves = u64::from(!self.subscription.is_polling());
+        let waiting = answer.waiting.map(|waiting| waiting.saturating_sub(ourselves));
+        self.begin_hold(cx, validity, answer.server, fences, waiting);
+    }
+
+    /// A message says that one of our tokens was granted. It may be late, a duplicate, or for a token that was given up.
+    pub(crate) fn grant_received(&mut self, cx: &mut Context, grant: &Granted<'_>) {
+        let asks = self.claim.as_ref().is_some_and(|claim| claim.token == grant.token);
+        if asks && self.waits_for_convert(cx) {
+            return;
+        }
+        if let Some(claim) = self.claim.as_mut().filter(|_| asks) {
+            let Some(since) = granted_since(cx, claim, grant) else { return };
+            let mut validity = Validity::new(cx, since, grant.ttl);
+            validity.answered = None;
+            if validity.until <= cx.now {
+                // The message is too old to rely on, so ask the server.
+                return claim.send_by(cx, self.id, cx.now);
+            }
+            let fences = Fences::new(grant.fence, grant.block);
+            return self.begin_hold(cx, validity, grant.server, fences, Some(grant.waiting));
+        }
+        let id = self.id;
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == grant.token) else { return };
+        if grant.server > hold.server {
+            // The server granted the token anew, so the lease was lost in between.
+            return self.lose_hold(cx, LossReason::Gone, true);
+        }
+        // An answer came first, but this message may be the first to say that others wait.
+        hold.heard(cx, id, Some(grant.waiting));
+        self.settle(cx, None);
+    }
+
+    /// Handles a reader's grant while a convert is unanswered. The convert itself may have made the grant possible. The
+    /// token keeps its grant on the server. It is asked for again once the fate of the held lease is known.
+    fn waits_for_convert(&mut self, cx: &mut Context) -> bool {
+        let converting = self.hold.as_ref().is_some_and(|hold| hold.converting.is_some());
+        match &mut self.claim {
+            Some(claim) if converting && claim.mode == Mode::Shared => {
+                claim.send_by(cx, self.id, cx.now + Duration::from_millis(20));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn begin_hold(&mut self, cx: &mut Context, validity: Validity, server: u64, fences: Fences, waiting: Option<u64>) {
+        let Some(mut claim) = self.claim.take() else { return };
+        claim.clear_timer(cx, self.id);
+        self.stop_listening(cx);
+        if validity.until <= cx.now {
+            // The grant came too late to be useful. Gives the token back; the callers ask with a new one.
+            let attempts = claim.attempts.saturating_add(1);
+            self.claim = Some(Claim { joined: true, ..claim });
+            self.give_up_claim(cx);
+            let wait = cx.backoff(attempts, cx.config.claim_window / 3);
+            self.ask_after(cx, wait);
+            if let Some(claim) = &mut self.claim {
+                claim.attempts = attempts;
+                claim.failure = Some(Failure::TimedOut);
+            }
+            return self.settle(cx, None);
+        }
+        let block = fences.left();
+        let holders = self.keep_readers(cx, claim.mode);
+        let mut hold = Hold {
+            token: claim.token,
+            kind: claim.kind,
+            mode: claim.mode,
+            validity,
+            server,
+            fences,
+            heard: cx.now,
+            budget: None,
+            holders,
+            // No local caller has held this token yet.
+            used: false,
+            tainted: false,
+            in_flight: claim.in_flight,
+            passing: None,
+            refill: Refill { size: block, ..Refill::default() },
+            converting: None,
+            upgrading: None,
+            timers: HoldTimers::default(),
+        };
+        // Clients of other libraries don't announce that they wait.
+        hold.heard(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
+        hold.watch(cx, self.id);
+        self.hold = Some(hold);
+        self.settle(cx, None);
+    }
+
+    /// Handles the token that was held until now. Readers go on under the new shared token. In any other case the
+    /// server has lost the old token, because otherwise it could not have granted the new one.
+    fn keep_readers(&mut self, cx: &mut Context, granted: Mode) -> Vec<crate::ids::LeaseId> {
+        let both_shared = granted == Mode::Shared && self.hold.as_ref().is_some_and(|old| old.mode == Mode::Shared);
+        if !both_shared {
+            if self.hold.is_some() {
+                self.lose_hold_quietly(cx, LossReason::Gone, true);
+            }
+            return Vec::new();
+        }
+        let Some(mut old) = self.hold.take() else { return Vec::new() };
+        old.clear_timers(cx, self.id);
+        let valid_until = Some(old.validity.until);
+        let params = ReleaseParams::of(old.token, old.in_flight.any());
+        cx.give_back(&self.name, ReleaseParams { valid_until, heirs: old.holders.clone(), ..params });
+        old.holders
+    }
+
+    /// An operator took one of our tokens by force. Its grant may be known, or still on its way: the
+    /// message can overtake the reply.
+    pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
+        let holds = |hold: &Hold| {
+            let converting = hold.converting.as_ref();
+            hold.token == token || converting.is_some_and(|converting| converting.new == token)
+        };
+        if self.hold.as_ref().is_some_and(holds) {
+            return self.lose_hold(cx, LossReason::Revoked, false);
+        }
+        let asks = self.claim.as_ref().is_some_and(|claim| claim.token == token);
+        if asks {
+            self.ask_by_another_token(cx);
+        }
+    }
+
+    /// The server has buried the claim's token. Waiting callers go on with a new one.
+    pub(crate) fn ask_by_another_token(&mut self, cx: &mut Context) {
+        if let Some(mut claim) = self.claim.take() {
+            claim.clear_timer(cx, self.id);
+            self.stop_listening(cx);
+        }
+        self.settle(cx, None);
+    }
+
+    /// The lease has ended, by the clock or according to the server. With `clean`, the token is given back as well.
+    pub(crate) fn lose_hold(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
+        self.lose_hold_quietly(cx, reason, clean);
+        self.settle(cx, None);
+    }
+
+    fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
+        let Some(hold) = &mut self.hold else { return };
+        let clean = clean || hold.in_flight.any() || hold.converting.is_some();
+        // In the order in which the leases were granted. Sorting with a heap needs a tenth of the code,
+        // which matters in WebAssembly.
+        for lease in BinaryHeap::from(core::mem::take(&mut hold.holders)).into_sorted_vec() {
+            cx.lose_lease(lease, reason);
+        }
+        if clean {
+            self.give_back_hold(cx, None);
+        } else if let Some(mut hold) = self.hold.take() {
+            hold.clear_timers(cx, self.id);
+        }
+    }
+}
+
+/// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.
+fn granted_since(cx: &Context, claim: &Claim, grant: &Granted<'_>) -> Option<Instant> {
+    let Some(Base { sent, server }) = claim.base else { return claim.first_sent };
+    if grant.server < server {
+        return None;
+    }
+    let elapsed = Duration::from_micros(grant.server.saturating_sub(server));
+    // Assumes that the client's clock is slower than the server's, by as much as drift allows.
+    Some((sent + elapsed.saturating_sub(elapsed / 100)).min(cx.now))
+}

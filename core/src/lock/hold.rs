@@ -1,0 +1,331 @@
+//! A hold: the time during which this client holds a name on the server with one token, for any number of local holders.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::ids::{LeaseId, LockId, OpId, Token};
+use crate::options::{AcquireOptions, Kind, Mode};
+use crate::session::{Context, InFlight, Slot, Timer, drift, margin};
+use crate::time::{Instant, millis};
+
+/// How long a client may go on handing over locally once it knows that another client waits.
+const BUDGET_TIME: Duration = Duration::from_secs(1);
+
+/// How long after the server's last confirmation a lease may be handed over locally.
+const CONFIRMED_FOR: Duration = Duration::from_secs(1);
+
+pub(crate) struct Hold {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    /// The mode on the server.
+    pub(crate) mode: Mode,
+    pub(crate) validity: Validity,
+    /// The server's time, in µs, of the newest answer that said that we hold the lock.
+    pub(crate) server: u64,
+    pub(crate) fences: Fences,
+    /// When the client last learned the length of the queue.
+    pub(crate) heard: Instant,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) holders: Vec<LeaseId>,
+    /// Whether a local caller has held it. The first holder is not a hand-over.
+    pub(crate) used: bool,
+    /// The token must be given back and not handed over, for example because a holder was notified of a loss.
+    pub(crate) tainted: bool,
+    pub(crate) in_flight: InFlight,
+    /// The TTL of the renewal that the next local caller waits for.
+    pub(crate) passing: Option<Duration>,
+    pub(crate) refill: Refill,
+    pub(crate) converting: Option<Converting>,
+    /// A local upgrade that waits for a fence.
+    pub(crate) upgrading: Option<(OpId, LeaseId)>,
+    pub(crate) timers: HoldTimers,
+}
+
+/// Until when we hold the lease by the local clock, whatever the server says later.
+#[derive(Clone, Copy)]
+pub(crate) struct Validity {
+    pub(crate) until: Instant,
+    /// The TTL that the last successful command set.
+    pub(crate) granted: Duration,
+    /// The earliest time at which that command was sent.
+    pub(crate) since: Instant,
+    /// When its reply arrived. None for a grant by message.
+    pub(crate) answered: Option<Instant>,
+    /// The server had the lease at this time or later.
+    pub(crate) confirmed: Instant,
+}
+
+impl Validity {
+    /// Validity is measured from the time the command was *sent*, less drift and margin.
+    pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
+        let until = sent + granted.saturating_sub(drift(granted)).saturating_sub(margin(granted));
+        Self { until, granted, since: sent, answered: Some(cx.now), confirmed: sent }
+    }
+}
+
+/// How many more local hand-overs are allowed while another client waits.
+pub(crate) struct Budget {
+    pub(crate) left: u32,
+    pub(crate) until: Instant,
+}
+
+#[derive(Default)]
+pub(crate) struct Refill {
+    pub(crate) unanswered: bool,
+    /// The size of the last answered refill.
+    pub(crate) size: u64,
+    /// The size of the unanswered refill.
+    pub(crate) asked: u64,
+    pub(crate) failures: u32,
+    pub(crate) timer: Slot,
+}
+
+/// A convert that has not been answered.
+pub(crate) struct Converting {
+    pub(crate) op: OpId,
+    pub(crate) lease: LeaseId,
+    pub(crate) new: Token,
+    pub(crate) to: Mode,
+    pub(crate) in_flight: InFlight,
+    pub(crate) failures: u32,
+    pub(crate) timer: Slot,
+}
+
+#[derive(Default)]
+pub(crate) struct HoldTimers {
+    pub(crate) deadline: Slot,
+    pub(crate) renewal: Slot,
+    pub(crate) budget: Slot,
+}
+
+/// Whether the next local caller may hold the lock under this hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// At once, without a round trip.
+    Now,
+    /// After a renewal, which gives it enough time.
+    NeedsRenewal,
+    /// After the server has reserved more fences or confirmed the lease.
+    NeedsFences,
+    /// After the current holders have released.
+    Blocked,
+    /// Not with this token.
+    Incompatible,
+}
+
+impl Hold {
+    pub(crate) fn in_use(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    /// Whether a caller with these options may hold the lock beside the current holders.
+    pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
+        let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
+        if self.tainted || insufficient || (self.used && self.is_spent(cx)) {
+            return Admission::Incompatible;
+        }
+        if self.converting.is_some() || self.upgrading.is_some() {
+            return Admission::Blocked;
+        }
+        // An exclusive holder is always alone.
+        let beside = options.mode == Mode::Shared && self.holders.first().is_none_or(|id| is_reader(cx, *id));
+        if !beside && self.in_use() {
+            return Admission::Blocked;
+        }
+        let unconfirmed = self.used && !self.is_confirmed(cx);
+        if unconfirmed || self.fences.left() == 0 {
+            // While other clients wait, the block of fences is part of the budget. More fences would extend it.
+            return if self.budget.is_some() { Admission::Incompatible } else { Admission::NeedsFences };
+        }
+        if self.has_time(cx.now, options) { Admission::Now } else { Admission::NeedsRenewal }
+    }
+
+    /// Whether the lock is busy for a caller that does not wait. A reader may still ask the server while other readers hold it.
+    pub(crate) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
+        let asks = self.mode == Mode::Shared && options.mode == Mode::Shared && !cx.config.mixed_fleet;
+        match self.admits(cx, options) {
+            Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences => false,
+            Admission::Blocked => true,
+            Admission::Incompatible => self.in_use() && !asks,
+        }
+    }
+
+    /// Whether the local hand-overs are used up because other clients wait.
+    fn is_spent(&self, cx: &Context) -> bool {
+        if cx.config.mixed_fleet && !self.in_use() {
+            return true;
+        }
+        self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now)
+    }
+
+    /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
+    /// was lost without its knowledge.
+    fn is_confirmed(&self, cx: &Context) -> bool {
+        cx.now.since(self.validity.confirmed) < CONFIRMED_FOR
+    }
+
+    /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
+    pub(crate) fn needs_confirming(&self, cx: &Context) -> bool {
+        cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
+    }
+
+    /// Whether enough time is left. A renewed lease needs a third of its TTL. A fixed lease needs all of it, as after a new answer.
+    fn has_time(&self, now: Instant, options: &AcquireOptions) -> bool {
+        let Validity { until, granted, answered, .. } = self.validity;
+        let left = until.since(now);
+        if left.is_zero() {
+            return false;
+        }
+        let fresh = answered == Some(now);
+        if options.renew {
+            fresh || left >= options.ttl.min(granted) / 3
+        } else {
+            // The server stores whole milliseconds.
+            let whole = Duration::from_millis(millis(options.ttl));
+            left >= options.ttl || (fresh && granted >= whole)
+        }
+    }
+
+    /// Processes the number of waiters on the server.
+    pub(crate) fn heard(&mut self, cx: &mut Context, lock: LockId, waiting: Option<u64>) {
+        let Some(waiting) = waiting else { return };
+        self.heard = cx.now;
+        if waiting > 0 && self.budget.is_none() {
+            let until = cx.now + BUDGET_TIME;
+            self.budget = Some(Budget { left: cx.config.local_handoffs, until });
+            cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(until));
+        }
+    }
+
+    /// Processes a successful renewal or new grant. A late answer never shortens the validity.
+    pub(crate) fn extend(&mut self, cx: &mut Context, lock: LockId, validity: Validity) {
+        let confirmed = validity.confirmed.max(self.validity.confirmed);
+        if validity.until > self.validity.until {
+            self.validity = validity;
+        } else if validity.since > self.validity.since {
+            // The server reports whole milliseconds, so a later answer may come out slightly shorter.
+            self.validity = Validity { until: self.validity.until, ..validity };
+        }
+        self.validity.confirmed = confirmed;
+        self.watch(cx, lock);
+    }
+
+    /// Sets the timers that follow from the validity.
+    pub(crate) fn watch(&mut self, cx: &mut Context, lock: LockId) {
+        cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, Some(self.validity.until));
+        self.schedule_renewal(cx, lock);
+    }
+
+    /// The longest TTL that a renewal must set for its holders. None if they need no renewal.
+    pub(crate) fn wants(&self, cx: &Context) -> Option<Duration> {
+        self.holders.iter().filter_map(|id| cx.leases.get(id)?.wants(cx.now, self.validity.until)).max()
+    }
+
+    /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
+    pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, lock: LockId) {
+        let due = self.passing.is_some() || self.wants(cx).is_some();
+        let at = due.then(|| together(self.validity.since + self.validity.granted / 3, self.validity.granted));
+        cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);
+    }
+
+    pub(crate) fn clear_timers(&mut self, cx: &mut Context, lock: LockId) {
+        cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, None);
+        cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, None);
+        cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, None);
+        cx.timers.set(Timer::Refill(lock), &mut self.refill.timer, None);
+        if let Some(converting) = &mut self.converting {
+            cx.timers.set(Timer::Convert(lock), &mut converting.timer, None);
+        }
+    }
+}
+
+pub(crate) fn is_reader(cx: &Context, id: LeaseId) -> bool {
+    cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Shared)
+}
+
+/// Rounds down to a grid of 1/48 of the TTL, so that many leases are renewed in one wake-up.
+fn together(at: Instant, ttl: Duration) -> Instant {
+    let micros = at.as_micros();
+    let grid = crate::time::micros(ttl / 48).max(1);
+    Instant::from_micros(micros.saturating_sub(micros.checked_rem(grid).unwrap_or(0)))
+}
+
+/// Fences that the server reserved for this hold. Each is given to one holder.
+#[derive(Debug)]
+pub(crate) struct Fences {
+    next: u64,
+    /// How many are left, starting with `next`.
+    left: u64,
+    spare: Option<(u64, u64)>,
+}
+
+impl Fences {
+    pub(crate) const fn new(first: u64, count: u64) -> Self {
+        Self { next: first, left: count, spare: None }
+    }
+
+    /// The next fence. It is greater than all before it.
+    pub(crate) fn take(&mut self) -> Option<u64> {
+        if self.left == 0 {
+            (self.next, self.left) = self.spare.take()?;
+        }
+        let fence = self.next;
+        self.next = fence.saturating_add(1);
+        self.left = self.left.checked_sub(1)?;
+        Some(fence)
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
+    }
+
+    /// Adds a block from a refill. A late one never lowers the next fence.
+    pub(crate) fn add(&mut self, first: u64, count: u64) {
+        if let Some((spare, spared)) = &mut self.spare {
+            let end = spare.saturating_add(*spared);
+            if first == end {
+                *spared = spared.saturating_add(count);
+            } else if first > end {
+                (*spare, *spared) = (first, count);
+            }
+            return;
+        }
+        let end = self.next.saturating_add(self.left);
+        if first < end {
+            return;
+        }
+        if self.left == 0 {
+            (self.next, self.left) = (first, count);
+        } else if first == end {
+            self.left = self.left.saturating_add(count);
+        } else {
+            self.spare = Some((first, count));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_rise_through_refills_and_end_with_the_last_block() {
+        let mut fences = Fences::new(10, 2);
+        assert_eq!(fences.take(), Some(10));
+        fences.add(20, 1);
+        fences.add(21, 1);
+        assert_eq!(fences.left(), 3);
+        assert_eq!([fences.take(), fences.take(), fences.take(), fences.take()], [Some(11), Some(20), Some(21), None]);
+    }
+
+    #[test]
+    fn a_late_refill_never_lowers_the_next_fence() {
+        let mut fences = Fences::new(100, 1);
+        fences.add(50, 10);
+        assert_eq!(fences.take(), Some(100));
+        fences.add(60, 10);
+        assert_eq!(fences.take(), None);
+        fences.add(101, 1);
+        assert_eq!(fences.take(), Some(101));
+    }
+}

@@ -1,0 +1,66 @@
+//! The local callers of one name, first come, first served.
+
+use alloc::collections::VecDeque;
+
+use crate::ids::OpId;
+use crate::options::{AcquireOptions, Wait};
+
+/// Local callers in order. The first one is always open. Callers further back that have ended are removed later.
+#[derive(Default)]
+pub(crate) struct LocalQueue {
+    entries: VecDeque<(OpId, AcquireOptions)>,
+    live: usize,
+    /// How many of the live callers don't wait. They end with the first answer.
+    tries: usize,
+}
+
+impl LocalQueue {
+    pub(crate) fn push(&mut self, op: OpId, options: AcquireOptions) {
+        self.entries.push_back((op, options));
+        self.live = self.live.saturating_add(1);
+        self.tries = self.tries.saturating_add(usize::from(options.wait == Wait::No));
+    }
+
+    /// Counts a caller out that is no longer among the open calls.
+    pub(crate) fn ended(&mut self, tries: bool, is_open: impl Fn(OpId) -> bool) {
+        self.live = self.live.saturating_sub(1);
+        self.tries = self.tries.saturating_sub(usize::from(tries));
+        // Only while ended entries are left, because looking up an open call costs a cache miss.
+        while self.entries.len() > self.live && self.entries.front().is_some_and(|(op, _)| !is_open(*op)) {
+            self.entries.pop_front();
+        }
+        // Sweeps when most entries have ended, so that the queue can't grow forever behind a patient head.
+        if self.entries.len() > self.live.saturating_mul(2).saturating_add(32) {
+            self.entries.retain(|(op, _)| is_open(*op));
+        }
+    }
+
+    /// Removes the first caller. It goes on waiting elsewhere, or is about to be ended.
+    pub(crate) fn pop(&mut self, is_open: impl Fn(OpId) -> bool) -> Option<(OpId, AcquireOptions)> {
+        let (op, options) = self.entries.pop_front()?;
+        self.ended(options.wait == Wait::No, is_open);
+        Some((op, options))
+    }
+
+    /// The first caller.
+    pub(crate) fn head(&self) -> Option<(OpId, AcquireOptions)> {
+        self.entries.front().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    pub(crate) fn tries(&self) -> usize {
+        self.tries
+    }
+
+    /// Every entry, including those that have ended.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (OpId, AcquireOptions)> + '_ {
+        self.entries.iter().copied()
+    }
+}

@@ -1,0 +1,317 @@
+//! Keeping a lease: renewals, fence refills, and the users' extend and verify.
+
+use core::time::Duration;
+
+use super::LockState;
+use super::hold::Validity;
+use crate::error::{Error, LossReason};
+use crate::event::Outcome;
+use crate::ids::{OpId, Token};
+use crate::session::{Acquire, AcquireMode, Call, Context, Form, OpKind, Purpose, Timer, covering, within};
+use crate::wire::{Answer, Failed, FailureClass, Status};
+
+/// The shortest pause before a renewal is retried.
+const RETRY: Duration = Duration::from_millis(10);
+/// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
+const MOST_FENCES: u64 = 1024;
+
+impl LockState {
+    /// The renewal's timer fired: a renewal, or another attempt, is due.
+    pub(crate) fn renewal_due(&mut self, cx: &mut Context) {
+        let Some(hold) = &mut self.hold else { return };
+        hold.timers.renewal = None;
+        // A lock that is held for long may be taken by force. The client subscribes to be notified of that at once.
+        cx.listen();
+        if let Some(ttl) = hold.wants(cx).max(hold.passing) {
+            self.send_renewal(cx, ttl);
+        }
+    }
+
+    fn send_renewal(&mut self, cx: &mut Context, ttl: Duration) {
+        let Some(hold) = &mut self.hold else { return };
+        let left = hold.validity.until.since(cx.now);
+        // The answer to the convert brings the new token. Until then no renewal is possible.
+        if hold.converting.is_none() {
+            let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
+            let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
+            let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
+            if !cx.send(soon, purpose, command) {
+                return;
+            }
+        }
+        self.renewal_sent(cx);
+    }
+
+    /// The renewal has left. It is retried after a quarter of the remaining time.
+    pub(crate) fn renewal_sent(&mut self, cx: &mut Context) {
+        let Some(hold) = &mut self.hold else { return };
+        let left = hold.validity.until.since(cx.now);
+        let again = cx.now + (left / 4).max(RETRY);
+        cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(again));
+    }
+
+    /// The next local caller needs more time than is left.
+    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
+        let Some(hold) = &mut self.hold else { return };
+        if hold.passing.is_none_or(|sent| sent < ttl) {
+            hold.passing = Some(ttl);
+            self.send_renewal(cx, ttl);
+        }
+    }
+
+    pub(crate) fn renew_answered(
+        &mut self,
+        cx: &mut Context,
+        call: &Call,
+        (token, op): (Token, Option<OpId>),
+        answer: &Answer,
+    ) {
+        let id = self.id;
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else {
+            return ask_by_new_token(cx, op);
+        };
+        match answer.status {
+            Status::Renewed => {
+                let left = answer.left.unwrap_or_default();
+                if hold.converting.is_none() {
+                    let told = Validity::new(cx, call.sent, left);
+                    // If the command set nothing, its answer doesn't postpone the next renewal.
+                    let until = told.until.max(hold.validity.until);
+                    let confirmed = told.confirmed.max(hold.validity.confirmed);
+                    let validity =
+                        if sets(cx, op, left) { told } else { Validity { until, confirmed, ..hold.validity } };
+                    hold.extend(cx, id, validity);
+                }
+                match op {
+                    Some(op) if hold.converting.is_none() => self.lease_call_answered(cx, op),
+                    op => ask_by_new_token(cx, op),
+                }
+                self.settle(cx, None);
+            }
+            // While a convert is unanswered, the old token may be gone for a good reason.
+            _ if hold.converting.is_some() => ask_by_new_token(cx, op),
+            Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
+            _ => self.renew_found_nothing(cx, op, LossReason::Gone),
+        }
+    }
+
+    /// The server says that we don't hold the lease. That is the answer to a verify.
+    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<OpId>, reason: LossReason) {
+        if let Some(op) = op
+            && matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Verify { .. }))
+        {
+            cx.complete(op, Ok(Outcome::Verified(false)));
+        }
+        self.lose_hold(cx, reason, false);
+    }
+
+    /// Ends a user's extend or verify.
+    fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
+        let Some(hold) = &self.hold else { return };
+        let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Verify { lease, .. }) => (*lease, Outcome::Verified(true)),
+            Some(OpKind::Extend { lease, .. }) => {
+                let id = *lease;
+                let Some(lease) = cx.leases.get_mut(&id) else { return };
+                lease.told = lease.ends.map_or(hold.validity.until, |ends| ends.at.min(hold.validity.until));
+                (id, Outcome::Extended { valid_until: lease.told })
+            }
+            _ => return,
+        };
+        if let Some(lease) = cx.leases.get_mut(&id) {
+            lease.pending.retain(|pending| *pending != op);
+        }
+        cx.complete(op, Ok(outcome));
+    }
+
+    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<OpId>), failed: Failed) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else {
+            return ask_by_new_token(cx, op);
+        };
+        match (failed.class, op) {
+            // Until a convert is answered, no renewal is possible.
+            (FailureClass::NoScript, None) if hold.converting.is_some() => {}
+            (FailureClass::NoScript, None) => {
+                let granted = hold.validity.granted;
+                let ttl = hold.wants(cx).max(hold.passing);
+                let command = cx.renew_command(Form::Source, &self.name, token, hold.mode, ttl.unwrap_or(granted));
+                cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
+            }
+            (FailureClass::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
+            // The key was overwritten with another type.
+            (FailureClass::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
+            (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
+            (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
+            // The renewal's timer retries as long as the lease is valid.
+            (FailureClass::Retry(_) | FailureClass::Fatal(_), None) => {}
+        }
+    }
+
+    /// Sends a user's extend or verify. Both are renewals; a verify changes nothing.
+    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
+        let Some(hold) = &mut self.hold else { return };
+        let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl), 0),
+            Some(OpKind::Verify { lease, raise }) => (*lease, None, *raise),
+            _ => return,
+        };
+        let Some(lease) = cx.leases.get_mut(&id) else { return };
+        if hold.converting.is_some() {
+            return cx.send_op_again(op);
+        }
+        // At least the requested time, after drift is subtracted.
+        let mut ttl = wanted.map(covering).unwrap_or_default();
+        if let Some(wanted) = wanted {
+            if lease.renew {
+                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.at.since(cx.now))));
+            } else {
+                let ends = lease.ends.map(|ends| ends.at.max(cx.now + wanted));
+                cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
+            }
+        }
+        #[cfg(feature = "quorum")]
+        let lasts = lease.ttl;
+        let command = match raise {
+            0 => cx.renew_command(form, &self.name, hold.token, hold.mode, ttl),
+            #[cfg(feature = "quorum")]
+            fence => cx.raise_command(form, &self.name, hold.token, fence, lasts),
+            #[cfg(not(feature = "quorum"))]
+            _ => return,
+        };
+        if cx.send(within::CALL, Purpose::Renew { lock: self.id, token: hold.token, op: Some(op) }, command) {
+            cx.op_sent(op);
+        }
+    }
+
+    /// Asks for more fences, so that local hand-overs can go on.
+    pub(crate) fn refill(&mut self, cx: &mut Context) {
+        self.send_refill(cx, Form::Digest);
+    }
+
+    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them.
+    pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
+        let Some(hold) = &self.hold else { return };
+        let untold = hold.budget.is_none() && !hold.tainted && !cx.config.mixed_fleet;
+        let low = hold.fences.left() <= hold.refill.size / 2;
+        if untold && (low || hold.needs_confirming(cx)) {
+            self.send_refill(cx, Form::Digest);
+        }
+    }
+
+    /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
+    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
+        let Some(hold) = &self.hold else { return };
+        let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
+        if local && hold.budget.is_none() && long_ago {
+            self.send_refill(cx, Form::Digest);
+        }
+    }
+
+    fn send_refill(&mut self, cx: &mut Context, form: Form) {
+        let id = self.id;
+        let callers = u64::try_from(self.queue.len()).unwrap_or(MOST_FENCES);
+        let Some(hold) = &mut self.hold else { return };
+        if (hold.refill.unanswered && form == Form::Digest) || hold.converting.is_some() {
+            return;
+        }
+        // As many as the callers could use, or more if the last block was used quickly.
+        let least = u64::from(cx.config.local_handoffs).saturating_add(1);
+        let last = hold.refill.size;
+        let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
+        let size = callers.saturating_add(1).max(grown).clamp(least, MOST_FENCES);
+        let what = Acquire {
+            token: hold.token,
+            kind: hold.kind,
+            mode: hold.mode,
+            ttl: hold.wants(cx).unwrap_or(hold.validity.granted),
+            how: AcquireMode::Refill,
+            block: size,
+        };
+        hold.refill.unanswered = true;
+        hold.refill.asked = size;
+        cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
+        let command = cx.acquire_command(form, &self.name, &what);
+        if cx.send(within::CALL, Purpose::Refill { lock: id, token: hold.token }, command) {
+            self.refill_sent(cx);
+        }
+    }
+
+    /// The refill has left. If it is not answered, another one may be sent after a while.
+    pub(crate) fn refill_sent(&mut self, cx: &mut Context) {
+        let Some(hold) = &mut self.hold else { return };
+        let again = cx.now
+            + cx.flows.resend_after(hold.refill.failures, cx.config.claim_window / 3).min(cx.config.claim_window);
+        cx.timers.set(Timer::Refill(self.id), &mut hold.refill.timer, Some(again));
+    }
+
+    /// The timer of an unanswered refill fired. Another one may be sent if it is still needed.
+    pub(crate) fn refill_due(&mut self, cx: &mut Context) {
+        let Some(hold) = &mut self.hold else { return };
+        hold.refill.timer = None;
+        if hold.refill.unanswered {
+            hold.refill.failures = hold.refill.failures.saturating_add(1);
+        }
+        hold.refill.unanswered = false;
+        self.settle(cx, None);
+    }
+
+    pub(crate) fn refill_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+        let id = self.id;
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
+        hold.refill.unanswered = false;
+        cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
+        match answer.status {
+            Status::Again => {
+                hold.refill.failures = 0;
+                hold.refill.size = hold.refill.asked;
+                hold.server = hold.server.max(answer.server);
+                hold.fences.add(answer.value, answer.block);
+                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                if hold.converting.is_none() {
+                    hold.extend(cx, id, validity);
+                }
+                hold.heard(cx, id, answer.waiting);
+                self.settle(cx, None);
+            }
+            _ if hold.converting.is_some() => {}
+            status => {
+                let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
+                self.lose_hold(cx, reason, false);
+            }
+        }
+    }
+
+    pub(crate) fn refill_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
+        let id = self.id;
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
+        match failed.class {
+            FailureClass::NoScript => self.send_refill(cx, Form::Source),
+            FailureClass::Retry(_) => {
+                let wait = cx.backoff(hold.refill.failures, cx.config.claim_window / 3);
+                hold.refill.failures = hold.refill.failures.saturating_add(1);
+                cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, Some(cx.now + wait));
+            }
+            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, false),
+            // The next holder has to ask the server itself, and gets the error.
+            FailureClass::Fatal(_) => {
+                hold.tainted = true;
+                self.settle(cx, None);
+            }
+        }
+    }
+}
+
+/// Whether the answer reports what the command set. A verify sets nothing, and neither does an extend to less than the
+/// remaining time. If their answers counted as new grants, frequent calls would postpone the renewal to the very end.
+fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
+    let Some(op) = op else { return true };
+    matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Extend { ttl, .. }) if left <= covering(*ttl))
+}
+
+/// A user's extend or verify is sent again with the new token, if its token was replaced or is being replaced.
+fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
+    let Some(op) = op else { return };
+    // The server has answered: if the next command waits in our own queue, that is not the server's silence.
+    cx.sends_another(op);
+    cx.send_op_again(op);
+}

@@ -1,0 +1,89 @@
+//! The names in use, each with its machine.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+
+use super::LockState;
+use crate::error::Error;
+use crate::ids::LockId;
+use crate::options::Family;
+use crate::session::{Context, Table};
+use crate::wire::Name;
+
+/// The names in use, by number and by key.
+pub(crate) struct LockTable {
+    list: Vec<Option<Box<LockState>>>,
+    free: Vec<LockId>,
+    locks: Table<Arc<str>, LockId>,
+    reentrant: Table<Arc<str>, LockId>,
+}
+
+impl LockTable {
+    pub(crate) fn new(hasher: impl Fn() -> FixedState) -> Self {
+        let (locks, reentrant) = (Table::with_hasher(hasher()), Table::with_hasher(hasher()));
+        Self { list: Vec::new(), free: Vec::new(), locks, reentrant }
+    }
+
+    pub(crate) fn get(&self, id: LockId) -> Option<&LockState> {
+        self.list.get(id.0 as usize)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: LockId) -> Option<&mut LockState> {
+        self.list.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    pub(crate) fn find(&self, family: Family, key: &str) -> Option<LockId> {
+        match family {
+            Family::Lock => self.locks.get(key).copied(),
+            Family::Reentrant => self.reentrant.get(key).copied(),
+            Family::Semaphore => None,
+        }
+    }
+
+    pub(crate) fn ids(&self) -> Vec<LockId> {
+        self.list.iter().flatten().map(|lock| lock.id).collect()
+    }
+
+    /// The name's id. Creates one if the name is not in use, and always for a lane of a semaphore.
+    ///
+    /// # Errors
+    /// If a lock can't have this name.
+    pub(crate) fn of(&mut self, cx: &Context, name: &str, family: Family) -> Result<LockId, Error> {
+        let key = Name::key(&cx.config.prefix, name);
+        if let Some(id) = self.find(family, &key) {
+            return Ok(id);
+        }
+        let key = Name::check(&cx.config.prefix, name)?;
+        Ok(self.add(Name::new(key, family)))
+    }
+
+    /// Creates a machine for a name.
+    pub(crate) fn add(&mut self, name: Name) -> LockId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.list.push(None);
+            LockId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
+        });
+        match name.family {
+            Family::Lock => self.locks.insert(name.key.clone(), id),
+            Family::Reentrant => self.reentrant.insert(name.key.clone(), id),
+            Family::Semaphore => None,
+        };
+        if let Some(place) = self.list.get_mut(id.0 as usize) {
+            *place = Some(Box::new(LockState::new(id, name)));
+        }
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: LockId) {
+        let Some(lock) = self.list.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        match lock.name.family {
+            Family::Lock => self.locks.remove(&lock.name.key),
+            Family::Reentrant => self.reentrant.remove(&lock.name.key),
+            Family::Semaphore => None,
+        };
+        self.free.push(id);
+    }
+}

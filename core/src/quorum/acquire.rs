@@ -1,0 +1,312 @@
+//! Asking all servers at once, and deciding as soon as the outcome is certain.
+
+use core::mem;
+use core::time::Duration;
+
+use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
+use super::members::{Members, Task};
+use super::{Quorum, only_exclusive};
+use crate::error::{Error, Failure, Votes};
+use crate::event::{Grant, Input, Outcome};
+use crate::ids::OpId;
+use crate::lock::{is_try, waited};
+use crate::options::{AcquireOptions, Kind, Mode, Wait};
+use crate::session::{Context, Lease, OpKind};
+
+/// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
+const FIRST_RETRY: Duration = Duration::from_millis(25);
+const LAST_RETRY: Duration = Duration::from_millis(200);
+/// How long callers of one client may take turns before other clients, which poll, get a chance.
+const TURNS: Duration = Duration::from_secs(1);
+
+impl Quorum {
+    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        if options.mode != Mode::Exclusive || options.kind != Kind::Lock {
+            return self.cx.answer(op, Err(only_exclusive()));
+        }
+        let lock = match options.check().and_then(|()| self.lock_of(name)) {
+            Ok(lock) => lock,
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        let tries = options.wait == Wait::No;
+        // A try ends with its attempt, because each of its commands has a time limit.
+        let patience = if let Wait::For(wait) = options.wait { Some(wait) } else { None };
+        self.cx.open(op, OpKind::Acquire { lock, tries }, patience);
+        self.with(lock, |lock, cx, members| {
+            let behind = matches!(lock.stage, Stage::Held(..)) || lock.queue.len() > lock.queue.tries();
+            if tries && behind {
+                let error = lock.empty_handed(cx, members, op);
+                return cx.complete(op, Err(error));
+            }
+            lock.queue.push(op, options);
+            lock.settle(cx, members);
+        });
+    }
+
+    /// A caller's wait has ended.
+    pub(crate) fn wait_ends(&mut self, op: OpId) {
+        let Some(open) = self.cx.ops.get_mut(&op) else { return };
+        open.ends = None;
+        if let OpKind::Acquire { lock, .. } = open.kind
+            && let Some(lock) = self.lock(lock)
+        {
+            let error = lock.empty_handed(&self.cx, &self.members, op);
+            self.end_acquire(op, error);
+        }
+    }
+
+    /// Ends a wait with an error.
+    pub(crate) fn end_acquire(&mut self, op: OpId, error: Error) {
+        let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        self.with(*lock, |lock, cx, members| {
+            lock.end_caller(cx, op, error);
+            lock.settle(cx, members);
+        });
+    }
+}
+
+impl QuorumLock {
+    /// Updates the state: gives up what no caller wants any more, and asks on behalf of the first caller.
+    pub(crate) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
+        match self.stage {
+            Stage::Held(..) => return,
+            Stage::Asking(op) | Stage::Raising(op, _) if cx.ops.contains_key(&op) => return,
+            Stage::Asking(_) | Stage::Raising(..) => self.give_back(cx, members, None),
+            Stage::Idle => {}
+        }
+        match self.queue.head() {
+            None => cx.timers.set(crate::session::Timer::Heartbeat(self.id), &mut self.timer, None),
+            Some(_) if self.timer.is_some() => {}
+            Some((op, options)) => {
+                self.options = options;
+                self.stage = Stage::Asking(op);
+                self.ask(cx, members);
+                self.decide(cx, members);
+            }
+        }
+    }
+
+    /// Asks every server that has not agreed yet.
+    pub(crate) fn ask(&mut self, cx: &Context, members: &mut Members) {
+        let AcquireOptions { ttl, max_hold, .. } = self.options;
+        let ttl = max_hold.map_or(ttl, |most| ttl.min(crate::session::covering(most)));
+        let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
+        for (at, state) in (0..).zip(&mut self.states) {
+            let owes = || members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key));
+            if let MemberState::Empty | MemberState::Denied(_) = state {
+                if owes() {
+                    let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
+                    let error = Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
+                    *state = MemberState::Denied(error);
+                    continue;
+                }
+                let op = members.new_op(Some(Task::Member(self.id)));
+                *state = MemberState::Asked(op);
+                members.tell(at, cx.now, Input::Acquire { op, name: &self.name, options });
+            }
+        }
+    }
+
+    /// The timer fired: makes the next attempt, or tries again to win the servers that a held lease lacks.
+    pub(crate) fn due(&mut self, cx: &mut Context, members: &mut Members) {
+        self.timer = None;
+        if let Stage::Held(..) = self.stage {
+            self.ask(cx, members);
+            return self.ask_after(cx, self.options.ttl / 3);
+        }
+        self.settle(cx, members);
+    }
+
+    /// A server's machine has answered. [`Self::decide`] counts the answer.
+    pub(crate) fn answered(
+        &mut self,
+        cx: &mut Context,
+        members: &mut Members,
+        (at, op): (u16, OpId),
+        result: Result<Outcome, Error>,
+    ) {
+        let Some(state) = self.states.get_mut(usize::from(at)) else { return };
+        match (&mut *state, result) {
+            (MemberState::Asked(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
+                *state = MemberState::Ours { lease: grant.lease, fence: grant.fence, raise: Raise::No };
+                let key = members.lease_key(at, grant.lease);
+                members.tasks.insert(key, Task::Member(self.id));
+                if let Some(until) = self.until {
+                    members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
+                }
+            }
+            (MemberState::Ours { fence, raise, .. }, Ok(Outcome::Verified(held)))
+                if raise.asked() == Some(op) && held =>
+            {
+                if let Raise::Asked(_, least) = *raise {
+                    *fence = least;
+                }
+                *raise = Raise::Done;
+            }
+            // If a server's lease ends, that is reported separately. A server that failed to raise its fence is given up.
+            (MemberState::Ours { raise, .. }, Err(error)) if raise.asked() == Some(op) => {
+                let given = mem::replace(state, MemberState::Denied(error));
+                clear(cx, members, at, given, None);
+            }
+            (MemberState::Asked(asked), Err(error)) if *asked == op => *state = MemberState::Denied(error),
+            _ => {}
+        }
+    }
+
+    /// Counts the answers, and continues as soon as the outcome is certain.
+    pub(crate) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
+        let majority = members.majority();
+        if let Stage::Asking(op) = self.stage
+            && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
+        {
+            self.stage = Stage::Raising(op, self.greatest_fence());
+        }
+        if let Stage::Raising(_, fence) | Stage::Held(_, fence) = self.stage {
+            self.raise(cx, members, fence);
+        }
+        let (agreed, open) = (self.agreed(), self.open());
+        match self.stage {
+            Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),
+            Stage::Asking(_) | Stage::Raising(..) if agreed.saturating_add(open) < majority => self.fail(cx, members),
+            // A server with a greater fence is needed. Another client may have held that fence, so the quorum's fence must rise.
+            Stage::Raising(op, fence) if self.remember(fence).saturating_add(open) < majority => {
+                self.stage = Stage::Raising(op, self.greatest_fence());
+                self.decide(cx, members);
+            }
+            _ => {}
+        }
+    }
+
+    fn greatest_fence(&self) -> u64 {
+        let fences =
+            self.states.iter().map(|state| if let MemberState::Ours { fence, .. } = state { *fence } else { 0 });
+        fences.max().unwrap_or_default()
+    }
+
+    /// How many servers remember this fence and have drawn no greater one.
+    fn remember(&self, most: u64) -> usize {
+        self.count(|state| matches!(state, MemberState::Ours { fence, raise: Raise::Done, .. } if *fence <= most))
+    }
+
+    /// Makes every server of ours remember the fence. A server that drew it, or a greater one, already does.
+    fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
+        for (at, state) in (0..).zip(&mut self.states) {
+            let MemberState::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = state else { continue };
+            if *fence >= least {
+                *raise = Raise::Done;
+                continue;
+            }
+            let op = members.new_op(Some(Task::Member(self.id)));
+            *raise = Raise::Asked(op, least);
+            // The machine may not know the current time yet.
+            members.tell(at, cx.now, Input::Wake);
+            if let Some(client) = members.client(at) {
+                client.raise(op, *lease, least);
+            }
+        }
+    }
+
+    fn grant(&mut self, cx: &mut Context, members: &mut Members, op: OpId, fence: u64) {
+        let AcquireOptions { kind, mode, ttl, renew, max_hold, wait, .. } = self.options;
+        let id = cx.new_lease();
+        self.stage = Stage::Held(id, fence);
+        self.attempts = 0;
+        self.votes = Votes::default();
+        self.turns_since.get_or_insert(cx.now);
+        if let Some(most) = max_hold {
+            self.keep(cx, members, cx.now + most);
+        }
+        if renew {
+            self.ask_after(cx, ttl / 3);
+        }
+        // The machines have already reported everything that has ended, so a majority is valid at this moment.
+        let valid_until = self.valid_until(members).unwrap_or(cx.now);
+        let lease = Lease {
+            lock: self.id,
+            kind,
+            mode,
+            fence,
+            ttl,
+            renew,
+            ends: None,
+            told: valid_until,
+            holds: 1,
+            pending: alloc::vec::Vec::new(),
+        };
+        cx.leases.insert(id, lease);
+        let grant = Grant { lease: id, mode, fence, valid_until, local: false };
+        cx.complete(op, Ok(Outcome::Acquired(grant)));
+        self.queue.ended(wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.end_callers(cx, members, true);
+    }
+
+    /// There is no majority: gives everything back. Waiting callers ask again after a pause.
+    fn fail(&mut self, cx: &mut Context, members: &mut Members) {
+        self.votes = self.votes(members);
+        self.turns_since = None;
+        self.give_back(cx, members, None);
+        let retry = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
+        self.end_callers(cx, members, retry);
+        if !self.queue.is_empty() {
+            self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
+            self.attempts = self.attempts.saturating_add(1);
+        }
+    }
+
+    /// After a release, the next local caller asks at once, but only for a limited time.
+    pub(crate) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
+        if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
+            self.turns_since = None;
+            self.ask_after(cx, LAST_RETRY);
+        }
+        self.settle(cx, members);
+    }
+
+    /// Ends the callers that don't wait, or all callers.
+    fn end_callers(&mut self, cx: &mut Context, members: &Members, tries_only: bool) {
+        if tries_only && self.queue.tries() == 0 {
+            return;
+        }
+        let ended = |op: &OpId| cx.ops.contains_key(op) && (!tries_only || is_try(cx, *op));
+        let ops: alloc::vec::Vec<OpId> = self.queue.iter().map(|(op, _)| op).filter(ended).collect();
+        for op in ops {
+            let error = self.empty_handed(cx, members, op);
+            self.end_caller(cx, op, error);
+        }
+    }
+
+    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
+        let tries = is_try(cx, op);
+        cx.complete(op, Err(error));
+        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+    }
+
+    /// The error for a caller that ends without a lease: from the last attempt, or from the answers to the current one.
+    fn empty_handed(&self, cx: &Context, members: &Members, op: OpId) -> Error {
+        let waited = waited(cx, op);
+        let first = matches!(self.stage, Stage::Asking(first) | Stage::Raising(first, _) if first == op);
+        let held = matches!(self.stage, Stage::Held(..));
+        let votes = match self.votes.is_empty() {
+            true if held => Votes::default(),
+            // A server without an answer so far did not answer in time.
+            true => {
+                let mut votes = self.votes(members);
+                for vote in votes.0.iter_mut().filter(|vote| first && vote.answer.is_none()) {
+                    let cause = Some(Failure::TimedOut);
+                    vote.answer = Some(Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                }
+                votes
+            }
+            false => self.votes.clone(),
+        };
+        if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
+            // Other callers of this client hold the lock, or come first.
+            let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
+            return Error::Busy { waited, holder_remaining, votes };
+        }
+        denied(votes, waited, members)
+    }
+}

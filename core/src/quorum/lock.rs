@@ -1,0 +1,218 @@
+//! A name in use: its local callers, and what each server answered.
+//!
+//! ```text
+//!           ask every server           a majority agrees          a majority has the fence and is valid
+//! (nobody) ------------------> Asking -------------------> Raising -----------------------------------> Held
+//!    ^                           |                            |                                           |
+//!    '----- random pause --------+---- no majority: give all back       released, or majority lost -------'
+//! ```
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::mem;
+use core::time::Duration;
+
+use super::members::Members;
+use crate::error::{Error, Vote, Votes};
+use crate::event::Input;
+use crate::ids::{LeaseId, LockId, OpId};
+use crate::lock::LocalQueue;
+use crate::options::AcquireOptions;
+use crate::session::{Context, Slot, Timer};
+use crate::time::Instant;
+
+pub(crate) struct QuorumLock {
+    pub(crate) id: LockId,
+    pub(crate) name: Arc<str>,
+    /// The name with its prefix.
+    pub(crate) key: String,
+    pub(crate) queue: LocalQueue,
+    pub(crate) stage: Stage,
+    pub(crate) states: Vec<MemberState>,
+    /// The options of the current caller or holder.
+    pub(crate) options: AcquireOptions,
+    /// When a renewed lease ends at the latest.
+    pub(crate) until: Option<Instant>,
+    /// The result of the last attempt, if nothing has been granted since.
+    pub(crate) votes: Votes,
+    /// How many attempts have failed in a row.
+    pub(crate) attempts: u32,
+    /// Since when callers of this client have taken turns.
+    pub(crate) turns_since: Option<Instant>,
+    /// The next attempt, or the next try to win another server for a held lease.
+    pub(crate) timer: Slot,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Stage {
+    /// No claim is in progress.
+    Idle,
+    /// All servers are asked, on behalf of this caller.
+    Asking(OpId),
+    /// A majority agreed. It must now remember the fence.
+    Raising(OpId, u64),
+    /// The lock is held, with this fence.
+    Held(LeaseId, u64),
+}
+
+/// What is known about one server.
+pub(crate) enum MemberState {
+    Empty,
+    /// The server was asked for the lock.
+    Asked(OpId),
+    /// We hold the lock there. `fence` is the last fence that the server remembers.
+    Ours {
+        lease: LeaseId,
+        fence: u64,
+        raise: Raise,
+    },
+    /// We don't hold the lock there, for this reason.
+    Denied(Error),
+}
+
+/// Whether a server remembers the quorum's fence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raise {
+    No,
+    /// The server was asked to remember at least this fence.
+    Asked(OpId, u64),
+    Done,
+}
+
+impl Raise {
+    pub(crate) const fn asked(self) -> Option<OpId> {
+        if let Self::Asked(op, _) = self { Some(op) } else { None }
+    }
+}
+
+impl QuorumLock {
+    pub(crate) fn new(id: LockId, name: Arc<str>, key: String, servers: usize) -> Self {
+        Self {
+            id,
+            name,
+            key,
+            queue: LocalQueue::default(),
+            stage: Stage::Idle,
+            states: (0..servers).map(|_| MemberState::Empty).collect(),
+            options: AcquireOptions::default(),
+            until: None,
+            votes: Votes::default(),
+            attempts: 0,
+            turns_since: None,
+            timer: None,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none()
+    }
+
+    pub(crate) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
+        self.states.iter().filter(|state| which(state)).count()
+    }
+
+    /// How many servers count: we hold the lock there, and they remember the quorum's fence.
+    pub(crate) fn agreed(&self) -> usize {
+        self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
+    }
+
+    /// How many servers can still come to count.
+    pub(crate) fn open(&self) -> usize {
+        self.count(|state| {
+            matches!(state, MemberState::Asked(_) | MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. })
+        })
+    }
+
+    /// Until when we hold the lock on a majority of the servers.
+    pub(crate) fn valid_until(&self, members: &Members) -> Option<Instant> {
+        let ends = self.states.iter().zip(&members.list).filter_map(|(state, member)| match state {
+            MemberState::Ours { lease, raise: Raise::Done, .. } => member.client.valid_until(*lease),
+            _ => None,
+        });
+        let majority = members.majority();
+        ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= majority).max()
+    }
+
+    /// What each server has answered so far.
+    pub(crate) fn votes(&self, members: &Members) -> Votes {
+        let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
+            let answer = match state {
+                MemberState::Empty | MemberState::Asked(_) => None,
+                MemberState::Ours { .. } => Some(Ok(())),
+                MemberState::Denied(error) => Some(Err(error.clone())),
+            };
+            Vote { server: member.server.clone(), answer }
+        });
+        votes.collect()
+    }
+
+    /// Gives back whatever the servers may have for us. `call` waits for the servers where we hold the lock.
+    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, call: Option<OpId>) {
+        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
+        self.stage = Stage::Idle;
+        self.until = None;
+        for (at, state) in (0..).zip(&mut self.states) {
+            clear(cx, members, at, mem::replace(state, MemberState::Empty), call);
+        }
+    }
+
+    /// Schedules the next attempt after a random pause.
+    pub(crate) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
+        let at = cx.now + cx.random.jitter(most);
+        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, Some(at));
+    }
+}
+
+/// Gives back whatever one server may have for us.
+pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, call: Option<OpId>) {
+    match state {
+        MemberState::Asked(op) => {
+            members.tasks.remove(&op);
+            members.tell(at, cx.now, Input::Cancel { op });
+        }
+        MemberState::Ours { lease, raise, .. } => {
+            if let Raise::Asked(op, _) = raise {
+                members.tasks.remove(&op);
+            }
+            members.release(at, cx.now, lease, call);
+        }
+        MemberState::Empty | MemberState::Denied(_) => {}
+    }
+}
+
+/// The error for these votes. It includes them.
+pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
+    let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
+    let hopeless = || errors().filter(|error| is_final(error));
+    if hopeless().count() >= members.majority()
+        && let Some(error) = hopeless().next()
+    {
+        let mut error = error.clone();
+        if let Error::Auth(text) | Error::Server(text) | Error::Protocol(text) | Error::WrongKind(text) = &mut error {
+            let _ = write!(text, ": {votes}");
+        }
+        return error;
+    }
+    let holder = errors().filter_map(|error| match error {
+        Error::Busy { holder_remaining, .. } => Some(*holder_remaining),
+        _ => None,
+    });
+    let failed = votes.iter().filter(|vote| vote.failed()).count();
+    if failed < members.majority()
+        && let Some(holder_remaining) = holder.max()
+    {
+        return Error::Busy { waited, holder_remaining, votes };
+    }
+    let cause = errors().find_map(|error| match error {
+        Error::Unreachable { cause, .. } => cause.clone(),
+        _ => None,
+    });
+    Error::Unreachable { waited, cause, votes }
+}
+
+/// Whether asking again would give the same answer.
+const fn is_final(error: &Error) -> bool {
+    !(error.is_retryable() || matches!(error, Error::NotHeld | Error::Cancelled))
+}

@@ -1,0 +1,256 @@
+//! Builds the command of each script. `lua/README.md` describes the keys and arguments.
+
+use core::time::Duration;
+
+use super::Context;
+use crate::ids::Token;
+use crate::options::{Family, Kind, Mode};
+use crate::time::millis;
+use crate::wire::{Command, Name};
+
+/// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
+struct Script {
+    sha1: &'static str,
+    #[cfg(feature = "sources")]
+    parts: [&'static str; 5],
+}
+
+const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
+const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
+const RENEW: Script = Script::of(leasehold_lua::RENEW);
+const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
+#[cfg(feature = "quorum")]
+const RAISE: Script = Script::of(leasehold_lua::RAISE);
+const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
+const REENTRANT_ACQUIRE: Script = Script::of(leasehold_lua::reentrant::ACQUIRE);
+const REENTRANT_RELEASE: Script = Script::of(leasehold_lua::reentrant::RELEASE);
+const REENTRANT_RENEW: Script = Script::of(leasehold_lua::reentrant::RENEW);
+const FORCE: Script = Script::of(leasehold_lua::FORCE);
+const REENTRANT_FORCE: Script = Script::of(leasehold_lua::reentrant::FORCE);
+const SEMAPHORE_FORCE: Script = Script::of(leasehold_lua::semaphore::FORCE);
+const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
+const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
+const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
+const SEVERAL: Script = Script::of(leasehold_lua::SEVERAL);
+
+/// Whether to send the digest, or the source after the server answered NOSCRIPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Digest,
+    Source,
+}
+
+/// What an acquire may do apart from taking a free lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AcquireMode {
+    /// Nothing else.
+    Try,
+    /// Join the queue.
+    Wait,
+    /// Only extend and refill a lock that is already held.
+    Refill,
+}
+
+/// How many keys each name has in the scripts.
+const KEYS: usize = 7;
+
+/// How long the server remembers a token that was given up.
+const BURIED: Duration = Duration::from_secs(60);
+
+pub(crate) struct Acquire {
+    pub(crate) token: Token,
+    pub(crate) kind: Kind,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Duration,
+    pub(crate) how: AcquireMode,
+    pub(crate) block: u64,
+}
+
+pub(crate) struct Convert {
+    pub(crate) old: Token,
+    pub(crate) new: Token,
+    pub(crate) mode: Mode,
+    pub(crate) ttl: Duration,
+    pub(crate) block: u64,
+    pub(crate) bury: bool,
+}
+
+impl Script {
+    const fn of(script: leasehold_lua::Script) -> Self {
+        Self {
+            sha1: script.sha1,
+            #[cfg(feature = "sources")]
+            parts: script.parts,
+        }
+    }
+
+    /// The script's text. Without the feature `sources`, its digest, with which the driver finds the text.
+    const fn source(&self) -> &[&'static str] {
+        #[cfg(feature = "sources")]
+        return &self.parts;
+        #[cfg(not(feature = "sources"))]
+        core::slice::from_ref(&self.sha1)
+    }
+}
+
+impl Context {
+    pub(crate) fn acquire_command(&self, form: Form, name: &Name, what: &Acquire) -> Command {
+        let script = match name.family {
+            Family::Lock => &ACQUIRE,
+            Family::Reentrant => &REENTRANT_ACQUIRE,
+            Family::Semaphore => &SEMAPHORE_ACQUIRE,
+        };
+        let mut command = all_keys(script, form, name);
+        self.push_token(&mut command, what.token);
+        match what.kind {
+            Kind::Semaphore { permits, limit } => command.push_display(format_args!("{permits}/{limit}")),
+            Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
+        }
+        command.push_display(millis(what.ttl));
+        command.push(match what.how {
+            AcquireMode::Try => b"try",
+            AcquireMode::Wait => b"wait",
+            AcquireMode::Refill => b"refill",
+        });
+        command.push_display(millis(self.config.claim_window));
+        command.push_display(what.block);
+        self.push_fleet(&mut command, name);
+        command
+    }
+
+    pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
+        let script = match name.family {
+            Family::Lock => &RELEASE,
+            Family::Reentrant => &REENTRANT_RELEASE,
+            Family::Semaphore => &SEMAPHORE_RELEASE,
+        };
+        let mut command = all_keys(script, form, name);
+        self.push_token(&mut command, token);
+        push_bury(&mut command, bury);
+        self.push_fleet(&mut command, name);
+        command
+    }
+
+    /// For an exclusive lease, declares only the lock's own key. So renewals go on while its slot moves.
+    pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
+        let mut command = self.begin_renew(form, name, token, mode);
+        command.push_display(millis(ttl));
+        command
+    }
+
+    /// A renewal by one millisecond, whatever is left. It always writes.
+    pub(crate) fn touch_command(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
+        let mut command = self.begin_renew(form, name, token, mode);
+        command.push(b"-1");
+        command
+    }
+
+    fn begin_renew(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
+        let (script, side) = match (name.family, mode) {
+            (Family::Lock, Mode::Exclusive) => (&RENEW, None),
+            (Family::Lock, Mode::Shared) => (&RENEW, Some("readers")),
+            (Family::Reentrant, _) => (&REENTRANT_RENEW, None),
+            (Family::Semaphore, _) => (&SEMAPHORE_RENEW, Some("permits")),
+        };
+        let mut command = begin(script, form, if side.is_some() { 2 } else { 1 }, 128);
+        command.push(name.key.as_bytes());
+        if let Some(side) = side {
+            command.push_display(format_args!("{}{side}", name.side()));
+        }
+        self.push_token(&mut command, token);
+        command
+    }
+
+    pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
+        let mut command = all_keys(&CONVERT, form, name);
+        self.push_token(&mut command, what.old);
+        self.push_token(&mut command, what.new);
+        command.push(what.mode.word().as_bytes());
+        command.push_display(millis(what.ttl));
+        command.push_display(what.block);
+        push_bury(&mut command, what.bury);
+        self.push_fleet(&mut command, name);
+        command
+    }
+
+    /// Makes the server remember a quorum's fence, if the token still holds the lock.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64, ttl: Duration) -> Command {
+        let mut command = begin(&RAISE, form, 2, 160);
+        command.push(name.key.as_bytes());
+        command.push_display(format_args!("{}fence", name.side()));
+        self.push_token(&mut command, token);
+        command.push_display(fence);
+        command.push_display(millis(ttl));
+        command.push_display(millis(self.config.fence_retention));
+        command
+    }
+
+    #[allow(clippy::unused_self)]
+    pub(crate) fn inspect_command(&self, form: Form, name: &Name) -> Command {
+        all_keys(&INSPECT, form, name)
+    }
+
+    /// All names at once, each with its own token.
+    pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
+        let keys = parts.len().saturating_mul(KEYS);
+        let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));
+        parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
+        command.push_display(millis(ttl));
+        command.push_display(millis(self.config.fence_retention));
+        parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
+        command
+    }
+
+    pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
+        let script = match name.family {
+            Family::Lock => &FORCE,
+            Family::Reentrant => &REENTRANT_FORCE,
+            Family::Semaphore => &SEMAPHORE_FORCE,
+        };
+        let mut command = all_keys(script, form, name);
+        self.push_fleet(&mut command, name);
+        command
+    }
+
+    fn push_token(&self, command: &mut Command, token: Token) {
+        command.push_display(format_args!("{}:{}", self.client, token.0));
+    }
+
+    fn push_fleet(&self, command: &mut Command, name: &Name) {
+        command.push_display(millis(self.config.fence_retention));
+        command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
+    }
+}
+
+fn push_bury(command: &mut Command, bury: bool) {
+    command.push_display(if bury { millis(BURIED) } else { 0 });
+}
+
+fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
+    let (name, body) = match form {
+        Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
+        Form::Source => ("EVAL", script.source()),
+    };
+    let body_bytes: usize = body.iter().map(|part| part.len()).sum();
+    let mut command =
+        Command::with_capacity(bytes.saturating_add(body_bytes).saturating_add(24), keys.saturating_add(12));
+    command.push(name.as_bytes());
+    command.push_parts(body);
+    command.push_display(keys);
+    command
+}
+
+fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
+    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(6)).saturating_add(192);
+    let mut command = begin(script, form, KEYS, bytes);
+    push_keys(&mut command, name);
+    command
+}
+
+fn push_keys(command: &mut Command, name: &Name) {
+    command.push(name.key.as_bytes());
+    for side in name.sides() {
+        command.push_display(format_args!("{}{side}", name.side()));
+    }
+}

@@ -1,0 +1,286 @@
+//! Flow control for one server: how many commands may be in flight, which one goes next, and how long a reply usually takes.
+//!
+//! ```text
+//!  send --room--> in flight --reply--> done     a prompt reply widens the window, a timeout halves it
+//!     \             ^
+//!      '--> queue --'                           the command with the earliest deadline goes first
+//! ```
+//!
+//! Without it, releasing many locks at once would overload a healthy server: all commands go out together, the replies
+//! come late, and resends make them even later. The window and the round-trip estimate follow QUIC's loss recovery (RFC
+//! 9002, sections 5, 6.2 and 7). The queue is ordered by deadline (earliest deadline first), so no command starves.
+//!
+//! In a cluster, slots can be on different servers, and the engine doesn't know which. So each range of 256 slots has
+//! its own flow, and a silent server delays only names whose slots are near its own.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use super::calls::{Call, Purpose};
+use crate::error::Failure;
+use crate::time::Instant;
+use crate::wire::{Command, slot};
+
+/// The window before anything is known about the server.
+const INITIAL: u16 = 64;
+/// The smallest window. This many commands find out whether a silent server is back.
+const LEAST: u16 = 16;
+/// The round trip before one was measured.
+const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// A reply counts as prompt if it took at most twice the fastest round trip plus this.
+const PROMPT: Duration = Duration::from_millis(10);
+/// How long the fastest round trip counts: the way to the server may become longer.
+const MEMORY: Duration = Duration::from_secs(10);
+/// How many slots of a cluster share a flow, as a power of two.
+const RANGE: u32 = 8;
+const SLOTS: u32 = 1 << 14;
+
+/// How soon a command is needed.
+pub(crate) mod within {
+    use core::time::Duration;
+
+    /// A release while other clients are known to wait.
+    pub(crate) const NONE: Duration = Duration::ZERO;
+    /// A waiter's heartbeat.
+    pub(crate) const HEARTBEAT: Duration = Duration::from_millis(10);
+    /// Anything that a caller waits for.
+    pub(crate) const CALL: Duration = Duration::from_millis(20);
+    /// A release while no client is known to wait.
+    pub(crate) const LEISURE: Duration = Duration::from_millis(500);
+}
+
+/// A command that waits for room.
+pub(crate) struct Queued {
+    /// When it is needed.
+    due: Instant,
+    /// Breaks ties: the older command goes first.
+    number: u64,
+    pub(crate) purpose: Purpose,
+    pub(crate) command: Command,
+}
+
+/// The flows to all servers.
+pub(crate) struct Flows {
+    flows: Vec<Flow>,
+    most: u16,
+    numbers: u64,
+    /// Why the last command failed, if none was answered since.
+    last_failure: Option<(Instant, Failure)>,
+}
+
+struct Flow {
+    in_flight: u16,
+    window: u16,
+    queue: BinaryHeap<Queued>,
+    round_trip: RoundTrip,
+    /// When a command last had to wait for room.
+    full_at: Option<Instant>,
+    /// When a command was last answered.
+    answered: Option<Instant>,
+    /// Commands sent before this time belong to a silence that has already halved the window.
+    halved_at: Option<Instant>,
+}
+
+/// A smoothed round trip with its variation.
+#[derive(Clone, Copy, Default)]
+struct RoundTrip {
+    smoothed: Option<Duration>,
+    variation: Duration,
+    /// The fastest of the last [`MEMORY`], and when it was measured.
+    least: Duration,
+    least_at: Instant,
+}
+
+impl Flows {
+    pub(crate) fn new(most: u16) -> Self {
+        Self { flows: Vec::from([Flow::new(most)]), most, numbers: 0, last_failure: None }
+    }
+
+    /// Switches to one flow for each range of slots, for a cluster.
+    pub(crate) fn by_slot(&mut self) {
+        self.flows.resize_with((SLOTS >> RANGE) as usize, || Flow::new(self.most));
+    }
+
+    /// The index of the flow that a command belongs to.
+    fn place(&self, command: &Command) -> u8 {
+        // EVALSHA, the digest, the number of keys, the first key.
+        let key = command.words().nth(3).and_then(|key| core::str::from_utf8(key).ok());
+        self.place_of(key.unwrap_or_default())
+    }
+
+    /// The index of the flow that commands about this key belong to.
+    pub(crate) fn place_of(&self, key: &str) -> u8 {
+        if self.flows.len() == 1 { 0 } else { u8::try_from(slot(key) >> RANGE).unwrap_or(0) }
+    }
+
+    /// The flow by which a command may leave now. None if it must wait.
+    pub(crate) fn room(&self, command: &Command) -> Option<u8> {
+        let place = self.place(command);
+        let flow = self.flows.get(usize::from(place))?;
+        (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
+    }
+
+    /// Queues a command until there is room. `due` is when it is needed.
+    pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+        self.numbers = self.numbers.saturating_add(1);
+        let (place, number) = (self.place(&command), self.numbers);
+        if let Some(flow) = self.flows.get_mut(usize::from(place)) {
+            flow.full_at = Some(now);
+            flow.queue.push(Queued { due, number, purpose, command });
+        }
+    }
+
+    /// The next queued command for which there is room.
+    pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
+        let flow =
+            self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
+        let (flow, place) = flow?;
+        Some((place, flow.queue.pop()?))
+    }
+
+    /// Whether no command waits for room.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.iter().all(|flow| flow.queue.is_empty())
+    }
+
+    pub(crate) fn sent(&mut self, place: u8) {
+        if let Some(flow) = self.flows.get_mut(usize::from(place)) {
+            flow.in_flight = flow.in_flight.saturating_add(1);
+        }
+    }
+
+    /// A command has ended: with a reply, with a timeout, or without reaching the server.
+    pub(crate) fn ended(&mut self, now: Instant, call: &Call, failure: Option<&Failure>) {
+        let most = self.most;
+        let Some(flow) = self.flows.get_mut(usize::from(call.flow)) else { return };
+        flow.in_flight = flow.in_flight.saturating_sub(1);
+        match failure {
+            None | Some(Failure::Refused(_)) => {
+                flow.answered(now, now.since(call.sent), most);
+                self.last_failure = None;
+            }
+            Some(failure) => {
+                if *failure == Failure::TimedOut {
+                    flow.silent(now, call.sent);
+                }
+                if !matches!(failure, Failure::Unsupported(_)) {
+                    self.last_failure = Some((now, failure.clone()));
+                }
+            }
+        }
+    }
+
+    /// A server has answered a command that had been given up. In a cluster, nobody knows which server.
+    pub(crate) fn alive(&mut self, now: Instant) {
+        if let [flow] = &mut self.flows[..] {
+            flow.answered = Some(now);
+        }
+        self.last_failure = None;
+    }
+
+    /// This flow, or all of them.
+    fn some(&self, place: Option<u8>) -> &[Flow] {
+        let one = place.and_then(|place| self.flows.get(usize::from(place)..=usize::from(place)));
+        one.unwrap_or(&self.flows)
+    }
+
+    /// Whether a command had to wait for room since then: in this flow, or in any.
+    pub(crate) fn was_full_since(&self, place: Option<u8>, since: Instant) -> bool {
+        self.some(place).iter().any(|flow| !flow.queue.is_empty() || flow.full_at.is_some_and(|at| at >= since))
+    }
+
+    /// When a command was last answered: in this flow, or in any.
+    pub(crate) fn answered(&self, place: Option<u8>) -> Option<Instant> {
+        self.some(place).iter().filter_map(|flow| flow.answered).max()
+    }
+
+    /// Why the last command failed, if that was after `since` and none was answered later.
+    pub(crate) fn failure_since(&self, since: Instant) -> Option<Failure> {
+        self.last_failure.as_ref().filter(|(at, _)| *at >= since).map(|(_, failure)| failure.clone())
+    }
+
+    /// How long to wait for a reply before the `attempt`th resend: the probe timeout of RFC 9002, section 6.2.
+    pub(crate) fn resend_after(&self, attempt: u32, least: Duration) -> Duration {
+        let slowest = self.flows.iter().map(|flow| flow.round_trip.probe()).max().unwrap_or_default();
+        slowest.saturating_mul(1 << attempt.min(10)).max(least)
+    }
+}
+
+impl Flow {
+    fn new(most: u16) -> Self {
+        Self {
+            in_flight: 0,
+            window: INITIAL.min(most),
+            queue: BinaryHeap::new(),
+            round_trip: RoundTrip::default(),
+            full_at: None,
+            answered: None,
+            halved_at: None,
+        }
+    }
+
+    fn answered(&mut self, now: Instant, took: Duration, most: u16) {
+        self.answered = Some(now);
+        self.round_trip.measure(now, took);
+        let prompt = took <= self.round_trip.least.saturating_mul(2).saturating_add(PROMPT);
+        // The first window back after a silence is what every server gets at the start. A wider one helps only if the
+        // window is full, and does no harm only if replies are prompt.
+        if self.window < INITIAL || (prompt && !self.queue.is_empty()) {
+            self.window = self.window.saturating_add(1).min(most);
+        }
+    }
+
+    fn silent(&mut self, now: Instant, sent: Instant) {
+        if self.halved_at.is_none_or(|at| sent > at) {
+            self.window = (self.window / 2).max(LEAST).min(self.window);
+            self.halved_at = Some(now);
+            // Another server may answer from now on, farther away.
+            self.round_trip.least = Duration::MAX;
+        }
+    }
+}
+
+impl RoundTrip {
+    fn measure(&mut self, now: Instant, took: Duration) {
+        let Some(smoothed) = self.smoothed else {
+            *self = Self { smoothed: Some(took), variation: took / 2, least: took, least_at: now };
+            return;
+        };
+        if took <= self.least || now.since(self.least_at) > MEMORY {
+            (self.least, self.least_at) = (took, now);
+        }
+        self.variation = (self.variation.saturating_mul(3).saturating_add(smoothed.abs_diff(took))) / 4;
+        self.smoothed = Some((smoothed.saturating_mul(7).saturating_add(took)) / 8);
+    }
+
+    fn probe(&self) -> Duration {
+        let (smoothed, variation) = match self.smoothed {
+            Some(smoothed) => (smoothed, self.variation),
+            None => (FIRST_ROUND_TRIP, FIRST_ROUND_TRIP / 2),
+        };
+        smoothed.saturating_add(variation.saturating_mul(4))
+    }
+}
+
+// `BinaryHeap` returns the greatest item first, so the command that is needed first must be the greatest.
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.number).cmp(&(self.due, self.number))
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Queued {}

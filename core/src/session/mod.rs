@@ -1,0 +1,284 @@
+//! What all state machines share: the current time, the outputs, timers, users' calls, commands in flight, leases and
+//! releases. Knows nothing about who is granted a lock.
+
+mod calls;
+mod commands;
+mod flow;
+mod lease;
+mod op;
+mod random;
+mod release;
+mod subscription;
+mod timers;
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use self::calls::Calls;
+use self::flow::Flows;
+use self::op::Op;
+use self::random::Random;
+use self::release::Release;
+use self::timers::Timers;
+use crate::error::{Error, LossReason};
+use crate::event::{Outcome, Output};
+use crate::ids::{ByNumber, ClientId, INNER, LeaseId, NodeId, OpId, Token};
+use crate::options::{AcquireOptions, Config, Family};
+use crate::time::Instant;
+use crate::wire::Command;
+#[cfg(feature = "quorum")]
+pub(crate) use op::{Tally, TallyKind};
+
+pub(crate) use calls::{Call, InFlight, Purpose};
+pub(crate) use commands::{Acquire, AcquireMode, Convert, Form};
+pub(crate) use flow::within;
+pub(crate) use lease::{Lease, covering, drift, margin};
+pub(crate) use op::OpKind;
+pub(crate) use release::ReleaseParams;
+pub(crate) use subscription::Subscription;
+pub(crate) use timers::{Slot, Timer};
+
+pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
+
+pub(crate) struct Context {
+    pub(crate) now: Instant,
+    /// The client's id as text. Every token begins with it.
+    pub(crate) client: String,
+    pub(crate) config: Config,
+    pub(crate) outputs: VecDeque<Output>,
+    /// Results for the engine's own calls: see [`INNER`](crate::ids::INNER).
+    pub(crate) inner: VecDeque<Output>,
+    pub(crate) timers: Timers,
+    pub(crate) calls: Calls,
+    pub(crate) flows: Flows,
+    pub(crate) ops: HashMap<OpId, Op, ByNumber>,
+    pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
+    pub(crate) releases: HashMap<Token, Release, ByNumber>,
+    /// How many of the releases were sent at least once without an answer.
+    pub(crate) owed: usize,
+    /// How many of the releases are for tokens that were held until they were given back.
+    pub(crate) unreleased: u32,
+    /// When the server last confirmed the release of such a token.
+    pub(crate) last_released: Instant,
+    pub(crate) subscription: Subscription,
+    pub(crate) random: Random,
+    pub(crate) closed: bool,
+    /// The time limit for calls that don't wait.
+    pub(crate) patience: Duration,
+    last_token: u64,
+    last_lease: u64,
+}
+
+impl Context {
+    pub(crate) fn new(client: ClientId, config: Config) -> Self {
+        let seed = client.seed();
+        Self {
+            now: Instant::default(),
+            client: format!("{client}"),
+            outputs: VecDeque::new(),
+            inner: VecDeque::new(),
+            timers: Timers::default(),
+            patience: config.response_timeout,
+            calls: Calls::new(config.response_timeout),
+            flows: Flows::new(config.max_in_flight),
+            config,
+            ops: HashMap::default(),
+            leases: HashMap::default(),
+            releases: HashMap::default(),
+            owed: 0,
+            unreleased: 0,
+            last_released: Instant::default(),
+            subscription: Subscription::new(),
+            random: Random::new(seed),
+            closed: false,
+            last_token: 0,
+            last_lease: 0,
+        }
+    }
+
+    /// Whether waiters poll, on equal terms with clients of other libraries.
+    pub(crate) fn is_mixed(&self, family: Family) -> bool {
+        self.config.mixed_fleet || family == Family::Reentrant
+    }
+
+    pub(crate) fn new_token(&mut self) -> Token {
+        self.last_token = self.last_token.saturating_add(1);
+        Token(self.last_token)
+    }
+
+    pub(crate) fn new_lease(&mut self) -> LeaseId {
+        self.last_lease = self.last_lease.saturating_add(1);
+        LeaseId(self.last_lease)
+    }
+
+    /// The client's own channel.
+    pub(crate) fn channel(&self) -> String {
+        format!("leasehold:{}", self.client)
+    }
+
+    /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true
+    /// if it has left: the caller then updates its state. For a queued command,
+    /// [`Client::pump`](crate::client::Client::pump) does that later.
+    pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
+        let by_source = is_by_source(&command);
+        if by_source {
+            self.is_answered(purpose);
+        }
+        match self.flows.room(&command) {
+            Some(flow) => {
+                self.transmit(flow, purpose, command);
+                true
+            }
+            None => {
+                let mut due = self.now + within;
+                if by_source {
+                    // Until the server has this script, it refuses every other command that needs it.
+                    due = Instant::default();
+                }
+                self.flows.push(self.now, due, purpose, command);
+                false
+            }
+        }
+    }
+
+    /// The server has answered that it needs the script's source. What a user's call sends now is another command.
+    fn is_answered(&mut self, purpose: Purpose) {
+        let op = match purpose {
+            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
+            Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),
+            _ => None,
+        };
+        if let Some(op) = op {
+            self.sends_another(op);
+        }
+    }
+
+    /// A user's call sends another command. The time of the one before says nothing about this one.
+    pub(crate) fn sends_another(&mut self, op: OpId) {
+        if let Some(open) = self.ops.get_mut(&op) {
+            open.sent = None;
+        }
+    }
+
+    pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
+        let by_source = is_by_source(&command);
+        let call = self.calls.open(Call { sent: self.now, purpose, by_source, flow });
+        self.flows.sent(flow);
+        self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
+    }
+
+    /// Opens a user's call that can't be answered at once. `patience` is its time limit.
+    pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
+        let since = self.now;
+        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
+        self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
+        self.ops.insert(op, open);
+    }
+
+    /// Records that the caller of a try set a time limit.
+    pub(crate) fn bound(&mut self, op: OpId, options: &AcquireOptions) {
+        if options.within.is_some()
+            && let Some(open) = self.ops.get_mut(&op)
+        {
+            open.bounded = true;
+        }
+    }
+
+    /// A command of a user's call has left.
+    pub(crate) fn op_sent(&mut self, op: OpId) {
+        let now = self.now;
+        if let Some(open) = self.ops.get_mut(&op) {
+            open.sent.get_or_insert(now);
+        }
+    }
+
+    /// Answers a user's call that was never opened.
+    pub(crate) fn answer(&mut self, op: OpId, result: Result<Outcome, Error>) {
+        self.told(op.0).push_back(Output::Completed { op, result });
+    }
+
+    /// The output queue for this number: the driver's, or the engine's own.
+    fn told(&mut self, number: u64) -> &mut VecDeque<Output> {
+        if number & INNER == 0 { &mut self.outputs } else { &mut self.inner }
+    }
+
+    /// The time limit for calls that don't wait.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Ends a user's call, unless it has already ended.
+    pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
+        if self.close_op(op) {
+            self.answer(op, result);
+        }
+    }
+
+    /// Removes a user's call. The caller of this function answers it. False if it has already ended.
+    pub(crate) fn close_op(&mut self, op: OpId) -> bool {
+        let Some(mut ended) = self.ops.remove(&op) else { return false };
+        self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
+        self.timers.set(Timer::OpAgain(op), &mut ended.again, None);
+        true
+    }
+
+    /// Sets the time limit of a user's call.
+    pub(crate) fn end_op_within(&mut self, op: OpId, patience: Duration) {
+        if let Some(open) = self.ops.get_mut(&op) {
+            self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
+        }
+    }
+
+    /// Ends the close calls once every token is given back. Tokens that were never held get only a short time, because
+    /// the server forgets them by itself.
+    pub(crate) fn end_close(&mut self) {
+        if !self.closed || self.unreleased > 0 {
+            return;
+        }
+        let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
+        // The oldest first, because the order of a hash map differs between machines.
+        while let Some(op) = self.ops.iter().filter_map(is_close).min() {
+            if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
+                let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
+                return self.end_op_within(op, brief);
+            }
+            self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
+        }
+    }
+
+    /// The time limit of a close is over. It is extended as long as the server keeps confirming releases.
+    pub(crate) fn close_ends(&mut self, op: OpId, since: Instant) {
+        let ends = self.last_released.max(since) + self.patience();
+        if self.unreleased > 0 && ends > self.now {
+            return self.end_op_within(op, ends.since(self.now));
+        }
+        let unreleased = self.releases.values().filter(|release| release.is_a_lease()).count();
+        self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
+    }
+
+    /// Removes a lease, and ends the calls that wait for it.
+    pub(crate) fn end_lease(&mut self, id: LeaseId, error: &Error) -> Option<Lease> {
+        let mut lease = self.leases.remove(&id)?;
+        self.timers.set(Timer::LeaseEnds(id), &mut lease.ends, None);
+        for op in core::mem::take(&mut lease.pending) {
+            self.complete(op, Err(error.clone()));
+        }
+        Some(lease)
+    }
+
+    /// Notifies the holder that its lease was lost.
+    pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
+        if self.end_lease(id, &Error::Lost(reason)).is_some() {
+            self.told(id.0).push_back(Output::Lost { lease: id, reason });
+        }
+    }
+}
+
+fn is_by_source(command: &Command) -> bool {
+    command.words().next() == Some(b"EVAL")
+}

@@ -1,0 +1,233 @@
+//! Giving tokens back: a release is sent at once, and resent until it is answered or no longer matters.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::Context;
+use super::calls::{InFlight, Purpose};
+use super::commands::Form;
+use super::flow::within;
+use super::op::OpKind;
+use super::timers::{Slot, Timer};
+use crate::error::Error;
+use crate::event::{Outcome, ReleaseOutcome};
+use crate::ids::{LeaseId, OpId, Token};
+use crate::time::Instant;
+use crate::wire::{Failed, FailureClass, Name, Status};
+
+/// A token that is being given back. It belongs to no name in use any more.
+pub(crate) struct Release {
+    name: Name,
+    bury: bool,
+    /// The call that waits for the outcome.
+    pub(crate) op: Option<OpId>,
+    heirs: Vec<LeaseId>,
+    /// Until when the lease was valid. None for a token that only waited.
+    valid_until: Option<Instant>,
+    /// Whether the lease was valid when it was given back.
+    held: bool,
+    /// Whether an unanswered convert may have moved the lease to another token.
+    moved: bool,
+    given_up: Instant,
+    /// When the server will have forgotten the token by itself.
+    give_up: Instant,
+    /// Commands that may have been applied, or may still be.
+    in_flight: InFlight,
+    /// How often the release was sent and how often it failed.
+    sends: u32,
+    failures: u32,
+    /// Whether other clients are known to wait for the lock.
+    wanted: bool,
+    timer: Slot,
+}
+
+/// The longest pause before a refused release is resent.
+const SLOW_RETRY: Duration = Duration::from_secs(20);
+
+/// In a quorum, a server with this many lost releases gets no new claims.
+#[cfg(feature = "quorum")]
+const MOST_OWED: usize = 32;
+
+/// What is known about a token that is given back.
+pub(crate) struct ReleaseParams {
+    pub(crate) token: Token,
+    pub(crate) bury: bool,
+    pub(crate) valid_until: Option<Instant>,
+    pub(crate) op: Option<OpId>,
+    /// If this token was held, the readers that go on under another token.
+    pub(crate) heirs: Vec<LeaseId>,
+    /// Whether an unanswered convert may have moved the lease to another token. That token is given back too.
+    pub(crate) moved: bool,
+    /// Whether other clients are known to wait for the lock.
+    pub(crate) wanted: bool,
+}
+
+impl ReleaseParams {
+    pub(crate) const fn of(token: Token, bury: bool) -> Self {
+        Self { token, bury, valid_until: None, op: None, heirs: Vec::new(), moved: false, wanted: false }
+    }
+}
+
+impl Release {
+    /// Whether it stands for a lease that was held until it was given back. If two tokens may have the lease, only one counts.
+    pub(crate) const fn is_a_lease(&self) -> bool {
+        self.held && !self.moved
+    }
+}
+
+impl Context {
+    pub(crate) fn give_back(&mut self, name: &Name, params: ReleaseParams) {
+        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted } = params;
+        let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
+        let give_up = (self.now + window).max(valid_until.unwrap_or_default());
+        let held = valid_until.is_some_and(|until| until > self.now);
+        let release = Release {
+            name: name.clone(),
+            bury,
+            op,
+            heirs,
+            valid_until,
+            held,
+            moved,
+            given_up: self.now,
+            give_up,
+            in_flight: InFlight { lost: moved, ..InFlight::default() },
+            sends: 0,
+            failures: 0,
+            wanted,
+            timer: None,
+        };
+        self.unreleased = self.unreleased.saturating_add(u32::from(held));
+        self.owed = self.owed.saturating_add(usize::from(moved));
+        self.releases.insert(token, release);
+        if let Some(op) = op {
+            self.open(op, OpKind::Release, Some(self.patience()));
+        }
+        self.send_release(token, Form::Digest);
+    }
+
+    /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
+    /// only be one more to release again and again.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn owes(&self, key: &str) -> bool {
+        let same = |release: &Release| release.in_flight.lost && *release.name.key == *key;
+        self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
+    }
+
+    pub(crate) fn send_release(&mut self, token: Token, form: Form) {
+        let Some(release) = self.releases.get(&token) else { return };
+        let soon = if release.wanted { within::NONE } else { within::LEISURE };
+        let command = self.release_command(form, &release.name, token, release.bury);
+        if self.send(soon, Purpose::Release { token }, command) {
+            self.release_sent(token);
+        }
+    }
+
+    /// The release has left. It is resent before a whole response timeout has passed, because other clients may wait for the lock.
+    pub(crate) fn release_sent(&mut self, token: Token) {
+        let most = self.config.response_timeout.max(self.config.claim_window / 3);
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        release.in_flight.sent();
+        let attempt = release.sends;
+        release.sends = release.sends.saturating_add(1);
+        let op = release.op;
+        if let Some(op) = op {
+            self.op_sent(op);
+        }
+        let again = self.now + self.flows.resend_after(attempt, self.config.claim_window / 3).min(most);
+        self.release_again(token, again);
+    }
+
+    fn release_again(&mut self, token: Token, at: Instant) {
+        if let Some(release) = self.releases.get_mut(&token) {
+            self.timers.set(Timer::Release(token), &mut release.timer, Some(at));
+        }
+    }
+
+    /// The timer of an unanswered release fired.
+    pub(crate) fn release_due(&mut self, token: Token) {
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        release.timer = None;
+        if release.give_up <= self.now {
+            // The server has forgotten the token by now. A call that still waits for the outcome ends at its own time limit.
+            self.forget_release(token);
+            return;
+        }
+        self.send_release(token, Form::Digest);
+    }
+
+    pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        let owed = release.in_flight.lost;
+        release.in_flight.ended(failed.maybe_applied);
+        if release.in_flight.lost && !owed {
+            self.owed = self.owed.saturating_add(1);
+        }
+        match failed.class {
+            FailureClass::NoScript => self.send_release(token, Form::Source),
+            FailureClass::Retry(_) => {
+                let failures = release.failures;
+                release.failures = failures.saturating_add(1);
+                let most = self.config.response_timeout.max(self.config.claim_window / 3);
+                let wait = self.backoff(failures, most);
+                let at = self.now + wait;
+                self.release_again(token, at);
+            }
+            // The key was overwritten with another type, so it belongs to another program.
+            FailureClass::Fatal(Error::WrongKind(_)) => {
+                self.end_release(token, Ok(Outcome::Released(ReleaseOutcome::NotOwner)));
+            }
+            // The caller gets the error. But other clients wait for the lock, and a server that can't
+            // write now may be able to soon.
+            FailureClass::Fatal(error @ Error::Server(_)) => {
+                let failures = release.failures;
+                release.failures = failures.saturating_add(1);
+                if let Some(op) = release.op.take() {
+                    self.complete(op, Err(error));
+                }
+                let at = self.now + self.backoff(failures, SLOW_RETRY);
+                self.release_again(token, at);
+            }
+            FailureClass::Fatal(error) => self.end_release(token, Err(error)),
+        }
+    }
+
+    /// Handles the answer to a release. Returns the readers that went on under another token, if this token turns out
+    /// to have been lost before.
+    pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
+        let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
+        self.last_released = self.now;
+        release.in_flight.ended(false);
+        let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
+        let outcome = match status {
+            Status::Released if was_valid => ReleaseOutcome::Released,
+            // Another copy of the command released it, and its reply is lost or late. Or the release of the
+            // token that it moved to does.
+            Status::Gone | Status::Taken | Status::Left if was_valid && release.in_flight.any() => {
+                ReleaseOutcome::Released
+            }
+            Status::Taken => ReleaseOutcome::NotOwner,
+            _ => ReleaseOutcome::AlreadyExpired,
+        };
+        // After the token would have expired anyway, its absence says nothing about the time before.
+        let tells = outcome != ReleaseOutcome::Released && release.valid_until.is_some_and(|until| self.now < until);
+        let heirs = core::mem::take(&mut release.heirs);
+        self.end_release(token, Ok(Outcome::Released(outcome)));
+        if tells { heirs } else { Vec::new() }
+    }
+
+    fn end_release(&mut self, token: Token, result: Result<Outcome, Error>) {
+        if let Some(op) = self.forget_release(token) {
+            self.complete(op, result);
+        }
+    }
+
+    fn forget_release(&mut self, token: Token) -> Option<OpId> {
+        let mut release = self.releases.remove(&token)?;
+        self.owed = self.owed.saturating_sub(usize::from(release.in_flight.lost));
+        self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
+        self.timers.set(Timer::Release(token), &mut release.timer, None);
+        self.end_close();
+        release.op
+    }
+}

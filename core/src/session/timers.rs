@@ -1,0 +1,291 @@
+//! Timers, each with the reason it was set for: binary heaps whose entries know their positions, so that a timer is moved and removed in
+//! logarithmic time.
+
+use alloc::vec::Vec;
+
+use crate::event::Reason;
+use crate::ids::{Channel, LeaseId, LockId, OpId, Token};
+use crate::time::Instant;
+
+/// What a timer is for. At most one of each is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// A hold's validity ends.
+    Deadline(LockId),
+    /// A lease ends before its hold: the end of a fixed lease, or `max_hold`.
+    LeaseEnds(LeaseId),
+    /// A hold is due for renewal, or for another attempt.
+    Renewal(LockId),
+    /// A refill got no answer.
+    Refill(LockId),
+    /// A claim's command is due to be sent again.
+    Heartbeat(LockId),
+    /// The time for a hold's local hand-overs is over.
+    BudgetEnds(LockId),
+    /// A user's call ends.
+    OpEnds(OpId),
+    /// A user's call is due to be sent again.
+    OpAgain(OpId),
+    /// An unanswered convert is due to be resent.
+    Convert(LockId),
+    /// An unanswered release is due to be resent.
+    Release(Token),
+    /// A subscription is due to be retried, or is overdue.
+    Subscription(Channel),
+}
+
+impl Timer {
+    /// The order among timers that are due at the same moment.
+    fn rank(self) -> u64 {
+        match self {
+            Self::Deadline(_) => 0,
+            Self::LeaseEnds(_) => 1,
+            Self::Renewal(_) => 2,
+            Self::Refill(_) => 3,
+            Self::Heartbeat(_) => 4,
+            Self::BudgetEnds(_) => 5,
+            Self::OpEnds(_) => 6,
+            Self::OpAgain(_) => 7,
+            Self::Convert(_) => 8,
+            Self::Release(_) => 9,
+            Self::Subscription(_) => 10,
+        }
+    }
+
+    fn reason(self) -> Reason {
+        match self {
+            Self::Deadline(_) | Self::LeaseEnds(_) => Reason::Deadline,
+            Self::Renewal(_) => Reason::Renewal,
+            Self::Heartbeat(_) => Reason::Heartbeat,
+            Self::OpEnds(_) => Reason::WaitEnds,
+            Self::Refill(_) | Self::OpAgain(_) | Self::Convert(_) | Self::Release(_) => Reason::Resend,
+            Self::BudgetEnds(_) => Reason::BudgetEnds,
+            Self::Subscription(_) => Reason::Subscription,
+        }
+    }
+}
+
+/// A timer that is set, kept by its owner. The owner clears the slot when the timer goes off.
+pub(crate) type Slot = Option<Set>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Set {
+    /// When it is due.
+    pub(crate) at: Instant,
+    place: u32,
+}
+
+/// All timers. The ends of leases have a heap of their own: after a late wake-up they are handled before anything else.
+#[derive(Default)]
+pub(crate) struct Timers {
+    ends: Heap,
+    others: Heap,
+}
+
+impl Timers {
+    /// Sets `timer`, moves it or clears it. `slot` tells whether it is set now.
+    pub(crate) fn set(&mut self, timer: Timer, slot: &mut Slot, to: Option<Instant>) {
+        let heap = match timer {
+            Timer::Deadline(_) | Timer::LeaseEnds(_) => &mut self.ends,
+            _ => &mut self.others,
+        };
+        // The slot of a timer that went off may not be cleared yet.
+        let set =
+            slot.filter(|set| heap.entries.get(set.place as usize).is_some_and(|entry| entry.timer == Some(timer)));
+        *slot = match (set, to) {
+            (Some(set), Some(at)) if set.at == at => return,
+            (Some(set), Some(at)) => {
+                heap.change(set.place, at, timer);
+                Some(Set { at, ..set })
+            }
+            (None, Some(at)) => Some(Set { at, place: heap.insert(at, timer) }),
+            (set, None) => {
+                set.and_then(|set| heap.remove(set.place));
+                None
+            }
+        };
+    }
+
+    /// Removes and returns the next timer that is due. Ends of leases come first.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        [&mut self.ends, &mut self.others].into_iter().find_map(|heap| {
+            let (at, _) = heap.first()?;
+            if at <= now { heap.remove(*heap.order.first()?) } else { None }
+        })
+    }
+
+    /// The earliest timer.
+    pub(crate) fn next(&self) -> Option<(Instant, Reason)> {
+        let earliest = [self.ends.first(), self.others.first()].into_iter().flatten().min_by_key(|(at, _)| *at);
+        earliest.map(|(at, timer)| (at, timer.reason()))
+    }
+}
+
+/// A binary heap of timers. An entry keeps its place while it is set, and knows its position in `order`.
+#[derive(Default)]
+struct Heap {
+    order: Vec<u32>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// How many timers were set so far: among equals the one that was set first is first.
+    count: u64,
+}
+
+struct Entry {
+    at: Instant,
+    rank: u64,
+    /// None while the place is free.
+    timer: Option<Timer>,
+    position: u32,
+}
+
+impl Heap {
+    fn first(&self) -> Option<(Instant, Timer)> {
+        let entry = self.entries.get(*self.order.first()? as usize)?;
+        entry.timer.map(|timer| (entry.at, timer))
+    }
+
+    fn insert(&mut self, at: Instant, timer: Timer) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { at, rank: 0, timer: None, position: 0 });
+            self.entries.len() as u32 - 1
+        });
+        if let Some(entry) = self.entries.get_mut(place as usize) {
+            entry.position = self.order.len() as u32;
+        }
+        self.order.push(place);
+        self.change(place, at, timer);
+        place
+    }
+
+    fn change(&mut self, place: u32, at: Instant, timer: Timer) {
+        self.count += 1;
+        let Some(entry) = self.entries.get_mut(place as usize) else { return };
+        (entry.at, entry.rank, entry.timer) = (at, timer.rank() << 56 | self.count, Some(timer));
+        let position = entry.position;
+        self.sift(position as usize);
+    }
+
+    fn remove(&mut self, place: u32) -> Option<Timer> {
+        let entry = self.entries.get_mut(place as usize)?;
+        let (timer, position) = (entry.timer.take(), entry.position as usize);
+        self.free.push(place);
+        self.order.swap_remove(position);
+        self.moved(position);
+        self.sift(position);
+        timer
+    }
+
+    /// Puts the entry at this position where it belongs.
+    fn sift(&mut self, mut position: usize) {
+        while position > 0 && self.is_before(position, (position - 1) / 2) {
+            position = self.swap(position, (position - 1) / 2);
+        }
+        loop {
+            let left = 2 * position + 1;
+            let child = if self.is_before(left + 1, left) { left + 1 } else { left };
+            if !self.is_before(child, position) {
+                return;
+            }
+            position = self.swap(position, child);
+        }
+    }
+
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let key = |position: usize| {
+            let entry = self.entries.get(*self.order.get(position)? as usize)?;
+            Some((entry.at, entry.rank))
+        };
+        key(one).is_some_and(|one| key(other).is_some_and(|other| one < other))
+    }
+
+    fn swap(&mut self, from: usize, to: usize) -> usize {
+        self.order.swap(from, to);
+        self.moved(from);
+        self.moved(to);
+        to
+    }
+
+    /// Tells an entry its new position.
+    fn moved(&mut self, position: usize) {
+        let entry = self.order.get(position).and_then(|place| self.entries.get_mut(*place as usize));
+        if let Some(entry) = entry {
+            entry.position = position as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use core::time::Duration;
+
+    use super::*;
+
+    /// Sets, moves, clears and takes timers in an order that follows from `seed`, beside a sorted map.
+    fn compare_with_a_map(seed: u64) {
+        let mut random = seed;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let at = |ms: u64| Instant::from_micros(0) + Duration::from_millis(ms);
+        let mut timers = Timers::default();
+        let mut slots: Vec<Slot> = [None; 40].into();
+        let mut map: BTreeMap<(Instant, u64), u64> = BTreeMap::new();
+        let mut count = 0;
+        for _ in 0..2_000 {
+            let which = draw(40);
+            let timer = Timer::OpEnds(OpId(which));
+            let slot = &mut slots[which as usize];
+            let known = map.iter().find(|(_, op)| **op == which).map(|(key, _)| *key);
+            match draw(4) {
+                0 => {
+                    timers.set(timer, slot, None);
+                    known.and_then(|key| map.remove(&key));
+                }
+                1 => {
+                    let taken = timers.pop_due(at(draw(200)));
+                    let first = map.first_key_value().map(|(key, op)| (*key, *op));
+                    if let Some(Timer::OpEnds(OpId(op))) = taken {
+                        assert_eq!(first.map(|(_, op)| op), Some(op));
+                        map.pop_first();
+                        // The owner may clear its slot only later.
+                        if draw(2) == 0 {
+                            slots[op as usize] = None;
+                        }
+                    }
+                }
+                _ => {
+                    let to = at(draw(200));
+                    if known.is_none_or(|(at, _)| at != to) {
+                        known.and_then(|key| map.remove(&key));
+                        count += 1;
+                        map.insert((to, count), which);
+                    }
+                    timers.set(timer, slot, Some(to));
+                }
+            }
+            assert_eq!(timers.next().map(|(at, _)| at), map.first_key_value().map(|((at, _), _)| *at));
+        }
+        while let Some(Timer::OpEnds(OpId(op))) = timers.pop_due(at(1_000)) {
+            assert_eq!(map.pop_first().map(|(_, op)| op), Some(op));
+        }
+        assert!(map.is_empty() && timers.next().is_none());
+    }
+
+    #[test]
+    fn timers_go_off_in_their_order_whatever_was_set_moved_and_cleared() {
+        (0..50).for_each(compare_with_a_map);
+    }
+
+    #[test]
+    fn ends_of_leases_come_before_anything_else_that_is_due() {
+        let (mut timers, mut slots) = (Timers::default(), [None; 2]);
+        timers.set(Timer::OpEnds(OpId(1)), &mut slots[0], Some(Instant::from_micros(1)));
+        timers.set(Timer::LeaseEnds(LeaseId(1)), &mut slots[1], Some(Instant::from_micros(2)));
+        assert_eq!(timers.pop_due(Instant::from_micros(0)), None);
+        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::LeaseEnds(LeaseId(1))));
+        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::OpEnds(OpId(1))));
+    }
+}

@@ -1,0 +1,139 @@
+//! Parses a script's answer. `lua/README.md` describes the list.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use super::reply::{Reply, Scalar};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Entered,
+    Again,
+    Converted,
+    Waiting,
+    Busy,
+    Renewed,
+    Released,
+    Left,
+    Gone,
+    Taken,
+    Conflict,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    /// The fence, or the position in the queue.
+    pub(crate) value: u64,
+    /// How many fences are reserved, including the first.
+    pub(crate) block: u64,
+    /// The server's time in µs.
+    pub(crate) server: u64,
+    /// How long the server keeps the lease, or the holder's lease if another client holds the lock.
+    pub(crate) left: Option<Duration>,
+    /// The length of the queue, if the script read it.
+    pub(crate) waiting: Option<u64>,
+    /// Whether a client of another library holds the lock.
+    pub(crate) foreign: bool,
+}
+
+impl Answer {
+    /// Parses a reply. The error says what is wrong with it.
+    pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
+        Self::of(reply).ok_or_else(|| format!("expected a status and six numbers, got {reply}"))
+    }
+
+    fn of(reply: &Reply) -> Option<Self> {
+        let Reply::List(list) = reply else { return None };
+        let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return None };
+        let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
+        let (value, block) = (count(value)??, count(block)??);
+        let (status, left) = (Self::status(status)?, count(ms)?);
+        // A holder that is not our client may have any TTL.
+        let ours = !matches!(status, Status::Waiting | Status::Busy);
+        Some(Self {
+            status,
+            value: fence(value, block)?,
+            block,
+            server: count(server)??,
+            left: if ours { time_left(left)? } else { left.map(Duration::from_millis) },
+            waiting: count(waiting)?,
+            foreign: integer(foreign)? == 1,
+        })
+    }
+
+    pub(crate) fn status(scalar: &Scalar) -> Option<Status> {
+        let Scalar::Text(text) = scalar else { return None };
+        Some(match text.as_slice() {
+            b"entered" => Status::Entered,
+            b"again" => Status::Again,
+            b"converted" => Status::Converted,
+            b"waiting" => Status::Waiting,
+            b"busy" => Status::Busy,
+            b"renewed" | b"raised" => Status::Renewed,
+            b"released" => Status::Released,
+            b"left" => Status::Left,
+            b"gone" => Status::Gone,
+            b"taken" => Status::Taken,
+            b"conflict" => Status::Conflict,
+            _ => return None,
+        })
+    }
+}
+
+/// The first of `count` fences, if Lua and JavaScript can represent all of them exactly.
+pub(crate) fn fence(first: u64, count: u64) -> Option<u64> {
+    (first.saturating_add(count) <= MOST_FENCE).then_some(first)
+}
+
+/// The time that a lease has left, in milliseconds, if it is plausible.
+pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
+    let left = millis.map(Duration::from_millis);
+    left.is_none_or(|left| left <= MOST_LEFT).then_some(left)
+}
+
+const MOST_FENCE: u64 = 1 << 53;
+/// The longest TTL, with room for drift and timers.
+const MOST_LEFT: Duration = Duration::from_secs(25 * 3600);
+
+/// An integer, as a number or as text.
+pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {
+    match scalar {
+        Scalar::Int(number) => Some(*number),
+        Scalar::Text(text) => core::str::from_utf8(text).ok()?.parse().ok(),
+        Scalar::Nil => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn list(status: &str) -> alloc::vec::Vec<Scalar> {
+        let mut list = vec![Scalar::Text(status.into())];
+        list.extend([7, 3, 1_000_000, 250, 2, 0].map(Scalar::Int));
+        list
+    }
+
+    #[test]
+    fn a_well_formed_answer_is_read() {
+        let answer = Answer::read(&Reply::List(list("entered"))).unwrap();
+        assert_eq!((answer.status, answer.value, answer.block), (Status::Entered, 7, 3));
+        assert_eq!((answer.left, answer.waiting), (Some(Duration::from_millis(250)), Some(2)));
+    }
+
+    #[test]
+    fn anything_else_is_refused_without_a_panic() {
+        assert!(Answer::read(&Reply::One(Scalar::Nil)).is_err());
+        assert!(Answer::read(&Reply::List(vec![])).is_err());
+        assert!(Answer::read(&Reply::List(list("hello"))).is_err());
+        let mut short = list("busy");
+        short.pop();
+        assert!(Answer::read(&Reply::List(short)).is_err());
+        let mut negative = list("busy");
+        negative[3] = Scalar::Int(-1);
+        assert!(Answer::read(&Reply::List(negative)).is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! What to do after a failure: retry, send the script's source, or give up.
+
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::error::{Error, Failure, Votes};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FailureClass {
+    /// The server doesn't have the script. Send its source.
+    NoScript,
+    /// Retry while there is time.
+    Retry(Failure),
+    /// A retry would fail in the same way.
+    Fatal(Error),
+}
+
+/// Error codes of a server that can't run the command now, but may be able to soon.
+const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS"];
+
+impl FailureClass {
+    pub(crate) fn of(failure: Failure) -> Self {
+        let text = match failure {
+            Failure::Refused(text) => without_place(text),
+            Failure::Unsupported(text) => return Self::Fatal(Error::Unsupported(text)),
+            Failure::Closed(_) => {
+                let (waited, votes) = (Duration::ZERO, Votes::default());
+                return Self::Fatal(Error::Unreachable { waited, cause: Some(failure), votes });
+            }
+            Failure::Unavailable(_) | Failure::Interrupted(_) | Failure::TimedOut => return Self::Retry(failure),
+        };
+        // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".
+        match first_code(&text) {
+            "NOSCRIPT" => Self::NoScript,
+            code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
+            // A fence that none of our scripts can have written.
+            "BADFENCE" => Self::Fatal(Error::Protocol(text)),
+            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
+            _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
+            _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
+                Self::Fatal(Error::Auth(text))
+            }
+            _ if PASSING.iter().any(|code| has(&text, &format!(": {code} ")) || has(&text, &format!(": -{code} "))) => {
+                Self::Retry(Failure::Unavailable(text))
+            }
+            // A slot began to move while a script ran, which may have done a part of its work.
+            _ if has(&text, "non local key") => Self::Retry(Failure::Interrupted(text)),
+            // The server accepts no more connections at the moment.
+            _ if has(&text, "max number of clients") => Self::Retry(Failure::Unavailable(text)),
+            _ => Self::Fatal(Error::Server(text)),
+        }
+    }
+}
+
+impl Error {
+    /// Converts a failure while connecting, or while asking a server for its version and role. `waited` is the time
+    /// since the attempt began. The rules are those for a lock's own commands. For drivers.
+    pub fn of_connecting(failure: Failure, waited: Duration) -> Self {
+        match FailureClass::of(failure) {
+            FailureClass::Retry(cause) => Self::Unreachable { waited, cause: Some(cause), votes: Votes::default() },
+            FailureClass::Fatal(error) => error,
+            FailureClass::NoScript => Self::Server("NOSCRIPT".into()),
+        }
+    }
+}
+
+/// A command without a usable answer.
+pub(crate) struct Failed {
+    pub(crate) class: FailureClass,
+    /// Whether the server may have run it, or may still run it.
+    pub(crate) maybe_applied: bool,
+}
+
+impl Failed {
+    pub(crate) fn by(failure: Failure, by_source: bool) -> Self {
+        let class = match FailureClass::of(failure) {
+            FailureClass::NoScript if by_source => {
+                FailureClass::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into()))
+            }
+            class => class,
+        };
+        let maybe_applied = matches!(&class, FailureClass::Retry(failure) if failure.maybe_applied());
+        Self { class, maybe_applied }
+    }
+
+    /// The server ran the command, but the answer is not one of our scripts'.
+    pub(crate) fn unreadable(text: String) -> Self {
+        Self { class: FailureClass::Fatal(Error::Protocol(text)), maybe_applied: true }
+    }
+}
+
+/// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
+fn has(text: &str, words: &str) -> bool {
+    text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
+}
+
+/// Redis 7 ends an error inside a script with ` script: <digest>, on @user_script:<line>.`, which helps nobody.
+fn without_place(mut text: String) -> String {
+    if let Some(end) = text.as_bytes().windows(9).position(|window| window == b" script: ")
+        && has(&text, "@user_script")
+    {
+        text.truncate(end);
+    }
+    text
+}
+
+fn first_code(text: &str) -> &str {
+    let mut words = text.split(|c: char| c == '-' || c.is_ascii_whitespace());
+    words.find(|word| !word.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> FailureClass {
+        FailureClass::of(Failure::Refused(text.into()))
+    }
+
+    #[test]
+    fn where_in_a_script_an_error_arose_is_left_out() {
+        let text = "OOM command not allowed when used memory > 'maxmemory'.";
+        let told = of(&format!("{text} script: 36564d1ac37b, on @user_script:69."));
+        assert_eq!(told, FailureClass::Fatal(Error::Server(text.into())));
+        assert!(
+            matches!(of("ERR no such script: a"), FailureClass::Fatal(Error::Server(text)) if text == "ERR no such script: a")
+        );
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_is_asked_again() {
+        for text in [
+            "LOADING Redis is loading",
+            "READONLY You can't write",
+            "BUSY Redis is busy",
+            "TRYAGAIN Multiple keys",
+            "NOREPLICAS Not enough good replicas to write.",
+        ] {
+            assert!(matches!(of(text), FailureClass::Retry(Failure::Unavailable(_))), "{text}");
+        }
+        assert!(matches!(FailureClass::of(Failure::TimedOut), FailureClass::Retry(Failure::TimedOut)));
+    }
+
+    #[test]
+    fn a_script_that_was_stopped_by_a_moving_slot_may_have_been_applied_and_is_asked_again() {
+        for text in [
+            "ERR Script attempted to access a non local key in a cluster node script: 36564d1, on @user_script:69.",
+            "ERR Error running script (call to f_1): @user_script:69: @user_script: 69: Lua script attempted to access a non \
+             local key in a cluster node",
+        ] {
+            let failed = Failed::by(Failure::Refused(text.into()), false);
+            assert!(matches!(failed.class, FailureClass::Retry(Failure::Interrupted(_))), "{text}");
+            assert!(failed.maybe_applied, "{text}");
+        }
+        let failed =
+            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), false);
+        assert!(!failed.maybe_applied);
+    }
+
+    #[test]
+    fn a_server_that_can_not_be_connected_to_now_is_unreachable_and_one_that_refuses_us_is_not() {
+        let connecting = |text: &str| Error::of_connecting(Failure::Refused(text.into()), Duration::ZERO);
+        for text in ["LOADING Redis is loading", "BUSY Redis is busy", "ERR max number of clients reached"] {
+            assert!(connecting(text).is_retryable(), "{text}");
+        }
+        assert!(matches!(connecting("WRONGPASS invalid username-password pair"), Error::Auth(_)));
+        assert!(matches!(connecting("ERR DB index is out of range"), Error::Server(_)));
+    }
+
+    #[test]
+    fn what_a_retry_does_not_mend_ends_with_its_own_code() {
+        assert!(matches!(of("NOPERM no rights"), FailureClass::Fatal(Error::Auth(_))));
+        assert!(matches!(of("WRONGTYPE Operation against"), FailureClass::Fatal(Error::WrongKind(_))));
+        let wrapped = "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";
+        assert!(matches!(of(wrapped), FailureClass::Fatal(Error::WrongKind(_))));
+        assert!(matches!(of("OOM command not allowed"), FailureClass::Fatal(Error::Server(_))));
+        assert_eq!(of("NOSCRIPT No matching script."), FailureClass::NoScript);
+        assert!(matches!(of("BADFENCE leasehold:{a}:fence holds"), FailureClass::Fatal(Error::Protocol(_))));
+    }
+
+    #[test]
+    fn an_error_is_known_by_its_words_wherever_a_server_puts_them() {
+        for text in [
+            "-LOADING",
+            " READONLY x",
+            "BUSY\tx",
+            "CLUSTERDOWN\n",
+            "ERR in a script: TRYAGAIN x",
+            "ERR in a script: -READONLY x",
+        ] {
+            assert!(matches!(of(text), FailureClass::Retry(Failure::Unavailable(_))), "{text:?}");
+        }
+        for text in ["ERR in a script: NOPERM", "ERR ACL: can't run this command or subcommand"] {
+            assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))), "{text:?}");
+        }
+        assert!(matches!(of("ERR in a script: -WRONGTYPE"), FailureClass::Fatal(Error::WrongKind(_))));
+        assert_eq!(of("NOSCRIPT\r\n"), FailureClass::NoScript);
+        for text in ["", "-", "WRONGTYP", "ERR LOADING"] {
+            assert!(matches!(of(text), FailureClass::Fatal(Error::Server(_))), "{text:?}");
+        }
+    }
+}

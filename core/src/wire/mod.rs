@@ -1,0 +1,16 @@
+//! What travels over the connection: commands, replies, messages, and the names of keys.
+
+mod answer;
+mod command;
+mod failure;
+mod message;
+mod name;
+mod reply;
+
+pub(crate) use answer::{Answer, Status, fence, integer, time_left};
+pub(crate) use failure::{Failed, FailureClass};
+pub(crate) use message::{Granted, Message};
+pub(crate) use name::{Name, slot};
+
+pub use command::Command;
+pub use reply::{Reply, Scalar};
