@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Heard } from '../testing/heard.js';
+import { Heard } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import type { CustomConnection } from './custom.js';
 import type { Link } from './link.js';

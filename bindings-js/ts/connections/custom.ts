@@ -1,6 +1,6 @@
 /** Connections that the user implements. */
 
-import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { textOf, toFailed, toReply, unavailable } from './results.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 

@@ -6,9 +6,9 @@
  * their grants by heartbeat.
  */
 
-import { closed, refused, textOf, toFailed, toReply } from './answer.js';
+import { closed, refused, textOf, toFailed, toReply } from './results.js';
 import type { CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
-import { onceOver } from './own.js';
+import { onceOver } from './dedicated.js';
 import { addressOf } from './reconnecting.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 

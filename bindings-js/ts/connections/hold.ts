@@ -1,4 +1,4 @@
-import { setAlive } from '../timer.js';
+import { setAlive } from '../client/timer.js';
 
 /** How long a command waits for a client that is connecting. Shorter than the default response timeout, so that the engine can retry. */
 const PATIENCE_MS = 1000;

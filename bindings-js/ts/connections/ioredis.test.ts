@@ -8,7 +8,7 @@ import { Cluster as Cluster5, Redis as IoRedis5, type RedisOptions } from 'iored
 import { Cluster as Cluster6, Redis as IoRedis6 } from 'ioredis-6';
 
 import { startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/heard.js';
+import { Heard, until } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { CallResult, Link } from './link.js';

@@ -6,10 +6,10 @@
  * go out in one write anyway.
  */
 
-import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
+import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { OwnClient } from './ioredis-own.js';
-import { oneOf, onceOver } from './own.js';
+import { OwnClient } from './ioredis-duplicate.js';
+import { oneOf, onceOver } from './dedicated.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 import { type Emitter, watch } from './watch.js';

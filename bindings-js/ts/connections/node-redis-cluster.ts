@@ -1,9 +1,9 @@
 /** A cluster client of node-redis 4, 5 or 6 (`createCluster`). It follows redirections and never resends commands by itself. */
 
-import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
+import { closed, textOf, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
 import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from './node-redis.js';
-import { oneOf } from './own.js';
+import { oneOf } from './dedicated.js';
 import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
 
 /** The part of a cluster client that is used here, in any version of the library. */

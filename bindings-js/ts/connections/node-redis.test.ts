@@ -8,7 +8,7 @@ import { createClient as createClient5, createClientPool, createCluster as creat
 import { createClient as createClient6, createCluster as createCluster6 } from 'redis-6';
 
 import { keyOfFirst, type Node, startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/heard.js';
+import { Heard, until } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { Link } from './link.js';

@@ -5,9 +5,9 @@
  * and timeout don't affect them.
  */
 
-import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
+import { closed, textOf, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { onceOver } from './own.js';
+import { onceOver } from './dedicated.js';
 import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
 import type { Channels, ChannelsListener } from './subscriber.js';
 

@@ -1,6 +1,6 @@
 /** Finds the library of a connection by its methods, because several versions and copies of a library may be loaded. */
 
-import { InvalidOptionError, isLeaseholdError } from '../errors.js';
+import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';

@@ -4,7 +4,7 @@
  * A command waits here until its client is connected. It fails as soon as the connection breaks, and the library doesn't resend it.
  */
 
-import { closed, textOf, unavailable } from './answer.js';
+import { closed, textOf, unavailable } from './results.js';
 import { Flights } from './flights.js';
 import { Hold } from './hold.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';

@@ -8,9 +8,9 @@
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/
  */
 
-import { setAlive } from '../timer.js';
+import { setAlive } from '../client/timer.js';
 import type { IoRedis, IoRedisOptions } from './ioredis.js';
-import { OwnClient } from './ioredis-own.js';
+import { OwnClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';
 
 /** A sentinel's answer: the address of the primary. */

@@ -1,4 +1,4 @@
-import { unavailable } from './answer.js';
+import { unavailable } from './results.js';
 import type { Failed, SubscriptionListener } from './link.js';
 
 /** A connection for subscriptions. Failures are values here, too. */

@@ -2,7 +2,7 @@ import type { TestContext } from 'node:test';
 
 import { Redis } from 'ioredis-6';
 
-import { until } from './heard.js';
+import { until } from './subscription-recorder.js';
 import { Server } from './server.js';
 
 export interface Node {

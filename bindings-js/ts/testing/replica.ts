@@ -2,7 +2,7 @@
 
 import { Redis } from 'ioredis-6';
 
-import { until } from './heard.js';
+import { until } from './subscription-recorder.js';
 import { Server } from './server.js';
 
 /** Starts a server that accepts replicas without a delay. */

@@ -1,0 +1,268 @@
+/** The lock manager: the entry point of the package. */
+
+import type { Connection } from '../connections/connection.js';
+import { recognise } from '../connections/recognise.js';
+import { asyncDispose } from '../support/dispose.js';
+import { type Closed, Driver } from '../client/client.js';
+import { type Inspection, LOCK, type Wish } from '../engine/engine.js';
+import { type Inspect, inspectCustom, inspected } from '../support/inspect.js';
+import type { Lease } from './lease.js';
+import { type Lock, lockOf, ReadWriteLock } from './lock.js';
+import { type MultiOptions, multiOf } from './multi.js';
+import { readName } from './name.js';
+import { type LockManagerOptions, type LockOptions, type QuorumOptions, readLockOptions, readManagerOptions, readQuorumOptions } from './options.js';
+import { idOf, type Owner } from './owner.js';
+import { openQuorum } from '../quorum/open.js';
+import { readSemaphoreOptions, type SemaphoreOptions } from './semaphore.js';
+import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
+
+/** Carries a driver that is ready into the manager's constructor. */
+class Opened {
+  readonly #driver: Driver;
+  readonly #defaults: Wish;
+
+  constructor(driver: Driver, defaults: Wish) {
+    this.#driver = driver;
+    this.#defaults = defaults;
+  }
+
+  /** Reads the contents if `value` is an `Opened`. This runs no code of `value`. */
+  static read(value: unknown): { driver: Driver; defaults: Wish } | undefined {
+    if (typeof value !== 'object' || value === null || !(#driver in value)) return undefined;
+    return { driver: value.#driver, defaults: value.#defaults };
+  }
+}
+
+/**
+ * Makes locks on one server or cluster. A process needs one manager for each server.
+ *
+ * It uses the connection that you have: an ioredis, node-redis or GLIDE client, or any object that can send a command. That
+ * connection stays yours: the manager never closes it, and you can use it for other commands at the same time. Don't block it
+ * (`BLPOP`) or change it (`SELECT`, an open `MULTI`). The first wait opens one more connection, which receives messages;
+ * {@link LockManager.close} closes it.
+ *
+ * A waiting call keeps the process alive. A held lease, its renewal and an idle manager don't.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis';
+ * import { LockManager } from 'leasehold';
+ *
+ * const locks = new LockManager(new Redis());
+ * await using lease = await locks.mutex('invoice:42').acquire(); // waits up to 60 s, renews itself while held
+ * await db.save(invoice, { fence: lease.fence, signal: lease.signal });
+ * ```
+ */
+export class LockManager implements AsyncDisposable {
+  readonly #driver: Driver;
+  readonly #defaults: Wish;
+
+  /**
+   * Makes a manager. It sends nothing before the first call.
+   *
+   * @throws `invalid-option` (a `TypeError`) for a connection that is closed, in subscriber mode or of an unknown kind, and
+   * for an option that can't be used. `error.field` names it.
+   */
+  constructor(connection: Connection, options?: LockManagerOptions) {
+    const { driver, defaults } = Opened.read(connection) ?? openOne(connection, options);
+    this.#driver = driver;
+    this.#defaults = defaults;
+  }
+
+  /**
+   * Makes a manager over an odd number of independent servers, three or more (Redlock). A lock is held while a majority of
+   * them agrees. No failover can lose it, and a minority may be down. A majority must be reachable now.
+   *
+   * A quorum has mutexes only: other kinds of locks reject with `unsupported`. `error.votes` tells how each server answered.
+   * The first call loads a second WebAssembly module.
+   *
+   * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection or
+   * a server that appears twice, and for a cluster; `unsupported` for a server that is too old; `unreachable`, `auth` (all as
+   * rejections).
+   *
+   * @example
+   * ```ts
+   * const locks = await LockManager.quorum([new Redis(6379, 'a'), new Redis(6379, 'b'), new Redis(6379, 'c')]);
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
+   */
+  static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
+    const { config, wish } = readQuorumOptions(options);
+    return new LockManager(new Opened(await openQuorum(connections, config), wish) as unknown as Connection);
+  }
+
+  /**
+   * A lock with one holder. It is not reentrant.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
+   */
+  mutex(name: string, options?: LockOptions): Lock {
+    return lockOf(this.#driver, name, LOCK.exclusive, options, this.#defaults);
+  }
+
+  /**
+   * A lock that its owner can take again while it holds it, without a round trip. On the server it is Redisson's `RLock`, so
+   * Java services share it: both sides exclude and wake each other.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * const owner = new Owner();
+   * const lease = await locks.reentrant('account:7', owner).acquire();
+   * const again = await locks.reentrant('account:7', owner).acquire(); // at once
+   * await again.release(); // 'still-held'
+   * await lease.release(); // 'released'
+   * ```
+   */
+  reentrant(name: string, owner: Owner, options?: LockOptions): Lock {
+    return lockOf(this.#driver, name, { ...LOCK.exclusive, owner: idOf(owner) }, options, this.#defaults);
+  }
+
+  /**
+   * A limited number of permits. Each acquire takes one or several of them, first come, first served.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.semaphore('reports', { limit: 5 }).run(() => render());
+   * ```
+   */
+  semaphore(name: string, options: SemaphoreOptions): Lock {
+    const { permits, limit, ...rest } = readSemaphoreOptions(options);
+    return lockOf(this.#driver, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
+  }
+
+  /**
+   * Several names as one lock: one lease on all names, or none. Clients that name them in different orders never deadlock.
+   * Names with one hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
+   * 1 to 256 names of at most 1 MiB together, prefixes included.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.multi(['account:1', 'account:2']).run(async (lease) => {
+   *   for (const [account, fence] of lease.fences) await book(account, fence);
+   * });
+   * ```
+   */
+  multi(names: readonly string[], options?: MultiOptions): Lock {
+    return multiOf(this.#driver, names, options, this.#defaults);
+  }
+
+  /**
+   * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.readWrite('page:7').read().run(() => render());
+   * ```
+   */
+  readWrite(name: string, options?: LockOptions): ReadWriteLock {
+    return new ReadWriteLock(this.#driver, readName(name, this.#driver.prefix), readLockOptions(options, this.#defaults));
+  }
+
+  /**
+   * Takes a lock, runs the callback, and releases the lock when the callback's promise settles, as `navigator.locks.request`
+   * does in browsers. These things differ:
+   *
+   * - The callback gets a {@link Lease}. Its `name` and `mode` are those of the browser's `Lock`.
+   * - A lease can be lost. The request then rejects with `lost`.
+   * - `steal` rejects with `unsupported`.
+   * - Names may begin with a hyphen.
+   * - Requests of all processes stand in one queue: first come, first served, except for a few hand-overs inside each process.
+   *
+   * @throws The callback's own error, and those of {@link Lock.run}; `unsupported` for `steal`, and for `signal` together
+   * with `ifAvailable` (all as rejections).
+   *
+   * @example
+   * ```ts
+   * await locks.request('page:7', { mode: 'shared' }, async (lock) => render());
+   * ```
+   */
+  request<T>(name: string, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable: true }, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable?: false | undefined }, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, ...rest: unknown[]): Promise<T> {
+    const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
+    return request(this.#driver, this.#defaults, name, options, callback) as Promise<T>;
+  }
+
+  /**
+   * The locks that this manager holds and waits for, as `navigator.locks.query` lists them for an origin. It doesn't see
+   * other clients: {@link LockManager.inspect} asks the server.
+   */
+  async query(): Promise<LockManagerSnapshot> {
+    return this.#driver.query();
+  }
+
+  /**
+   * Asks the server for the holders and the waiters of the lock `name`, in one round trip. Waiters for a reentrant lock are not
+   * listed, because it has no queue on the server.
+   *
+   * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
+   */
+  async inspect(name: string): Promise<Inspection> {
+    return this.#driver.inspect(readName(name, this.#driver.prefix));
+  }
+
+  /**
+   * Takes the lock `name` from its holders, whatever its kind, and grants the next waiter. It is meant for operators. Resolves
+   * to the number of holders that lost it.
+   *
+   * The holders are notified with `revoked`, or find out at their next renewal, with `gone` or `taken`. Until then they can
+   * still write: only a fence stops them.
+   *
+   * @throws As {@link LockManager.inspect}. After `unreachable` it is not known whether it was done. Look before you call it
+   * again, because a second call takes the lock from the next holder.
+   */
+  async forceRelease(name: string): Promise<number> {
+    return this.#driver.forceRelease(readName(name, this.#driver.prefix));
+  }
+
+  /**
+   * Ends the manager: waits reject with `closed`, leases are released and their signals abort. The connection that you
+   * passed in stays open.
+   *
+   * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
+   * once if nothing is held. It never rejects. `unreleased` is the number of leases that it could not give back: these end
+   * with their TTL. A second call resolves with the first.
+   *
+   * @example
+   * ```ts
+   * const { unreleased } = await locks.close();
+   * if (unreleased > 0) console.warn(`${unreleased} locks stay taken until their TTL ends`);
+   * ```
+   */
+  close(): Promise<Closed> {
+    return this.#driver.close();
+  }
+
+  /** Closes the manager at the end of an `await using` block. */
+  async [asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    const { library, prefix, isClosed } = this.#driver;
+    const { held, pending } = this.#driver.query();
+    const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
+    return inspected('LockManager', fields, depth, options, inspect);
+  }
+}
+
+function openOne(connection: Connection, options: LockManagerOptions | undefined): { driver: Driver; defaults: Wish } {
+  const { config, wish } = readManagerOptions(options);
+  return { driver: new Driver(config, { connect: () => [recognise(connection)] }), defaults: wish };
+}

@@ -1,0 +1,163 @@
+/** A lock with its options, and the ways to take it. */
+
+import type { Driver } from '../client/client.js';
+import { type Kind, LOCK, type Mode, type Wish } from '../engine/engine.js';
+import { InvalidOptionError, isLeaseholdError, UnsupportedError } from '../support/errors.js';
+import { type Inspect, inspectCustom, inspected } from '../support/inspect.js';
+import type { Lease } from './lease.js';
+import { readName } from './name.js';
+import { type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions } from './options.js';
+import { runUnder } from './run.js';
+import { shown } from '../support/format.js';
+
+/**
+ * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
+ * several times at once.
+ */
+export class Lock {
+  /** The lock's name, without the manager's prefix. */
+  readonly name: string;
+  /** Whether the lock is taken exclusively or shared. */
+  readonly mode: Mode;
+  readonly #driver: Driver;
+  readonly #kind: Kind;
+  readonly #wish: Wish;
+
+  /** @internal */
+  constructor(driver: Driver, name: string, kind: Kind, wish: Wish) {
+    this.#driver = driver;
+    this.name = name;
+    this.mode = kind.mode;
+    this.#kind = kind;
+    this.#wish = wish;
+  }
+
+  /**
+   * Waits until the lock is free (60 s by default) and takes it. Acquiring a lock that you already hold waits until the
+   * timeout: take a {@link Lease.nested} hold instead, or use a reentrant lock.
+   *
+   * @throws `busy` if the wait ends first, `unreachable` if no server answers in that time, `invalid-option` at once for an
+   * option that can't be used, `not-replicated`, `wrong-kind`, `cross-slot`, `unsupported`, `auth`, `server`, `protocol`,
+   * `closed`, and `signal.reason` if the signal aborts (all as rejections).
+   *
+   * @example
+   * ```ts
+   * const lease = await locks.mutex('invoice:42').acquire({ wait: '5s' });
+   * try {
+   *   await db.save(invoice, lease.fence);
+   * } finally {
+   *   await lease.release();
+   * }
+   * ```
+   */
+  acquire(options?: AcquireOptions): Promise<Lease> {
+    // Not an `async` function: every extra promise makes a hand-over slower.
+    try {
+      const { wish, signal } = readAcquireOptions(options, this.#wish);
+      return this.#acquire(wish, signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * Takes the lock if it is free. Resolves to `null` if another client holds it or waits for it. It never waits for the lock:
+   * `wait` limits how long the server may take to answer, if it is shorter than the `responseTimeout`.
+   *
+   * @throws As {@link Lock.acquire}, but never `busy`. `unreachable` if the server does not answer in time.
+   *
+   * @example
+   * ```ts
+   * const lease = await locks.mutex('nightly-report').tryAcquire();
+   * if (lease === null) return; // another instance is doing it
+   * ```
+   */
+  async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
+    const { wish, signal } = readAcquireOptions(options, this.#wish);
+    try {
+      const within = wish.wait === Infinity ? undefined : wish.wait;
+      return await this.#acquire({ ...wish, wait: undefined, within }, signal);
+    } catch (error) {
+      if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Acquires the lock, runs `work` and releases the lock. It resolves to the result of `work`, and only if the lease was held
+   * the whole time.
+   *
+   * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:
+   * it goes on, and its result is ignored. An error of your work is passed on unchanged.
+   *
+   * @throws The error of `work`, the errors of {@link Lock.acquire}, `lost`, and `closed` if the manager is closed meanwhile.
+   *
+   * @example
+   * ```ts
+   * const total = await locks.mutex('invoice:42').run(async (lease) => {
+   *   return charge(invoice, { fence: lease.fence, signal: lease.signal });
+   * });
+   * ```
+   */
+  async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
+    if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${shown(work)}: give a function`);
+    return runUnder(await this.acquire(options), work);
+  }
+
+  #acquire(wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
+    const { replicas } = wish;
+    if (replicas === undefined) return this.#driver.acquire(this.name, this.#kind, wish, signal);
+    const problem = this.#driver.replicasProblem(this.#kind);
+    if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
+    return this.#driver.acquire(this.name, this.#kind, wish, signal).then((lease) => lease.confirmed(replicas, signal));
+  }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    return inspected('Lock', { name: this.name, mode: this.mode }, depth, options, inspect);
+  }
+}
+
+/**
+ * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
+ *
+ * @example
+ * ```ts
+ * const page = locks.readWrite('page:7');
+ * await page.read().run((lease) => render());
+ * await page.write().run((lease) => save(lease.fence));
+ * ```
+ */
+export class ReadWriteLock {
+  /** The lock's name, without the manager's prefix. */
+  readonly name: string;
+  readonly #driver: Driver;
+  readonly #wish: Wish;
+
+  /** @internal */
+  constructor(driver: Driver, name: string, wish: Wish) {
+    this.#driver = driver;
+    this.name = name;
+    this.#wish = wish;
+  }
+
+  /** The readers' side. Many readers can hold the lock at the same time. */
+  read(options?: LockOptions): Lock {
+    return new Lock(this.#driver, this.name, LOCK.shared, readLockOptions(options, this.#wish));
+  }
+
+  /** The writer's side. A writer holds the lock alone. */
+  write(options?: LockOptions): Lock {
+    return new Lock(this.#driver, this.name, LOCK.exclusive, readLockOptions(options, this.#wish));
+  }
+
+  /** @internal */
+  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
+    return inspected('ReadWriteLock', { name: this.name }, depth, options, inspect);
+  }
+}
+
+/** Makes a lock whose options override those of its manager. */
+export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: Wish): Lock {
+  return new Lock(driver, readName(name, driver.prefix), kind, readLockOptions(options, defaults));
+}

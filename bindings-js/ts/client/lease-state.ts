@@ -1,0 +1,92 @@
+/** The state of a lease from its grant to its end. All its handles share it. */
+
+import type { Grant, Mode } from '../engine/engine.js';
+import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from '../support/errors.js';
+
+export class Held {
+  readonly id: number;
+  readonly name: string;
+  /** How long the server keeps the lease unless it is renewed, in milliseconds. */
+  readonly ttl: number;
+  mode: Mode;
+  fence: number;
+  /** The fence of each name, if the lease holds several names. */
+  #shared: ReadonlyMap<string, number> | undefined;
+  /** The number of holds. Each handle is one hold. */
+  holds = 1;
+  /** Whether the holder has read `signal` or `lost`. */
+  watched = false;
+  /** Why the lease ended before its holder released it. */
+  ended: AnyLeaseholdError | undefined;
+  // Made on first use: most leases are neither watched nor lost.
+  #controller: AbortController | undefined;
+  #lost: Promise<LossReason> | undefined;
+  #tellLost: ((reason: LossReason) => void) | undefined;
+
+  constructor(grant: Grant, name: string, ttl: number) {
+    this.id = grant.lease;
+    this.name = name;
+    this.ttl = ttl;
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  get fences(): ReadonlyMap<string, number> {
+    return this.#shared ?? new Map([[this.name, this.fence]]);
+  }
+
+  /** Records the fence of each name of a lease on several names. */
+  share(names: readonly string[], fences: readonly number[]): void {
+    this.#shared = new Map(names.map((name, index) => [name, fences[index] as number]));
+  }
+
+  get loss(): LossReason | undefined {
+    return this.ended?.code === 'lost' ? this.ended.reason : undefined;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.ended !== undefined) this.#controller.abort(this.ended);
+    }
+    return this.#controller.signal;
+  }
+
+  get lost(): Promise<LossReason> {
+    const { loss } = this;
+    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#tellLost = resolve));
+    return this.#lost;
+  }
+
+  convert(grant: Grant): void {
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  lose(reason: LossReason): void {
+    this.ended ??= new LostError(this.name, reason);
+  }
+
+  /** Marks the lease as given back by its manager instead of its holder. */
+  close(): void {
+    this.ended ??= new ClosedError({ lockName: this.name });
+  }
+
+  /** Resolves `lost` and aborts `signal`, or warns if nobody has read them. This runs the user's code. */
+  tell(): void {
+    const { loss } = this;
+    if (loss !== undefined) this.#tellLost?.(loss);
+    this.#controller?.abort(this.ended);
+    if (loss !== undefined && !this.watched) warn(`${this.ended?.message}. ${ADVICE}`);
+  }
+}
+
+const TYPE = 'LeaseLostWarning';
+const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';
+
+/** Emits a process warning, which a program can silence. Hosts without process warnings get it on the console. */
+function warn(message: string): void {
+  const { process, console } = globalThis as { process?: Partial<NodeJS.Process>; console?: Console };
+  if (typeof process?.emitWarning === 'function') process.emitWarning(message, { type: TYPE, code: 'LEASEHOLD_LEASE_LOST' });
+  else console?.warn(`${TYPE}: ${message}`);
+}

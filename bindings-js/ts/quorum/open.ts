@@ -1,0 +1,136 @@
+/** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
+
+import { serverText, textOf } from '../connections/results.js';
+import type { Failed, Link } from '../connections/link.js';
+import { recognise } from '../connections/recognise.js';
+import { Driver } from '../client/client.js';
+import type { Config, Wasm } from '../engine/engine.js';
+import { AuthError, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from '../support/errors.js';
+import { described, isNotReady } from '../client/engine-errors.js';
+import { Row } from '../engine/output-reader.js';
+import { isList, shown } from '../support/format.js';
+import { describeVotes } from '../support/votes.js';
+import { type Asked, versionProblem } from '../client/version.js';
+
+/** Makes a driver, after asking all servers for their version and identity. */
+export async function openQuorum(connections: unknown, config: Config): Promise<Driver> {
+  const links = linksOf(connections);
+  const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
+  const identities = new Identities(names);
+  let driver: Driver | undefined;
+  try {
+    const wasm = await engineOf(names);
+    driver = new Driver(config, { connect: () => links, judge: (info, at) => identities.judge(info, at), wasm });
+    const began = performance.now();
+    const asked = await driver.meet();
+    if (identities.twice !== undefined) throw refused(identities.twice);
+    checkMajority(names, asked, Math.trunc(performance.now() - began));
+    return driver;
+  } catch (error) {
+    await (driver?.close() ?? Promise.all(links.map((link) => link.close())));
+    throw error;
+  }
+}
+
+function linksOf(given: unknown): readonly Link[] {
+  const connections = listOf(given);
+  if (connections.length < 3 || connections.length % 2 === 0) {
+    throw refused(`lists ${connections.length} servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual`);
+  }
+  connections.forEach((connection, at) => {
+    if (connections.indexOf(connection) < at) throw refused(`lists one connection twice, at positions ${connections.indexOf(connection) + 1} and ${at + 1}: list each server once`);
+  });
+  const links: Link[] = [];
+  try {
+    connections.forEach((connection, at) => links.push(linkTo(connection, at)));
+    return links;
+  } catch (error) {
+    for (const link of links) void link.close();
+    throw error;
+  }
+}
+
+function listOf(given: unknown): readonly unknown[] {
+  if (!isList(given)) throw refused(`is ${shown(given)}: give a list of connections`);
+  try {
+    return [...(given as readonly unknown[])];
+  } catch (cause) {
+    throw refused("can't be read", cause);
+  }
+}
+
+function linkTo(connection: unknown, at: number): Link {
+  try {
+    const link = recognise(connection);
+    if (link.isCluster !== true) return link;
+    void link.close();
+  } catch (cause) {
+    if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
+    throw refused(`lists an unusable connection at position ${at + 1}: it ${cause.message.replace('`connection` ', '')}`, cause);
+  }
+  throw refused(`lists a cluster at position ${at + 1}: list connections to single servers`);
+}
+
+/** Finds connections that lead to the same server, which would then have several votes. */
+class Identities {
+  readonly #names: readonly string[];
+  readonly #known = new Map<string, number>();
+  /** The problem, if two connections lead to the same server. */
+  twice: string | undefined;
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+  }
+
+  judge(info: string, at: number): string | undefined {
+    const problem = versionProblem(info);
+    const id = /^run_id:(\S+)/m.exec(info)?.[1];
+    if (problem !== undefined || id === undefined) return problem;
+    const other = this.#known.get(id) ?? at;
+    this.#known.set(id, other);
+    if (other === at) return undefined;
+    this.twice = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
+    return `\`servers\` ${this.twice}`;
+  }
+}
+
+function checkMajority(names: readonly string[], asked: readonly Asked[], waited: number): void {
+  const problem = asked.find((one) => one.problem !== undefined)?.problem;
+  if (problem !== undefined) throw new UnsupportedError(problem);
+  const votes = asked.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
+  const needed = Math.floor(votes.length / 2) + 1;
+  const count = (answer: Vote['answer']): number => votes.filter((vote) => vote.answer === answer).length;
+  if (count('agreed') >= needed) return;
+  const cause = asked.find(({ failed }) => failed?.cause !== undefined)?.failed?.cause;
+  if (count('auth') < needed) throw new UnreachableError(undefined, { waited, votes, cause });
+  const words = votes.find(({ answer }) => answer === 'auth')?.problem;
+  throw new AuthError(`${words}: ${describeVotes(votes)}`, { votes, cause });
+}
+
+function voteOf(server: string, failed: Failed | undefined): Vote {
+  if (failed === undefined) return { server, answer: 'agreed' };
+  const { failure, cause } = failed;
+  // A failed connection can have the server's own error as its cause.
+  const words = failure.kind === 'refused' ? failure.text : serverText(cause);
+  if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
+  if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
+  // A server that refuses to answer is reachable.
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
+  return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
+}
+
+let loaded: { row: Row; Core: typeof import('../engine/wasm/quorum.js').Engine } | undefined;
+
+/** The engine of a quorum. It is a WebAssembly module of its own, loaded on first use. */
+export async function engineOf(names: readonly string[]): Promise<Wasm> {
+  const { Engine, memory } = await import('../engine/wasm/quorum.js');
+  const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });
+  const servers = names.map((name) => name.replace(/\s/g, ' ')).join('\n');
+  const make: Wasm['make'] = (id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention }) =>
+    Core.quorum(id, prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, servers);
+  return { row, make };
+}
+
+function refused(problem: string, cause?: unknown): InvalidOptionError {
+  return new InvalidOptionError('servers', problem, { cause });
+}
