@@ -1,14 +1,11 @@
 /** A lease: a lock that is held. */
 
-import { asyncDispose } from '../support/dispose.js';
-import type { Driver } from '../client/client.js';
-import { type Duration, milliseconds } from './duration.js';
-import type { Mode, ReleaseOutcome } from '../engine/engine.js';
-import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
-import type { Held } from '../client/lease-state.js';
-import { type Inspect, inspectCustom, inspected } from '../support/inspect.js';
-import type { Replicas } from '../client/replicas.js';
+import type { Driver, Held, Replicas } from '../client/index.js';
+import type { Mode, ReleaseOutcome } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
+import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
+import { asyncDispose, type Inspect, inspectCustom, inspected } from '../support/host.js';
+import { type Duration, milliseconds } from './validate.js';
 
 /**
  * A lock that you hold for a limited time. The client renews it while you hold it, and notifies you if it is lost.
@@ -114,7 +111,7 @@ export class Lease implements AsyncDisposable {
   nested(): Lease {
     this.#check();
     this.#driver.hold(this.#held);
-    return another(this.#driver, this.#held);
+    return openLease(this.#driver, this.#held);
   }
 
   /**
@@ -249,7 +246,7 @@ function follow(controller: AbortController, signal: AbortSignal, name: string):
 
 function ignore(): undefined {}
 
-/** This is outside of the class, because the bundler renames a class that refers to itself. */
-function another(driver: Driver, held: Held): Lease {
+/** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */
+export function openLease(driver: Driver, held: Held): Lease {
   return new Lease(driver, held);
 }

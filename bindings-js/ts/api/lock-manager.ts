@@ -1,33 +1,32 @@
 /** The lock manager: the entry point of the package. */
 
-import type { Connection } from '../connections/connection.js';
-import { recognise } from '../connections/recognise.js';
-import { asyncDispose } from '../support/dispose.js';
-import { type Closed, Driver } from '../client/client.js';
-import { type Inspection, LOCK, type Wish } from '../engine/engine.js';
-import { type Inspect, inspectCustom, inspected } from '../support/inspect.js';
+import { type Closed, Driver } from '../client/index.js';
+import { type Connection, recognise } from '../connections/index.js';
+import { type Inspection, LOCK } from '../engine/index.js';
+import { openQuorum } from '../quorum/quorum.js';
+import { asyncDispose, type Inspect, inspectCustom, inspected } from '../support/host.js';
 import type { Lease } from './lease.js';
-import { type Lock, lockOf, ReadWriteLock } from './lock.js';
-import { type MultiOptions, multiOf } from './multi.js';
-import { readName } from './name.js';
-import { type LockManagerOptions, type LockOptions, type QuorumOptions, readLockOptions, readManagerOptions, readQuorumOptions } from './options.js';
+import { type Lock, lockOf, multiOf, ReadWriteLock } from './lock.js';
+import {
+  type LockManagerOptions, type LockOptions, type LockSettings, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
+  readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
+} from './options.js';
 import { idOf, type Owner } from './owner.js';
-import { openQuorum } from '../quorum/open.js';
-import { readSemaphoreOptions, type SemaphoreOptions } from './semaphore.js';
+import { readName } from './validate.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
 /** Carries a driver that is ready into the manager's constructor. */
 class Opened {
   readonly #driver: Driver;
-  readonly #defaults: Wish;
+  readonly #defaults: LockSettings;
 
-  constructor(driver: Driver, defaults: Wish) {
+  constructor(driver: Driver, defaults: LockSettings) {
     this.#driver = driver;
     this.#defaults = defaults;
   }
 
   /** Reads the contents if `value` is an `Opened`. This runs no code of `value`. */
-  static read(value: unknown): { driver: Driver; defaults: Wish } | undefined {
+  static read(value: unknown): { driver: Driver; defaults: LockSettings } | undefined {
     if (typeof value !== 'object' || value === null || !(#driver in value)) return undefined;
     return { driver: value.#driver, defaults: value.#defaults };
   }
@@ -55,7 +54,7 @@ class Opened {
  */
 export class LockManager implements AsyncDisposable {
   readonly #driver: Driver;
-  readonly #defaults: Wish;
+  readonly #defaults: LockSettings;
 
   /**
    * Makes a manager. It sends nothing before the first call.
@@ -262,7 +261,7 @@ export class LockManager implements AsyncDisposable {
   }
 }
 
-function openOne(connection: Connection, options: LockManagerOptions | undefined): { driver: Driver; defaults: Wish } {
+function openOne(connection: Connection, options: LockManagerOptions | undefined): { driver: Driver; defaults: LockSettings } {
   const { config, wish } = readManagerOptions(options);
   return { driver: new Driver(config, { connect: () => [recognise(connection)] }), defaults: wish };
 }

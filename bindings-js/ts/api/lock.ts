@@ -1,14 +1,13 @@
 /** A lock with its options, and the ways to take it. */
 
-import type { Driver } from '../client/client.js';
-import { type Kind, LOCK, type Mode, type Wish } from '../engine/engine.js';
-import { InvalidOptionError, isLeaseholdError, UnsupportedError } from '../support/errors.js';
-import { type Inspect, inspectCustom, inspected } from '../support/inspect.js';
-import type { Lease } from './lease.js';
-import { readName } from './name.js';
-import { type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions } from './options.js';
-import { runUnder } from './run.js';
+import type { Driver } from '../client/index.js';
+import { type Kind, LOCK, type Mode } from '../engine/index.js';
+import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { shown } from '../support/format.js';
+import { type Inspect, inspectCustom, inspected } from '../support/host.js';
+import { type Lease, openLease } from './lease.js';
+import { type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames } from './options.js';
+import { readName } from './validate.js';
 
 /**
  * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
@@ -21,10 +20,10 @@ export class Lock {
   readonly mode: Mode;
   readonly #driver: Driver;
   readonly #kind: Kind;
-  readonly #wish: Wish;
+  readonly #wish: LockSettings;
 
   /** @internal */
-  constructor(driver: Driver, name: string, kind: Kind, wish: Wish) {
+  constructor(driver: Driver, name: string, kind: Kind, wish: LockSettings) {
     this.#driver = driver;
     this.name = name;
     this.mode = kind.mode;
@@ -104,12 +103,12 @@ export class Lock {
     return runUnder(await this.acquire(options), work);
   }
 
-  #acquire(wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
+  #acquire(wish: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
     const { replicas } = wish;
-    if (replicas === undefined) return this.#driver.acquire(this.name, this.#kind, wish, signal);
+    if (replicas === undefined) return this.#driver.acquire(this.name, this.#kind, wish, signal, openLease);
     const problem = this.#driver.replicasProblem(this.#kind);
     if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
-    return this.#driver.acquire(this.name, this.#kind, wish, signal).then((lease) => lease.confirmed(replicas, signal));
+    return this.#driver.acquire(this.name, this.#kind, wish, signal, openLease).then((lease) => lease.confirmed(replicas, signal));
   }
 
   /** @internal */
@@ -132,10 +131,10 @@ export class ReadWriteLock {
   /** The lock's name, without the manager's prefix. */
   readonly name: string;
   readonly #driver: Driver;
-  readonly #wish: Wish;
+  readonly #wish: LockSettings;
 
   /** @internal */
-  constructor(driver: Driver, name: string, wish: Wish) {
+  constructor(driver: Driver, name: string, wish: LockSettings) {
     this.#driver = driver;
     this.name = name;
     this.#wish = wish;
@@ -158,6 +157,53 @@ export class ReadWriteLock {
 }
 
 /** Makes a lock whose options override those of its manager. */
-export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: Wish): Lock {
+export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: LockSettings): Lock {
   return new Lock(driver, readName(name, driver.prefix), kind, readLockOptions(options, defaults));
 }
+
+/** Makes a lock of these names. Its own name is all of them, separated by commas. */
+export function multiOf(driver: Driver, given: unknown, options: unknown, defaults: LockSettings): Lock {
+  const names = readNames(given, driver.prefix);
+  const { oneScript, ...rest } = readMultiOptions(options);
+  return new Lock(driver, names.join(', '), { ...LOCK.exclusive, names, oneScript }, readLockOptions(rest, defaults));
+}
+
+/**
+ * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
+ * work always takes precedence.
+ */
+export async function runUnder<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
+  const { signal } = lease;
+  let result: T;
+  try {
+    result = await orInterrupted(signal, invoke(work, lease));
+  } catch (error) {
+    await lease.release().catch(ignore);
+    throw error;
+  }
+  const outcome = await lease.release().catch(ignore);
+  if (signal.aborted) throw signal.reason;
+  // The lease may have expired a moment before the loss is reported.
+  if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
+  if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
+  return result;
+}
+
+async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
+  return work(lease);
+}
+
+/** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
+function orInterrupted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const interrupt = (): void => {
+      // Work that listens to the signal gets time to fail with an error of its own.
+      setTimeout(() => reject(signal.reason), 0);
+    };
+    signal.addEventListener('abort', interrupt, { once: true });
+    if (signal.aborted) interrupt();
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', interrupt));
+  });
+}
+
+function ignore(): undefined {}

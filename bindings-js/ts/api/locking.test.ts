@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { asyncDispose } from '../support/dispose.js';
+import { asyncDispose } from '../support/host.js';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';

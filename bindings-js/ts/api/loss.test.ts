@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { isLeaseholdError } from '../index.js';
-import { caught } from '../testing/expect.js';
+import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
-import { until } from '../testing/subscription-recorder.js';
 
 test('a_deleted_key_is_told_by_the_next_renewal', async (t) => {
   const fleet = await Fleet.start((end) => t.after(end));

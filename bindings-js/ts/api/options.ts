@@ -1,10 +1,10 @@
-/** The options of managers, locks and acquires, with their defaults, and the checks that untyped callers need. */
+/** The options of managers, locks and acquires: their types, defaults and bounds. */
 
-import { type Duration, milliseconds } from './duration.js';
-import type { Config, Wish } from '../engine/engine.js';
-import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
-import { type ReplicaOptions, readReplicas } from '../client/replicas.js';
+import type { Replicas } from '../client/index.js';
+import type { Config, Wish } from '../engine/index.js';
+import { InvalidOptionError } from '../support/errors.js';
 import { isList, shown } from '../support/format.js';
+import { count, type Duration, flag, guarded, milliseconds, read, readName, readSignal, text } from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
 export interface LockOptions {
@@ -78,8 +78,43 @@ export interface QuorumOptions extends LockManagerOptions {
   readonly nodeTimeout?: Duration | undefined;
 }
 
+/** The options of {@link LockManager.semaphore}. */
+export interface SemaphoreOptions extends LockOptions {
+  /**
+   * How many permits there are: 1 to 1,000,000. All callers should use the same limit. The limit of the latest acquire counts.
+   * A lower limit takes nothing from current holders. A request for more than the new limit is granted when everything else
+   * is free.
+   */
+  readonly limit: number;
+  /** How many permits one acquire takes: 1 to `limit`. Default 1. */
+  readonly permits?: number | undefined;
+}
+
+/** The options of {@link LockManager.multi}. */
+export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
+  /**
+   * Rejects with `cross-slot` if no single script can take the names, because they are in different slots of a cluster.
+   * Names in one slot are always tried with one script. Default `false`.
+   */
+  readonly oneScript?: boolean | undefined;
+}
+
+/** How many replicas must acknowledge a lease, and how long to wait for them. */
+export interface ReplicaOptions {
+  /** How many replicas must acknowledge the lease. At least 1. */
+  readonly min: number;
+  /** How long to wait for the replicas: 1 ms to 60 s. */
+  readonly timeout: Duration;
+}
+
+/** The checked options of a lock. Durations are in milliseconds. */
+export interface LockSettings extends Wish {
+  /** Used after the engine's grant. The engine doesn't know it. */
+  readonly replicas: Replicas | undefined;
+}
+
 const DEFAULTS = {
-  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies Wish,
+  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies LockSettings,
   config: {
     prefix: '',
     localHandoffs: 32,
@@ -91,6 +126,8 @@ const DEFAULTS = {
   } satisfies Config,
 };
 
+const MOST_PERMITS = 1_000_000;
+const MOST_NAMES = 256;
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
@@ -106,21 +143,23 @@ const LOCK = [...DEFAULTABLE, 'waitForReplicas'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...DEFAULTABLE, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
+const SEMAPHORE = ['limit', 'permits', ...LOCK] as const;
+const MULTI = ['oneScript', ...DEFAULTABLE] as const;
 
 /** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
-export function readManagerOptions(options: unknown): { config: Config; wish: Wish } {
+export function readManagerOptions(options: unknown): { config: Config; wish: LockSettings } {
   return managerOptions(read(options, MANAGER));
 }
 
 /** Checks the options of a quorum's manager. */
-export function readQuorumOptions(options: unknown): { config: Config; wish: Wish } {
+export function readQuorumOptions(options: unknown): { config: Config; wish: LockSettings } {
   const { nodeTimeout, ...rest } = read(options, QUORUM);
   const { config, wish } = managerOptions(rest);
   if (nodeTimeout === undefined) return { config, wish };
   return { config: { ...config, nodeTimeout: milliseconds('nodeTimeout', nodeTimeout) }, wish };
 }
 
-function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; wish: Wish } {
+function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; wish: LockSettings } {
   const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : text('prefix', given.prefix),
@@ -137,43 +176,54 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
 }
 
 /** Merges a lock's options over its manager's. */
-export function readLockOptions(options: unknown, defaults: Wish): Wish {
+export function readLockOptions(options: unknown, defaults: LockSettings): LockSettings {
   return options === undefined ? defaults : wishOf(read(options, LOCK), defaults);
 }
 
 /** Merges the options of one acquire over its lock's. */
-export function readAcquireOptions(options: unknown, defaults: Wish): { wish: Wish; signal: AbortSignal | undefined } {
+export function readAcquireOptions(options: unknown, defaults: LockSettings): { wish: LockSettings; signal: AbortSignal | undefined } {
   if (options === undefined) return { wish: defaults, signal: undefined };
   const given = read(options, ACQUIRE);
   return { wish: wishOf(given, defaults), signal: readSignal(given.signal) };
 }
 
-/** Reads the fields of an options object. Untyped callers can pass anything. An unknown field counts as a typo and is refused. */
-export function read<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
-  if (options === undefined) return {};
-  if (typeof options !== 'object' || options === null || isList(options)) {
-    throw new InvalidOptionError('options', `is ${shown(options)}: give an object, or nothing`);
+/** Checks the numbers of the options. */
+export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
+  const { limit, permits = 1, ...rest } = read(options, SEMAPHORE);
+  if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${shown(limit)}: choose 1 to 1,000,000 permits`);
+  if (!isCount(permits) || permits > limit) {
+    throw new InvalidOptionError('permits', `is ${shown(permits)}: choose 1 to the semaphore's limit, ${limit}`);
   }
-  for (const field of guarded('options', () => Object.keys(options))) {
-    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
-  }
-  const given: { [field in Field]?: unknown } = {};
-  for (const field of fields) given[field] = guarded(field, () => (options as Record<string, unknown>)[field]);
-  return given;
+  return { ...rest, permits, limit };
 }
 
-/** Checks a signal, if there is one. */
-export function readSignal(signal: unknown): AbortSignal | undefined {
-  if (signal === undefined) return undefined;
-  const is = guarded('signal', () => {
-    const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Record<string, unknown>;
-    return typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function';
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1;
+}
+
+/** Checks the names of a lock on several names. */
+export function readNames(given: unknown, prefix: string): readonly string[] {
+  const names = listOf(given).map((name) => readName(name, prefix));
+  if (new Set(names).size < names.length) throw new InvalidOptionError('names', 'has a name twice: give each name once');
+  return names;
+}
+
+/** Checks the options of a lock on several names. */
+export function readMultiOptions(options: unknown): { oneScript: boolean } {
+  const { oneScript = false, ...rest } = read(options, MULTI);
+  return { ...rest, oneScript: flag('oneScript', oneScript) };
+}
+
+function listOf(given: unknown): readonly unknown[] {
+  return guarded('names', () => {
+    const list = isList(given) ? (given as readonly unknown[]) : [];
+    if (list.length > 0 && list.length <= MOST_NAMES) return Array.from(list);
+    const problem = isList(given) ? (list.length === 0 ? 'is empty' : `has ${list.length}`) : `is ${shown(given)}`;
+    throw new InvalidOptionError('names', `${problem}: give a list of 1 to ${MOST_NAMES} names`);
   });
-  if (!is) throw new InvalidOptionError('signal', `is ${shown(signal)}: give an AbortSignal, e.g. controller.signal`);
-  return signal as AbortSignal;
 }
 
-function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: Wish): Wish {
+function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: LockSettings): LockSettings {
   const wish = {
     ttl: given.ttl === undefined ? defaults.ttl : time('ttl', given.ttl),
     renew: given.renew === undefined ? defaults.renew : flag('renew', given.renew),
@@ -194,27 +244,18 @@ function time(field: keyof typeof BOUNDS, value: unknown): number {
   throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}`);
 }
 
-export function text(field: string, value: unknown): string {
-  if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${shown(value)}: give a string`);
-  return value;
-}
-
-function flag(field: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${shown(value)}: give true or false`);
-  return value;
-}
-
-function count(field: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new InvalidOptionError(field, `is ${shown(value)}: give a whole number`);
-}
-
-/** Runs `get`, which may hit a getter or a proxy that throws. */
-export function guarded<T>(field: string, get: () => T): T {
-  try {
-    return get();
-  } catch (cause) {
-    if (isLeaseholdError(cause)) throw cause;
-    throw new InvalidOptionError(field, "can't be read", { cause });
+function readReplicas(given: unknown): Replicas {
+  if (typeof given !== 'object' || given === null || isList(given)) {
+    throw new InvalidOptionError('waitForReplicas', `is ${shown(given)}: give { min, timeout }`);
   }
+  const { min, timeout: time, ...others } = given as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw new InvalidOptionError('waitForReplicas', `has no \`${unknown}\`: give { min, timeout }`);
+  if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
+    throw new InvalidOptionError('waitForReplicas', `has \`min\` ${shown(min)}: give a whole number of replicas, at least 1`);
+  }
+  if (time === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
+  const timeout = milliseconds('waitForReplicas', time);
+  if (timeout < 1 || timeout > MINUTE) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
+  return { min, timeout };
 }

@@ -5,9 +5,8 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { isLeaseholdError, type LockManager, Owner } from '../index.js';
-import { caught } from '../testing/expect.js';
+import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
-import { until } from '../testing/subscription-recorder.js';
 
 const fleet = await Fleet.start();
 

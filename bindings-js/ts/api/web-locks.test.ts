@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { isLeaseholdError, type LockManager } from '../index.js';
-import { caught } from '../testing/expect.js';
+import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
-import { until } from '../testing/subscription-recorder.js';
 
 const fleet = await Fleet.start();
 

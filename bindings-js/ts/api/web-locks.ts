@@ -1,14 +1,13 @@
 /** The Web Locks API of browsers, for locks that a whole fleet shares. */
 
-import type { Driver, LockInfo } from '../client/client.js';
-import type { Duration } from './duration.js';
-import { LOCK, type Mode, type Wish } from '../engine/engine.js';
+import type { Driver, LockInfo } from '../client/index.js';
+import { LOCK, type Mode } from '../engine/index.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
-import type { Lease } from './lease.js';
-import { lockOf } from './lock.js';
-import { read } from './options.js';
-import { runUnder } from './run.js';
 import { shown } from '../support/format.js';
+import type { Lease } from './lease.js';
+import { lockOf, runUnder } from './lock.js';
+import type { LockSettings } from './options.js';
+import { type Duration, flag, read } from './validate.js';
 
 /** The options of {@link LockManager.request}. */
 export interface RequestOptions {
@@ -41,25 +40,20 @@ export interface LockManagerSnapshot {
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;
 
 /** Takes the lock, runs the callback, and releases the lock when the callback's promise settles. */
-export async function request(driver: Driver, defaults: Wish, name: unknown, options: unknown, work: unknown): Promise<unknown> {
+export async function request(driver: Driver, defaults: LockSettings, name: unknown, options: unknown, work: unknown): Promise<unknown> {
   if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${shown(work)}: give a function`);
   const callback = work as (lease: Lease | null) => unknown;
   const { mode = 'exclusive', ifAvailable = false, steal = false, signal, ...rest } = read(options, FIELDS);
   if (mode !== 'exclusive' && mode !== 'shared') {
     throw new InvalidOptionError('mode', `is ${shown(mode)}: give 'exclusive' or 'shared'`);
   }
-  check('ifAvailable', ifAvailable);
-  check('steal', steal);
-  if (steal) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
-  if (ifAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
+  const onlyIfAvailable = flag('ifAvailable', ifAvailable);
+  if (flag('steal', steal)) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
+  if (onlyIfAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
   const lock = lockOf(driver, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
-  if (!ifAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);
+  if (!onlyIfAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);
   const lease = await lock.tryAcquire();
   return lease === null ? callback(null) : runUnder(lease, callback);
-}
-
-function check(field: string, value: unknown): asserts value is boolean {
-  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${shown(value)}: give true or false`);
 }
 
 function withoutUndefined(fields: object): object {

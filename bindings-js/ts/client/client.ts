@@ -1,19 +1,15 @@
 /** Connects locks and leases to the engine: turns their calls into inputs, and outcomes into results. */
 
-import { type Call, Calls, fail } from './operations.js';
-import { newClientId, textOf } from './client-id.js';
-import type { CallResult } from '../connections/link.js';
-import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from '../engine/engine.js';
+import type { CallResult } from '../connections/index.js';
+import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from '../engine/index.js';
+import { onAbort } from '../support/abort.js';
 import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError, UnsupportedError, type Vote } from '../support/errors.js';
-import { Held } from './lease-state.js';
-import { Lease } from '../api/lease.js';
+import { insideOfRequest, randomBytes, RequestScope } from '../support/host.js';
 import { Loop, type Servers } from './driver.js';
 import { errorOf, errorOfFailure, refusal, unreachable } from './engine-errors.js';
-import { rejection } from './rejection.js';
-import { insideOfRequest, RequestScope } from './worker-request.js';
+import { Held } from './lease-state.js';
+import { type Call, Calls, fail, rejection, Turns } from './operations.js';
 import type { Replicas } from './replicas.js';
-import { onAbort } from '../support/abort.js';
-import { Turns } from './handoffs.js';
 import type { Asked } from './version.js';
 
 /** A lock that a manager holds or waits for. */
@@ -61,8 +57,9 @@ export class Driver {
   #ended = false;
 
   constructor(config: Config, servers: Servers) {
-    const id = insideOfRequest(newClientId);
-    this.#id = textOf(id);
+    // A new id for each client: two clients with the same id would both be granted the same lease.
+    const id = insideOfRequest(() => randomBytes(16));
+    this.#id = uuidOf(id);
     this.prefix = config.prefix;
     this.#loop = new Loop(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
@@ -84,16 +81,19 @@ export class Driver {
     return this.#closing !== undefined || this.#ended;
   }
 
-  /** Takes the lock `name`. If the signal aborts during the wait, the promise rejects with the signal's reason. */
-  acquire(name: string, kind: Kind, wish: Wish, signal: AbortSignal | undefined): Promise<Lease> {
+  /**
+   * Takes the lock `name`, and resolves to what `open` makes of the new lease. If the signal aborts during the wait, the promise
+   * rejects with the signal's reason.
+   */
+  acquire<Handle>(name: string, kind: Kind, wish: Wish, signal: AbortSignal | undefined, open: (driver: this, held: Held) => Handle): Promise<Handle> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
-    return new Promise((granted) => {
+    return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
-        acquire: { mode: kind.mode, names: kind.names, ttl: wish.ttl, granted, stopListening },
-        done: () => granted(rejection(() => unexpected(name))),
-        failed: (make) => granted(rejection(make, (error) => ownReason(signal, name, error))),
+        acquire: { mode: kind.mode, names: kind.names, ttl: wish.ttl, granted: (held) => resolve(open(this, held)), stopListening },
+        done: () => resolve(rejection(() => unexpected(name))),
+        failed: (make) => resolve(rejection(make, (error) => ownReason(signal, name, error))),
       });
       this.#turn(op, (engine, now) => engine.acquire(now, op, name, kind, wish));
     });
@@ -293,9 +293,9 @@ export class Driver {
       // The owner of a reentrant lock gets another handle to the lease that it has.
       held.holds += 1;
     }
-    const lease = new Lease(this, held);
-    if (grant.local) this.#turns.run(this.#loop.now, () => granted(lease));
-    else granted(lease);
+    const state = held;
+    if (grant.local) this.#turns.run(this.#loop.now, () => granted(state));
+    else granted(state);
   }
 
   #lose(lease: number, reason: LossReason): void {
@@ -340,4 +340,10 @@ function ownReason(signal: AbortSignal | undefined, name: string, error: unknown
 /** The engine returned the wrong kind of outcome: a bug in this package. */
 function unexpected(name: string | undefined): ProtocolError {
   return new ProtocolError('the engine returned the wrong kind of outcome; please report this as a bug', { lockName: name });
+}
+
+/** The id as UUID text, as tokens contain it. */
+function uuidOf(id: Uint8Array): string {
+  const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

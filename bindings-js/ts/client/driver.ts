@@ -1,13 +1,11 @@
 /** Runs the engine: carries its outputs to the connection, and feeds it answers, messages and the time. */
 
-import { Clock } from './clock.js';
-import type { Command } from '../engine/command.js';
-import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/link.js';
-import { type Config, Engine, type Outcome, type Wasm } from '../engine/engine.js';
+import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
+import { type Command, type Config, Engine, type Outcome, type Wasm } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
+import { Clock, Timer } from './clock.js';
 import type { ConnectionState } from './engine-errors.js';
 import { type Confirmed, confirm, type Replicas } from './replicas.js';
-import { Timer } from './timer.js';
 import { type Asked, VersionCheck } from './version.js';
 
 /** Receives the engine's results. None of these may call the loop. */

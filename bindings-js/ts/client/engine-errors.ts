@@ -1,8 +1,7 @@
 /** Converts the engine's errors to the errors that users catch. */
 
-import { shortened, textOf } from '../connections/results.js';
-import type { Failed, Failure } from '../connections/link.js';
-import type { EngineError } from '../engine/engine.js';
+import { type Failed, type Failure, shortened, textOf } from '../connections/index.js';
+import { camelCase, type EngineError } from '../engine/index.js';
 import {
   AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError, LostError,
   type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
@@ -54,11 +53,6 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
     default:
       return new ProtocolError(text, details);
   }
-}
-
-/** An option's name in JavaScript. The engine writes `max_hold`. */
-export function camelCase(field: string): string {
-  return field.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /**

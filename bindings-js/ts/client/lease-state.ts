@@ -1,7 +1,8 @@
 /** The state of a lease from its grant to its end. All its handles share it. */
 
-import type { Grant, Mode } from '../engine/engine.js';
+import type { Grant, Mode } from '../engine/index.js';
 import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from '../support/errors.js';
+import { warn } from '../support/host.js';
 
 export class Held {
   readonly id: number;
@@ -77,16 +78,9 @@ export class Held {
     const { loss } = this;
     if (loss !== undefined) this.#tellLost?.(loss);
     this.#controller?.abort(this.ended);
-    if (loss !== undefined && !this.watched) warn(`${this.ended?.message}. ${ADVICE}`);
+    if (loss !== undefined && !this.watched) warn(TYPE, 'LEASEHOLD_LEASE_LOST', `${this.ended?.message}. ${ADVICE}`);
   }
 }
 
 const TYPE = 'LeaseLostWarning';
 const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';
-
-/** Emits a process warning, which a program can silence. Hosts without process warnings get it on the console. */
-function warn(message: string): void {
-  const { process, console } = globalThis as { process?: Partial<NodeJS.Process>; console?: Console };
-  if (typeof process?.emitWarning === 'function') process.emitWarning(message, { type: TYPE, code: 'LEASEHOLD_LEASE_LOST' });
-  else console?.warn(`${TYPE}: ${message}`);
-}

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import type { Lease } from '../index.js';
 import { Fleet, unique } from '../testing/fleet.js';
-import { until } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 
 const fleet = await Fleet.start();
 const locks = fleet.manager();

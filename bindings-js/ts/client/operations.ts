@@ -1,7 +1,8 @@
-/** The users' calls that have not ended. */
+/** The users' calls that have not ended, and how their promises settle. */
 
-import type { Mode, Outcome } from '../engine/engine.js';
-import type { Lease } from '../api/lease.js';
+import type { Mode, Outcome } from '../engine/index.js';
+import { afterThisTurn } from '../support/host.js';
+import type { Held } from './lease-state.js';
 
 /** A user's call that has not ended. */
 export interface Call {
@@ -19,7 +20,7 @@ export interface Acquire {
   /** All names, if the lock has several. */
   readonly names: readonly string[] | undefined;
   readonly ttl: number;
-  granted(lease: Lease): void;
+  granted(held: Held): void;
   readonly stopListening: (() => void) | undefined;
 }
 
@@ -74,4 +75,63 @@ export class Calls {
 export function fail(call: Call, make: () => Error): void {
   call.acquire?.stopListening?.();
   call.failed(make);
+}
+
+/**
+ * Returns a promise that rejects in a moment with `instead(make())`.
+ *
+ * An error gets its stack where it is made. While the server's answer is handled, that stack has no line of the caller. So the
+ * error is made in a microtask that the caller's promise waits for: there, V8 adds the lines that `await` it. A call that
+ * succeeds pays nothing.
+ */
+export function rejection(make: () => Error, instead: (error: Error) => unknown = (error) => error): Promise<never> {
+  const reject = (): never => {
+    const error = make();
+    dropOurFrames(error, reject);
+    throw instead(error);
+  };
+  // A promise that is resolved with this one starts to wait for it one microtask later, so make the error after that.
+  return Promise.resolve().then(ignore).then(reject);
+}
+
+/** Removes the lines of this package from the stack, if lines of a caller remain. */
+function dropOurFrames(error: Error, ours: () => unknown): void {
+  const { stack } = error;
+  // V8 only.
+  Error.captureStackTrace?.(error, ours);
+  if (stack !== undefined && !/\n\s+at (?!.*node:internal)/.test(error.stack ?? '')) error.stack = stack;
+}
+
+function ignore(): void {}
+
+/** How long local hand-overs may follow each other before I/O and timers get a turn, in microseconds. */
+const LONGEST_RUN = 5_000;
+
+/**
+ * Runs the function that resolves a promise; at once in most cases.
+ *
+ * Hand-overs inside a process are microtasks, and microtasks go before everything else. Tasks that only lock and release would
+ * block all I/O forever, including the answers to renewals. So after a while a hand-over waits for the next turn of the event
+ * loop.
+ */
+export class Turns {
+  /** When the current run of hand-overs began; undefined if the event loop has turned since. */
+  #began: number | undefined;
+  #waiting: (() => void)[] = [];
+
+  run(now: number, resolve: () => void): void {
+    if (this.#began === undefined) {
+      this.#began = now;
+      afterThisTurn(this.#turned);
+    }
+    if (now - this.#began < LONGEST_RUN) resolve();
+    else this.#waiting.push(resolve);
+  }
+
+  readonly #turned = (): void => {
+    this.#began = undefined;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  };
 }

@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 import { Fleet, unique } from '../testing/fleet.js';
-import { startSentinel } from '../testing/sentinel.js';
+import { startSentinel } from '../testing/topologies.js';
 
 const fleet = await Fleet.start();
 const program = fileURLToPath(new URL('../testing/exit-program.ts', import.meta.url));

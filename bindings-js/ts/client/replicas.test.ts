@@ -9,12 +9,9 @@ import { Cluster, Redis } from 'ioredis-6';
 import { createCluster } from 'redis-6';
 
 import { type Connection, isLeaseholdError, LockManager, Owner } from '../index.js';
-import { caught } from '../testing/expect.js';
-import { keyOfFirst, startCluster } from '../testing/cluster.js';
-import { until } from '../testing/subscription-recorder.js';
+import { caught, until } from '../testing/expect.js';
+import { keyOfFirst, PRIMARY, startCluster, startPrimary, startReplica, startSentinel } from '../testing/topologies.js';
 import { libraries } from '../testing/libraries.js';
-import { startPrimary, startReplica } from '../testing/replica.js';
-import { startSentinel, PRIMARY } from '../testing/sentinel.js';
 import type { Server } from '../testing/server.js';
 
 const SURE = { min: 1, timeout: '5s' } as const;

@@ -9,45 +9,14 @@
  * https://redis.io/docs/latest/commands/wait/
  */
 
-import type { Command } from '../engine/command.js';
-import { toFailed } from '../connections/results.js';
-import type { Address, CallResult, Failed, Link, Reply } from '../connections/link.js';
-import { type Duration, milliseconds } from '../api/duration.js';
-import { InvalidOptionError } from '../support/errors.js';
-import { isList, shown } from '../support/format.js';
+import { type Address, type CallResult, type Failed, type Link, type Reply, toFailed } from '../connections/index.js';
+import type { Command } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
-
-/** How many replicas must acknowledge a lease, and how long to wait for them. */
-export interface ReplicaOptions {
-  /** How many replicas must acknowledge the lease. At least 1. */
-  readonly min: number;
-  /** How long to wait for the replicas: 1 ms to 60 s. */
-  readonly timeout: Duration;
-}
 
 /** The checked options. The timeout is in milliseconds. */
 export interface Replicas {
   readonly min: number;
   readonly timeout: number;
-}
-
-const FIELD = 'waitForReplicas';
-const LONGEST = 60_000;
-
-export function readReplicas(given: unknown): Replicas {
-  if (typeof given !== 'object' || given === null || isList(given)) {
-    throw new InvalidOptionError(FIELD, `is ${shown(given)}: give { min, timeout }`);
-  }
-  const { min, timeout: time, ...others } = given as Record<string, unknown>;
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw new InvalidOptionError(FIELD, `has no \`${unknown}\`: give { min, timeout }`);
-  if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
-    throw new InvalidOptionError(FIELD, `has \`min\` ${shown(min)}: give a whole number of replicas, at least 1`);
-  }
-  if (time === undefined) throw new InvalidOptionError(FIELD, 'has no `timeout`: give { min, timeout }');
-  const timeout = milliseconds(FIELD, time);
-  if (timeout < 1 || timeout > LONGEST) throw new InvalidOptionError(FIELD, `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
-  return { min, timeout };
 }
 
 /** How many replicas have a lease, or how the lease was lost, or why the question failed. */

@@ -1,7 +1,7 @@
 /** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
 
-import type { CallResult, Failed, Failure, Link } from '../connections/link.js';
-import { setAlive } from './timer.js';
+import type { CallResult, Failed, Failure, Link } from '../connections/index.js';
+import { setAlive } from '../support/host.js';
 
 /** What is wrong with a server's version, by its answer to `INFO server`. An answer without a version is accepted. */
 export function versionProblem(info: string): string | undefined {

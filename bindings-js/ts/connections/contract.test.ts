@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 
-import { Heard, until } from '../testing/subscription-recorder.js';
+import { Heard } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { libraries, type Opened } from '../testing/libraries.js';
 import { kindOf, refusal, replyOf, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';

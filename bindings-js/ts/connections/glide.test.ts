@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 import { Decoder, GlideClient, GlideClusterClient, Logger, ProtocolVersion } from '@valkey/valkey-glide';
 
-import { startCluster } from '../testing/cluster.js';
+import { startCluster } from '../testing/topologies.js';
 import { Heard } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';

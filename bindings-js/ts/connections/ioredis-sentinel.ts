@@ -8,11 +8,11 @@
  * later.
  */
 
-import { closed, unavailable } from './results.js';
-import { Hold } from './hold.js';
 import { type IoRedis, IoRedisLink } from './ioredis.js';
 import { OwnClient } from './ioredis-duplicate.js';
 import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
+import { Hold } from './reconnecting.js';
+import { closed, unavailable } from './results.js';
 import { DIRECTLY, Sentinels } from './sentinels.js';
 import { type Emitter, watch } from './watch.js';
 

@@ -7,8 +7,9 @@ import { describe, test, type TestContext } from 'node:test';
 import { Cluster as Cluster5, Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Cluster as Cluster6, Redis as IoRedis6 } from 'ioredis-6';
 
-import { startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/subscription-recorder.js';
+import { startCluster } from '../testing/topologies.js';
+import { Heard } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { CallResult, Link } from './link.js';

@@ -7,8 +7,9 @@ import { createClient as createClient4, createCluster as createCluster4 } from '
 import { createClient as createClient5, createClientPool, createCluster as createCluster5, createSentinel } from 'redis-5';
 import { createClient as createClient6, createCluster as createCluster6 } from 'redis-6';
 
-import { keyOfFirst, type Node, startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/subscription-recorder.js';
+import { keyOfFirst, type Node, startCluster } from '../testing/topologies.js';
+import { Heard } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { Link } from './link.js';

@@ -4,10 +4,9 @@
  * A command waits here until its client is connected. It fails as soon as the connection breaks, and the library doesn't resend it.
  */
 
-import { closed, textOf, unavailable } from './results.js';
-import { Flights } from './flights.js';
-import { Hold } from './hold.js';
+import { setAlive } from '../support/host.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
+import { closed, textOf, unavailable } from './results.js';
 import { type OpenChannels, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
@@ -143,4 +142,70 @@ export abstract class ReconnectingLink<Command> implements Link {
 export function addressOf(host: unknown, port: unknown): string | undefined {
   if (typeof host !== 'string' || (typeof port !== 'number' && typeof port !== 'string')) return undefined;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/**
+ * The commands that were sent and are not answered yet.
+ *
+ * This is an array instead of a `Set`. When a set grows, its old table keeps deleted entries alive until a full garbage
+ * collection. With thousands of short-lived entries a second, that costs as much as the commands themselves.
+ */
+export class Flights<Flight extends { place: number }> {
+  readonly #list: Flight[] = [];
+
+  add(flight: Flight): void {
+    flight.place = this.#list.push(flight) - 1;
+  }
+
+  has(flight: Flight): boolean {
+    return this.#list[flight.place] === flight;
+  }
+
+  /** Removes a flight. Returns false if it was removed before. */
+  delete(flight: Flight): boolean {
+    if (!this.has(flight)) return false;
+    const last = this.#list.pop();
+    if (last !== undefined && last !== flight) {
+      this.#list[flight.place] = last;
+      last.place = flight.place;
+    }
+    flight.place = -1;
+    return true;
+  }
+
+  all(): Flight[] {
+    return [...this.#list];
+  }
+}
+
+/** How long a command waits for a client that is connecting. Shorter than the default response timeout, so that the engine can retry. */
+const PATIENCE_MS = 1000;
+
+/**
+ * Commands that wait until their client is connected.
+ *
+ * They don't wait in the library's own queue. From there, a command may be sent minutes later, after the engine has given up the
+ * command's token and the server has forgotten that.
+ */
+export class Hold {
+  readonly #waiting = new Set<(connected: boolean) => void>();
+
+  /** Resolves to true once the client is connected, and to false if that takes too long or can't happen any more. */
+  wait(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (connected: boolean): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(end);
+        resolve(connected);
+      };
+      const timer = setTimeout(end, PATIENCE_MS, false);
+      // A pending call keeps the process alive by itself.
+      setAlive(timer, false);
+      this.#waiting.add(end);
+    });
+  }
+
+  end(connected: boolean): void {
+    for (const end of [...this.#waiting]) end(connected);
+  }
 }

@@ -8,8 +8,8 @@ import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Redis as IoRedis6 } from 'ioredis-6';
 
 import { LockManager } from '../index.js';
-import { until } from '../testing/subscription-recorder.js';
-import { PRIMARY, startSentinel, type Watched } from '../testing/sentinel.js';
+import { until } from '../testing/expect.js';
+import { PRIMARY, startSentinel, type Watched } from '../testing/topologies.js';
 
 const versions = [
   { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },

@@ -8,7 +8,7 @@
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/
  */
 
-import { setAlive } from '../client/timer.js';
+import { setAlive } from '../support/host.js';
 import type { IoRedis, IoRedisOptions } from './ioredis.js';
 import { OwnClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';

@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
 import { type Connection, isLeaseholdError, LockManager } from '../index.js';
-import { caught } from '../testing/expect.js';
-import { until } from '../testing/subscription-recorder.js';
+import { caught, until } from '../testing/expect.js';
 import { directory, freePort, Server } from '../testing/server.js';
 
 const [key, certificate] = [join(directory, 'tls.key'), join(directory, 'tls.crt')];

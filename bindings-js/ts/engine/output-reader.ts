@@ -1,9 +1,9 @@
 /** Reads the outputs of an input from the WebAssembly memory. `src/outcome.rs` writes them and describes the format. */
 
-import { Command } from './command.js';
-import type { Failure } from '../connections/link.js';
-import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, ReleaseOutcome, Waiter } from './engine.js';
+import type { Failure } from '../connections/index.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
+import { Command } from './command.js';
+import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, ReleaseOutcome, Waiter } from './types.js';
 
 const RELEASES: readonly ReleaseOutcome[] = ['released', 'still-held', 'already-expired', 'not-owner'];
 export const FAILURES: readonly Failure['kind'][] = ['refused', 'unavailable', 'interrupted', 'timed-out', 'unsupported', 'closed'];

@@ -5,11 +5,10 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import type { Failure, Reply, Scalar } from '../connections/link.js';
-import { type Config, Engine, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './engine.js';
+import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
-import { camelCase } from '../client/engine-errors.js';
-import { engineOf } from '../quorum/open.js';
+import { camelCase, Engine, engineOf } from './engine.js';
+import { type Config, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();

@@ -7,9 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis-6';
 
 import { isLeaseholdError, type Lease, LockManager, Owner } from '../index.js';
-import { caught } from '../testing/expect.js';
+import { caught, until } from '../testing/expect.js';
 import { Five } from '../testing/five-servers.js';
-import { until } from '../testing/subscription-recorder.js';
 
 const NAME = 'invoice:42';
 const TTL = 2_000;

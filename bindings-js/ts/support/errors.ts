@@ -1,7 +1,5 @@
 /** The errors. Each one has a stable `code` and says whether a retry may help. */
 
-import { describeVotes } from './votes.js';
-
 /** The stable error codes. They are the same in Rust and in the WASI component. */
 export type ErrorCode =
   | 'invalid-option' | 'not-held' | 'cross-slot' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
@@ -353,6 +351,28 @@ function shownTime(ms = 0): string {
 
 function counted(votes: readonly Vote[] | undefined): string {
   return votes === undefined ? '' : `: ${describeVotes(votes)}`;
+}
+
+/** `2 of 5 busy, 1 timed out (10.0.0.3:6379), 2 agreed`. */
+export function describeVotes(votes: readonly Vote[]): string {
+  const servers = new Map<Vote['answer'], string[]>();
+  for (const { answer, server } of votes) servers.set(answer, [...(servers.get(answer) ?? []), server]);
+  const parts = [...servers].map(([answer, of], place) => {
+    const among = place === 0 ? ` of ${votes.length}` : '';
+    const which = failed(answer) ? ` (${of.join(', ')})` : '';
+    return `${of.length}${among} ${wordsOf(answer)}${which}`;
+  });
+  return parts.join(', ');
+}
+
+/** Whether the server gave an error, instead of agreeing or answering that the lock is busy. */
+function failed(answer: Vote['answer']): boolean {
+  return answer !== null && answer !== 'agreed' && answer !== 'busy';
+}
+
+function wordsOf(answer: Vote['answer']): string {
+  if (answer === null) return 'not answered yet';
+  return answer === 'timed-out' ? 'timed out' : answer;
 }
 
 /** Sets only the properties that are known, so that a logged error is short. */

@@ -3,7 +3,7 @@
 import { Redis } from 'ioredis-6';
 
 import { isLeaseholdError, LockManager } from '../index.js';
-import { PRIMARY } from './sentinel.js';
+import { PRIMARY } from './topologies.js';
 
 const [port = '', what, name = ''] = process.argv.slice(2);
 const sentinel = port.replace(/^sentinel:/, '');

@@ -1,3 +1,5 @@
+/** Awaits what a test expects. */
+
 import assert from 'node:assert/strict';
 
 /** The error that a promise rejects with. */
@@ -9,3 +11,15 @@ export async function caught(promise: Promise<unknown>): Promise<unknown> {
   }
   return assert.fail('nothing was thrown');
 }
+
+/** Waits until a condition holds. */
+export async function until(isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`timed out waiting until ${isSo}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** How long a test waits before it fails. */
+export const PATIENCE_MS = 15_000;

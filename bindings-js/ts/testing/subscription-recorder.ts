@@ -1,4 +1,7 @@
-import type { Failure, SubscriptionListener } from '../connections/link.js';
+/** Records the events of a subscription. */
+
+import type { Failure, SubscriptionListener } from '../connections/index.js';
+import { PATIENCE_MS } from './expect.js';
 
 type Word = 'acknowledged' | 'message' | 'broken';
 
@@ -29,17 +32,6 @@ export class Heard implements SubscriptionListener {
     this.#wake();
   }
 }
-
-/** Waits until a condition holds. */
-export async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`timed out waiting until ${isSo}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
-const PATIENCE_MS = 15_000;
 
 async function within(promise: Promise<void>, problem: () => string): Promise<void> {
   let timer: NodeJS.Timeout | undefined;

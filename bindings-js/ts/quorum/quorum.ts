@@ -1,16 +1,10 @@
 /** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
 
-import { serverText, textOf } from '../connections/results.js';
-import type { Failed, Link } from '../connections/link.js';
-import { recognise } from '../connections/recognise.js';
-import { Driver } from '../client/client.js';
-import type { Config, Wasm } from '../engine/engine.js';
-import { AuthError, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from '../support/errors.js';
-import { described, isNotReady } from '../client/engine-errors.js';
-import { Row } from '../engine/output-reader.js';
+import { type Asked, described, Driver, isNotReady, versionProblem } from '../client/index.js';
+import { type Failed, type Link, recognise, serverText, textOf } from '../connections/index.js';
+import { type Config, engineOf } from '../engine/index.js';
+import { AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from '../support/errors.js';
 import { isList, shown } from '../support/format.js';
-import { describeVotes } from '../support/votes.js';
-import { type Asked, versionProblem } from '../client/version.js';
 
 /** Makes a driver, after asking all servers for their version and identity. */
 export async function openQuorum(connections: unknown, config: Config): Promise<Driver> {
@@ -117,18 +111,6 @@ function voteOf(server: string, failed: Failed | undefined): Vote {
   // A server that refuses to answer is reachable.
   if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
   return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
-}
-
-let loaded: { row: Row; Core: typeof import('../engine/wasm/quorum.js').Engine } | undefined;
-
-/** The engine of a quorum. It is a WebAssembly module of its own, loaded on first use. */
-export async function engineOf(names: readonly string[]): Promise<Wasm> {
-  const { Engine, memory } = await import('../engine/wasm/quorum.js');
-  const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });
-  const servers = names.map((name) => name.replace(/\s/g, ' ')).join('\n');
-  const make: Wasm['make'] = (id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention }) =>
-    Core.quorum(id, prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, servers);
-  return { row, make };
 }
 
 function refused(problem: string, cause?: unknown): InvalidOptionError {
