@@ -1,11 +1,11 @@
 /** A lease: a lock that is held. */
 
-import type { Driver, Held, Replicas } from '../client/index.js';
+import type { Client, LeaseState, ReplicaSettings } from '../client/index.js';
 import type { Mode, ReleaseOutcome } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
-import { asyncDispose, type Inspect, inspectCustom, inspected } from '../support/host.js';
-import { type Duration, milliseconds } from './validate.js';
+import { asyncDispose, formatObject, type Inspect, inspectSymbol } from '../support/host.js';
+import { type Duration, readDuration } from './validate.js';
 
 /**
  * A lock that you hold for a limited time. The client renews it while you hold it, and notifies you if it is lost.
@@ -21,13 +21,13 @@ import { type Duration, milliseconds } from './validate.js';
  * ```
  */
 export class Lease implements AsyncDisposable {
-  readonly #driver: Driver;
-  readonly #held: Held;
+  readonly #client: Client;
+  readonly #held: LeaseState;
   #released: Promise<ReleaseOutcome> | undefined;
 
   /** @internal */
-  constructor(driver: Driver, held: Held) {
-    this.#driver = driver;
+  constructor(client: Client, held: LeaseState) {
+    this.#client = client;
     this.#held = held;
   }
 
@@ -66,7 +66,7 @@ export class Lease implements AsyncDisposable {
   /** How long the lease stays valid without another renewal, by the local clock, in milliseconds. 0 once it is over. */
   get remaining(): number {
     if (this.#released !== undefined) return 0;
-    return Math.max(0, this.#driver.remaining(this.#held) / 1_000);
+    return Math.max(0, this.#client.remaining(this.#held) / 1_000);
   }
 
   /** Whether the lease is still valid by the local clock. It does no I/O. */
@@ -110,8 +110,8 @@ export class Lease implements AsyncDisposable {
    */
   nested(): Lease {
     this.#check();
-    this.#driver.hold(this.#held);
-    return openLease(this.#driver, this.#held);
+    this.#client.hold(this.#held);
+    return openLease(this.#client, this.#held);
   }
 
   /**
@@ -121,9 +121,9 @@ export class Lease implements AsyncDisposable {
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */
   async extend(ttl: Duration): Promise<void> {
-    const wanted = milliseconds('ttl', ttl);
+    const wanted = readDuration('ttl', ttl);
     this.#check();
-    await this.#driver.extend(this.#held, wanted);
+    await this.#client.extend(this.#held, wanted);
   }
 
   /**
@@ -134,7 +134,7 @@ export class Lease implements AsyncDisposable {
   async verify(): Promise<boolean> {
     if (this.#released !== undefined || this.#held.loss !== undefined) return false;
     try {
-      return await this.#driver.verify(this.#held);
+      return await this.#client.verify(this.#held);
     } catch (error) {
       if (this.#held.loss !== undefined || error instanceof NotHeldError) return false;
       throw error;
@@ -149,7 +149,7 @@ export class Lease implements AsyncDisposable {
    */
   async downgrade(): Promise<void> {
     this.#check();
-    await this.#driver.convert(this.#held, 'shared');
+    await this.#client.convert(this.#held, 'shared');
   }
 
   /**
@@ -161,7 +161,7 @@ export class Lease implements AsyncDisposable {
    */
   async upgrade(): Promise<void> {
     this.#check();
-    await this.#driver.convert(this.#held, 'exclusive');
+    await this.#client.convert(this.#held, 'exclusive');
   }
 
   /**
@@ -172,7 +172,7 @@ export class Lease implements AsyncDisposable {
    * rejections).
    */
   release(): Promise<ReleaseOutcome> {
-    this.#released ??= this.#driver.release(this.#held);
+    this.#released ??= this.#client.release(this.#held);
     return this.#released;
   }
 
@@ -182,14 +182,14 @@ export class Lease implements AsyncDisposable {
    *
    * @internal
    */
-  async confirmed(replicas: Replicas, signal: AbortSignal | undefined): Promise<this> {
+  async confirmed(replicas: ReplicaSettings, signal: AbortSignal | undefined): Promise<this> {
     const unwanted = new AbortController();
     // A loss before the replicas answer rejects this call, so it needs no warning.
     const { watched } = this.#held;
     this.#held.watched = true;
     const stops = [this.#held.signal, signal].map((one) => one && follow(unwanted, one, this.name));
     try {
-      await this.#driver.confirm(this.#held, replicas, unwanted.signal);
+      await this.#client.confirm(this.#held, replicas, unwanted.signal);
       this.#held.watched = watched;
       return this;
     } catch (error) {
@@ -206,8 +206,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /** @internal */
-  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
-    return inspected('Lease', this.toJSON(), depth, options, inspect);
+  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
+    return formatObject('Lease', this.toJSON(), depth, options, inspect);
   }
 
   /** The lease's state, for logs. */
@@ -247,6 +247,6 @@ function follow(controller: AbortController, signal: AbortSignal, name: string):
 function ignore(): undefined {}
 
 /** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */
-export function openLease(driver: Driver, held: Held): Lease {
-  return new Lease(driver, held);
+export function openLease(client: Client, held: LeaseState): Lease {
+  return new Lease(client, held);
 }

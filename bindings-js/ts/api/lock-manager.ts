@@ -1,34 +1,34 @@
 /** The lock manager: the entry point of the package. */
 
-import { type Closed, Driver } from '../client/index.js';
+import { Client, type Closed } from '../client/index.js';
 import { type Connection, recognise } from '../connections/index.js';
 import { type Inspection, LOCK } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
-import { asyncDispose, type Inspect, inspectCustom, inspected } from '../support/host.js';
+import { asyncDispose, formatObject, type Inspect, inspectSymbol } from '../support/host.js';
 import type { Lease } from './lease.js';
-import { type Lock, lockOf, multiOf, ReadWriteLock } from './lock.js';
+import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
 import {
-  type LockManagerOptions, type LockOptions, type LockSettings, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
-  readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
+  type LockManagerOptions, type LockOptions, type LockSettings, type MultiOptions, type QuorumOptions, readLockOptions,
+  readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
-import { idOf, type Owner } from './owner.js';
+import { type Owner, ownerId } from './owner.js';
 import { readName } from './validate.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
 /** Carries a driver that is ready into the manager's constructor. */
 class Opened {
-  readonly #driver: Driver;
+  readonly #client: Client;
   readonly #defaults: LockSettings;
 
-  constructor(driver: Driver, defaults: LockSettings) {
-    this.#driver = driver;
+  constructor(client: Client, defaults: LockSettings) {
+    this.#client = client;
     this.#defaults = defaults;
   }
 
   /** Reads the contents if `value` is an `Opened`. This runs no code of `value`. */
-  static read(value: unknown): { driver: Driver; defaults: LockSettings } | undefined {
-    if (typeof value !== 'object' || value === null || !(#driver in value)) return undefined;
-    return { driver: value.#driver, defaults: value.#defaults };
+  static read(value: unknown): { client: Client; defaults: LockSettings } | undefined {
+    if (typeof value !== 'object' || value === null || !(#client in value)) return undefined;
+    return { client: value.#client, defaults: value.#defaults };
   }
 }
 
@@ -53,7 +53,7 @@ class Opened {
  * ```
  */
 export class LockManager implements AsyncDisposable {
-  readonly #driver: Driver;
+  readonly #client: Client;
   readonly #defaults: LockSettings;
 
   /**
@@ -63,8 +63,8 @@ export class LockManager implements AsyncDisposable {
    * for an option that can't be used. `error.field` names it.
    */
   constructor(connection: Connection, options?: LockManagerOptions) {
-    const { driver, defaults } = Opened.read(connection) ?? openOne(connection, options);
-    this.#driver = driver;
+    const { client, defaults } = Opened.read(connection) ?? openOne(connection, options);
+    this.#client = client;
     this.#defaults = defaults;
   }
 
@@ -86,8 +86,8 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
-    const { config, wish } = readQuorumOptions(options);
-    return new LockManager(new Opened(await openQuorum(connections, config), wish) as unknown as Connection);
+    const { config, settings } = readQuorumOptions(options);
+    return new LockManager(new Opened(await openQuorum(connections, config), settings) as unknown as Connection);
   }
 
   /**
@@ -101,7 +101,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   mutex(name: string, options?: LockOptions): Lock {
-    return lockOf(this.#driver, name, LOCK.exclusive, options, this.#defaults);
+    return makeLock(this.#client, name, LOCK.exclusive, options, this.#defaults);
   }
 
   /**
@@ -120,7 +120,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   reentrant(name: string, owner: Owner, options?: LockOptions): Lock {
-    return lockOf(this.#driver, name, { ...LOCK.exclusive, owner: idOf(owner) }, options, this.#defaults);
+    return makeLock(this.#client, name, { ...LOCK.exclusive, owner: ownerId(owner) }, options, this.#defaults);
   }
 
   /**
@@ -135,7 +135,7 @@ export class LockManager implements AsyncDisposable {
    */
   semaphore(name: string, options: SemaphoreOptions): Lock {
     const { permits, limit, ...rest } = readSemaphoreOptions(options);
-    return lockOf(this.#driver, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
+    return makeLock(this.#client, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
   }
 
   /**
@@ -153,7 +153,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   multi(names: readonly string[], options?: MultiOptions): Lock {
-    return multiOf(this.#driver, names, options, this.#defaults);
+    return makeMultiLock(this.#client, names, options, this.#defaults);
   }
 
   /**
@@ -167,7 +167,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   readWrite(name: string, options?: LockOptions): ReadWriteLock {
-    return new ReadWriteLock(this.#driver, readName(name, this.#driver.prefix), readLockOptions(options, this.#defaults));
+    return new ReadWriteLock(this.#client, readName(name, this.#client.prefix), readLockOptions(options, this.#defaults));
   }
 
   /**
@@ -194,7 +194,7 @@ export class LockManager implements AsyncDisposable {
   request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
   request<T>(name: string, ...rest: unknown[]): Promise<T> {
     const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
-    return request(this.#driver, this.#defaults, name, options, callback) as Promise<T>;
+    return request(this.#client, this.#defaults, name, options, callback) as Promise<T>;
   }
 
   /**
@@ -202,7 +202,7 @@ export class LockManager implements AsyncDisposable {
    * other clients: {@link LockManager.inspect} asks the server.
    */
   async query(): Promise<LockManagerSnapshot> {
-    return this.#driver.query();
+    return this.#client.query();
   }
 
   /**
@@ -212,7 +212,7 @@ export class LockManager implements AsyncDisposable {
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */
   async inspect(name: string): Promise<Inspection> {
-    return this.#driver.inspect(readName(name, this.#driver.prefix));
+    return this.#client.inspect(readName(name, this.#client.prefix));
   }
 
   /**
@@ -226,7 +226,7 @@ export class LockManager implements AsyncDisposable {
    * again, because a second call takes the lock from the next holder.
    */
   async forceRelease(name: string): Promise<number> {
-    return this.#driver.forceRelease(readName(name, this.#driver.prefix));
+    return this.#client.forceRelease(readName(name, this.#client.prefix));
   }
 
   /**
@@ -244,7 +244,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   close(): Promise<Closed> {
-    return this.#driver.close();
+    return this.#client.close();
   }
 
   /** Closes the manager at the end of an `await using` block. */
@@ -253,15 +253,15 @@ export class LockManager implements AsyncDisposable {
   }
 
   /** @internal */
-  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
-    const { library, prefix, isClosed } = this.#driver;
-    const { held, pending } = this.#driver.query();
+  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
+    const { library, prefix, isClosed } = this.#client;
+    const { held, pending } = this.#client.query();
     const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
-    return inspected('LockManager', fields, depth, options, inspect);
+    return formatObject('LockManager', fields, depth, options, inspect);
   }
 }
 
-function openOne(connection: Connection, options: LockManagerOptions | undefined): { driver: Driver; defaults: LockSettings } {
-  const { config, wish } = readManagerOptions(options);
-  return { driver: new Driver(config, { connect: () => [recognise(connection)] }), defaults: wish };
+function openOne(connection: Connection, options: LockManagerOptions | undefined): { client: Client; defaults: LockSettings } {
+  const { config, settings } = readManagerOptions(options);
+  return { client: new Client(config, { connect: () => [recognise(connection)] }), defaults: settings };
 }

@@ -1,12 +1,14 @@
 /** A lock with its options, and the ways to take it. */
 
-import type { Driver } from '../client/index.js';
-import { type Kind, LOCK, type Mode } from '../engine/index.js';
+import type { Client } from '../client/index.js';
+import { LOCK, type LockKind, type Mode } from '../engine/index.js';
 import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
-import { shown } from '../support/format.js';
-import { type Inspect, inspectCustom, inspected } from '../support/host.js';
+import { formatValue } from '../support/format.js';
+import { formatObject, type Inspect, inspectSymbol } from '../support/host.js';
 import { type Lease, openLease } from './lease.js';
-import { type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames } from './options.js';
+import {
+  type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
+} from './options.js';
 import { readName } from './validate.js';
 
 /**
@@ -18,17 +20,17 @@ export class Lock {
   readonly name: string;
   /** Whether the lock is taken exclusively or shared. */
   readonly mode: Mode;
-  readonly #driver: Driver;
-  readonly #kind: Kind;
-  readonly #wish: LockSettings;
+  readonly #client: Client;
+  readonly #kind: LockKind;
+  readonly #settings: LockSettings;
 
   /** @internal */
-  constructor(driver: Driver, name: string, kind: Kind, wish: LockSettings) {
-    this.#driver = driver;
+  constructor(client: Client, name: string, kind: LockKind, settings: LockSettings) {
+    this.#client = client;
     this.name = name;
     this.mode = kind.mode;
     this.#kind = kind;
-    this.#wish = wish;
+    this.#settings = settings;
   }
 
   /**
@@ -52,8 +54,8 @@ export class Lock {
   acquire(options?: AcquireOptions): Promise<Lease> {
     // Not an `async` function: every extra promise makes a hand-over slower.
     try {
-      const { wish, signal } = readAcquireOptions(options, this.#wish);
-      return this.#acquire(wish, signal);
+      const { settings, signal } = readAcquireOptions(options, this.#settings);
+      return this.#acquire(settings, signal);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -72,10 +74,10 @@ export class Lock {
    * ```
    */
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
-    const { wish, signal } = readAcquireOptions(options, this.#wish);
+    const { settings, signal } = readAcquireOptions(options, this.#settings);
     try {
-      const within = wish.wait === Infinity ? undefined : wish.wait;
-      return await this.#acquire({ ...wish, wait: undefined, within }, signal);
+      const within = settings.wait === Infinity ? undefined : settings.wait;
+      return await this.#acquire({ ...settings, wait: undefined, within }, signal);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
@@ -99,21 +101,21 @@ export class Lock {
    * ```
    */
   async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
-    if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${shown(work)}: give a function`);
-    return runUnder(await this.acquire(options), work);
+    if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${formatValue(work)}: give a function`);
+    return runWithLease(await this.acquire(options), work);
   }
 
-  #acquire(wish: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
-    const { replicas } = wish;
-    if (replicas === undefined) return this.#driver.acquire(this.name, this.#kind, wish, signal, openLease);
-    const problem = this.#driver.replicasProblem(this.#kind);
+  #acquire(settings: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
+    const { replicas } = settings;
+    if (replicas === undefined) return this.#client.acquire(this.name, this.#kind, settings, signal, openLease);
+    const problem = this.#client.replicasProblem(this.#kind);
     if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
-    return this.#driver.acquire(this.name, this.#kind, wish, signal, openLease).then((lease) => lease.confirmed(replicas, signal));
+    return this.#client.acquire(this.name, this.#kind, settings, signal, openLease).then((lease) => lease.confirmed(replicas, signal));
   }
 
   /** @internal */
-  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
-    return inspected('Lock', { name: this.name, mode: this.mode }, depth, options, inspect);
+  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
+    return formatObject('Lock', { name: this.name, mode: this.mode }, depth, options, inspect);
   }
 }
 
@@ -130,53 +132,53 @@ export class Lock {
 export class ReadWriteLock {
   /** The lock's name, without the manager's prefix. */
   readonly name: string;
-  readonly #driver: Driver;
-  readonly #wish: LockSettings;
+  readonly #client: Client;
+  readonly #settings: LockSettings;
 
   /** @internal */
-  constructor(driver: Driver, name: string, wish: LockSettings) {
-    this.#driver = driver;
+  constructor(client: Client, name: string, settings: LockSettings) {
+    this.#client = client;
     this.name = name;
-    this.#wish = wish;
+    this.#settings = settings;
   }
 
   /** The readers' side. Many readers can hold the lock at the same time. */
   read(options?: LockOptions): Lock {
-    return new Lock(this.#driver, this.name, LOCK.shared, readLockOptions(options, this.#wish));
+    return new Lock(this.#client, this.name, LOCK.shared, readLockOptions(options, this.#settings));
   }
 
   /** The writer's side. A writer holds the lock alone. */
   write(options?: LockOptions): Lock {
-    return new Lock(this.#driver, this.name, LOCK.exclusive, readLockOptions(options, this.#wish));
+    return new Lock(this.#client, this.name, LOCK.exclusive, readLockOptions(options, this.#settings));
   }
 
   /** @internal */
-  [inspectCustom](depth: number, options: object, inspect: Inspect): string {
-    return inspected('ReadWriteLock', { name: this.name }, depth, options, inspect);
+  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
+    return formatObject('ReadWriteLock', { name: this.name }, depth, options, inspect);
   }
 }
 
 /** Makes a lock whose options override those of its manager. */
-export function lockOf(driver: Driver, name: unknown, kind: Kind, options: unknown, defaults: LockSettings): Lock {
-  return new Lock(driver, readName(name, driver.prefix), kind, readLockOptions(options, defaults));
+export function makeLock(client: Client, name: unknown, kind: LockKind, options: unknown, defaults: LockSettings): Lock {
+  return new Lock(client, readName(name, client.prefix), kind, readLockOptions(options, defaults));
 }
 
 /** Makes a lock of these names. Its own name is all of them, separated by commas. */
-export function multiOf(driver: Driver, given: unknown, options: unknown, defaults: LockSettings): Lock {
-  const names = readNames(given, driver.prefix);
+export function makeMultiLock(client: Client, given: unknown, options: unknown, defaults: LockSettings): Lock {
+  const names = readNames(given, client.prefix);
   const { oneScript, ...rest } = readMultiOptions(options);
-  return new Lock(driver, names.join(', '), { ...LOCK.exclusive, names, oneScript }, readLockOptions(rest, defaults));
+  return new Lock(client, names.join(', '), { ...LOCK.exclusive, names, oneScript }, readLockOptions(rest, defaults));
 }
 
 /**
  * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
  * work always takes precedence.
  */
-export async function runUnder<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
+export async function runWithLease<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
   const { signal } = lease;
   let result: T;
   try {
-    result = await orInterrupted(signal, invoke(work, lease));
+    result = await untilLost(signal, invoke(work, lease));
   } catch (error) {
     await lease.release().catch(ignore);
     throw error;
@@ -194,7 +196,7 @@ async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Leas
 }
 
 /** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
-function orInterrupted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+function untilLost<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const interrupt = (): void => {
       // Work that listens to the signal gets time to fail with an error of its own.

@@ -1,10 +1,12 @@
 /** The options of managers, locks and acquires: their types, defaults and bounds. */
 
-import type { Replicas } from '../client/index.js';
-import type { Config, Wish } from '../engine/index.js';
+import type { ReplicaSettings } from '../client/index.js';
+import type { AcquireSettings, Config } from '../engine/index.js';
 import { InvalidOptionError } from '../support/errors.js';
-import { isList, shown } from '../support/format.js';
-import { count, type Duration, flag, guarded, milliseconds, read, readName, readSignal, text } from './validate.js';
+import { formatValue, isArray } from '../support/format.js';
+import {
+  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readName, readSignal, readString,
+} from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
 export interface LockOptions {
@@ -108,13 +110,13 @@ export interface ReplicaOptions {
 }
 
 /** The checked options of a lock. Durations are in milliseconds. */
-export interface LockSettings extends Wish {
+export interface LockSettings extends AcquireSettings {
   /** Used after the engine's grant. The engine doesn't know it. */
-  readonly replicas: Replicas | undefined;
+  readonly replicas: ReplicaSettings | undefined;
 }
 
 const DEFAULTS = {
-  wish: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies LockSettings,
+  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies LockSettings,
   config: {
     prefix: '',
     localHandoffs: 32,
@@ -147,52 +149,52 @@ const SEMAPHORE = ['limit', 'permits', ...LOCK] as const;
 const MULTI = ['oneScript', ...DEFAULTABLE] as const;
 
 /** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
-export function readManagerOptions(options: unknown): { config: Config; wish: LockSettings } {
-  return managerOptions(read(options, MANAGER));
+export function readManagerOptions(options: unknown): { config: Config; settings: LockSettings } {
+  return managerOptions(readFields(options, MANAGER));
 }
 
 /** Checks the options of a quorum's manager. */
-export function readQuorumOptions(options: unknown): { config: Config; wish: LockSettings } {
-  const { nodeTimeout, ...rest } = read(options, QUORUM);
-  const { config, wish } = managerOptions(rest);
-  if (nodeTimeout === undefined) return { config, wish };
-  return { config: { ...config, nodeTimeout: milliseconds('nodeTimeout', nodeTimeout) }, wish };
+export function readQuorumOptions(options: unknown): { config: Config; settings: LockSettings } {
+  const { nodeTimeout, ...rest } = readFields(options, QUORUM);
+  const { config, settings } = managerOptions(rest);
+  if (nodeTimeout === undefined) return { config, settings };
+  return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings };
 }
 
-function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; wish: LockSettings } {
+function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: LockSettings } {
   const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
   const config = {
-    prefix: given.prefix === undefined ? prefix : text('prefix', given.prefix),
-    localHandoffs: given.localHandoffs === undefined ? localHandoffs : count('localHandoffs', given.localHandoffs),
-    claimWindow: given.claimWindow === undefined ? claimWindow : milliseconds('claimWindow', given.claimWindow),
+    prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
+    localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
+    claimWindow: given.claimWindow === undefined ? claimWindow : readDuration('claimWindow', given.claimWindow),
     responseTimeout:
-      given.responseTimeout === undefined ? responseTimeout : milliseconds('responseTimeout', given.responseTimeout),
+      given.responseTimeout === undefined ? responseTimeout : readDuration('responseTimeout', given.responseTimeout),
     nodeTimeout,
-    mixedFleet: given.mixedFleet === undefined ? mixedFleet : flag('mixedFleet', given.mixedFleet),
+    mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
     fenceRetention:
-      given.fenceRetention === undefined ? fenceRetention : milliseconds('fenceRetention', given.fenceRetention),
+      given.fenceRetention === undefined ? fenceRetention : readDuration('fenceRetention', given.fenceRetention),
   };
-  return { config, wish: wishOf(given, DEFAULTS.wish) };
+  return { config, settings: mergeSettings(given, DEFAULTS.settings) };
 }
 
 /** Merges a lock's options over its manager's. */
 export function readLockOptions(options: unknown, defaults: LockSettings): LockSettings {
-  return options === undefined ? defaults : wishOf(read(options, LOCK), defaults);
+  return options === undefined ? defaults : mergeSettings(readFields(options, LOCK), defaults);
 }
 
 /** Merges the options of one acquire over its lock's. */
-export function readAcquireOptions(options: unknown, defaults: LockSettings): { wish: LockSettings; signal: AbortSignal | undefined } {
-  if (options === undefined) return { wish: defaults, signal: undefined };
-  const given = read(options, ACQUIRE);
-  return { wish: wishOf(given, defaults), signal: readSignal(given.signal) };
+export function readAcquireOptions(options: unknown, defaults: LockSettings): { settings: LockSettings; signal: AbortSignal | undefined } {
+  if (options === undefined) return { settings: defaults, signal: undefined };
+  const given = readFields(options, ACQUIRE);
+  return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
 }
 
 /** Checks the numbers of the options. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
-  const { limit, permits = 1, ...rest } = read(options, SEMAPHORE);
-  if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${shown(limit)}: choose 1 to 1,000,000 permits`);
+  const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE);
+  if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose 1 to 1,000,000 permits`);
   if (!isCount(permits) || permits > limit) {
-    throw new InvalidOptionError('permits', `is ${shown(permits)}: choose 1 to the semaphore's limit, ${limit}`);
+    throw new InvalidOptionError('permits', `is ${formatValue(permits)}: choose 1 to the semaphore's limit, ${limit}`);
   }
   return { ...rest, permits, limit };
 }
@@ -210,52 +212,52 @@ export function readNames(given: unknown, prefix: string): readonly string[] {
 
 /** Checks the options of a lock on several names. */
 export function readMultiOptions(options: unknown): { oneScript: boolean } {
-  const { oneScript = false, ...rest } = read(options, MULTI);
-  return { ...rest, oneScript: flag('oneScript', oneScript) };
+  const { oneScript = false, ...rest } = readFields(options, MULTI);
+  return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
 }
 
 function listOf(given: unknown): readonly unknown[] {
-  return guarded('names', () => {
-    const list = isList(given) ? (given as readonly unknown[]) : [];
+  return readGuarded('names', () => {
+    const list = isArray(given) ? (given as readonly unknown[]) : [];
     if (list.length > 0 && list.length <= MOST_NAMES) return Array.from(list);
-    const problem = isList(given) ? (list.length === 0 ? 'is empty' : `has ${list.length}`) : `is ${shown(given)}`;
+    const problem = isArray(given) ? (list.length === 0 ? 'is empty' : `has ${list.length}`) : `is ${formatValue(given)}`;
     throw new InvalidOptionError('names', `${problem}: give a list of 1 to ${MOST_NAMES} names`);
   });
 }
 
-function wishOf(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: LockSettings): LockSettings {
-  const wish = {
-    ttl: given.ttl === undefined ? defaults.ttl : time('ttl', given.ttl),
-    renew: given.renew === undefined ? defaults.renew : flag('renew', given.renew),
-    maxHold: given.maxHold === undefined ? defaults.maxHold : time('maxHold', given.maxHold),
-    wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : time('wait', given.wait),
-    replicas: given.waitForReplicas === undefined ? defaults.replicas : guarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
+function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: LockSettings): LockSettings {
+  const settings = {
+    ttl: given.ttl === undefined ? defaults.ttl : readBounded('ttl', given.ttl),
+    renew: given.renew === undefined ? defaults.renew : readBoolean('renew', given.renew),
+    maxHold: given.maxHold === undefined ? defaults.maxHold : readBounded('maxHold', given.maxHold),
+    wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : readBounded('wait', given.wait),
+    replicas: given.waitForReplicas === undefined ? defaults.replicas : readGuarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
   };
-  if (wish.maxHold !== undefined && !wish.renew) {
+  if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
   }
-  return wish;
+  return settings;
 }
 
-function time(field: keyof typeof BOUNDS, value: unknown): number {
-  const millis = milliseconds(field, value);
+function readBounded(field: keyof typeof BOUNDS, value: unknown): number {
+  const millis = readDuration(field, value);
   const [least, most, bounds] = BOUNDS[field];
   if (millis >= least && millis <= most) return millis;
   throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}`);
 }
 
-function readReplicas(given: unknown): Replicas {
-  if (typeof given !== 'object' || given === null || isList(given)) {
-    throw new InvalidOptionError('waitForReplicas', `is ${shown(given)}: give { min, timeout }`);
+function readReplicas(given: unknown): ReplicaSettings {
+  if (typeof given !== 'object' || given === null || isArray(given)) {
+    throw new InvalidOptionError('waitForReplicas', `is ${formatValue(given)}: give { min, timeout }`);
   }
   const { min, timeout: time, ...others } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw new InvalidOptionError('waitForReplicas', `has no \`${unknown}\`: give { min, timeout }`);
   if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
-    throw new InvalidOptionError('waitForReplicas', `has \`min\` ${shown(min)}: give a whole number of replicas, at least 1`);
+    throw new InvalidOptionError('waitForReplicas', `has \`min\` ${formatValue(min)}: give a whole number of replicas, at least 1`);
   }
   if (time === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
-  const timeout = milliseconds('waitForReplicas', time);
+  const timeout = readDuration('waitForReplicas', time);
   if (timeout < 1 || timeout > MINUTE) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
   return { min, timeout };
 }

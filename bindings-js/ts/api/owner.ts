@@ -1,7 +1,7 @@
 /** The owner of a reentrant lock. */
 
 import { InvalidOptionError } from '../support/errors.js';
-import { shown } from '../support/format.js';
+import { formatValue } from '../support/format.js';
 
 let last = 0;
 
@@ -27,8 +27,8 @@ export class Owner {
   }
 }
 
-export function idOf(owner: unknown): number {
+export function ownerId(owner: unknown): number {
   const id = Owner.idOf(owner);
-  if (id === undefined) throw new InvalidOptionError('owner', `is ${shown(owner)}: give a \`new Owner()\``);
+  if (id === undefined) throw new InvalidOptionError('owner', `is ${formatValue(owner)}: give a \`new Owner()\``);
   return id;
 }

@@ -20,7 +20,7 @@ async function assertLeadsHere(call: () => Promise<unknown>): Promise<void> {
   assert.ok(head?.startsWith(`${error.name}: `), head);
   assert.match([first, ...rest].join('\n'), /at (?:async )?invoiceJob \(.*stacks\.test\.ts/, error.code);
   // Above it there are only the methods that were called. A refused option also has the lines that check it.
-  if (error.code !== 'invalid-option') assert.match(first ?? '', /at async (?:Driver|Lock|Lease|LockManager|Promise|invoiceJob|request)/, error.stack);
+  if (error.code !== 'invalid-option') assert.match(first ?? '', /at async (?:Client|Lock|Lease|LockManager|Promise|invoiceJob|request)/, error.stack);
 }
 
 test('a_wait_in_vain_leads_to_its_caller', async () => {

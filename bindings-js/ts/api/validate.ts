@@ -1,50 +1,50 @@
 /** Checks what callers pass in: options, names and durations. Untyped callers can pass anything. */
 
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
-import { isList, shown } from '../support/format.js';
+import { formatValue, isArray } from '../support/format.js';
 
 /** Reads the fields of an options object. Untyped callers can pass anything. An unknown field counts as a typo and is refused. */
-export function read<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
+export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};
-  if (typeof options !== 'object' || options === null || isList(options)) {
-    throw new InvalidOptionError('options', `is ${shown(options)}: give an object, or nothing`);
+  if (typeof options !== 'object' || options === null || isArray(options)) {
+    throw new InvalidOptionError('options', `is ${formatValue(options)}: give an object, or nothing`);
   }
-  for (const field of guarded('options', () => Object.keys(options))) {
+  for (const field of readGuarded('options', () => Object.keys(options))) {
     if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
   }
   const given: { [field in Field]?: unknown } = {};
-  for (const field of fields) given[field] = guarded(field, () => (options as Record<string, unknown>)[field]);
+  for (const field of fields) given[field] = readGuarded(field, () => (options as Record<string, unknown>)[field]);
   return given;
 }
 
 /** Checks a signal, if there is one. */
 export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined;
-  const is = guarded('signal', () => {
+  const is = readGuarded('signal', () => {
     const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Record<string, unknown>;
     return typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function';
   });
-  if (!is) throw new InvalidOptionError('signal', `is ${shown(signal)}: give an AbortSignal, e.g. controller.signal`);
+  if (!is) throw new InvalidOptionError('signal', `is ${formatValue(signal)}: give an AbortSignal, e.g. controller.signal`);
   return signal as AbortSignal;
 }
 
-export function text(field: string, value: unknown): string {
-  if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${shown(value)}: give a string`);
+export function readString(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${formatValue(value)}: give a string`);
   return value;
 }
 
-export function flag(field: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${shown(value)}: give true or false`);
+export function readBoolean(field: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${formatValue(value)}: give true or false`);
   return value;
 }
 
-export function count(field: string, value: unknown): number {
+export function readCount(field: string, value: unknown): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new InvalidOptionError(field, `is ${shown(value)}: give a whole number`);
+  throw new InvalidOptionError(field, `is ${formatValue(value)}: give a whole number`);
 }
 
 /** Runs `get`, which may hit a getter or a proxy that throws. */
-export function guarded<T>(field: string, get: () => T): T {
+export function readGuarded<T>(field: string, get: () => T): T {
   try {
     return get();
   } catch (cause) {
@@ -62,13 +62,13 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 const TEXT = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
 
 /** Converts a duration to milliseconds. The engine checks its bounds. */
-export function milliseconds(field: string, value: unknown): number {
-  const millis = typeof value === 'string' ? ofText(value) : value;
+export function readDuration(field: string, value: unknown): number {
+  const millis = typeof value === 'string' ? parseDuration(value) : value;
   if (typeof millis === 'number' && millis >= 0 && millis <= Number.MAX_SAFE_INTEGER) return millis;
-  throw new InvalidOptionError(field, `is ${shown(value)}: give milliseconds, or a string like '30s', '500ms', '5m', '1h'`);
+  throw new InvalidOptionError(field, `is ${formatValue(value)}: give milliseconds, or a string like '30s', '500ms', '5m', '1h'`);
 }
 
-function ofText(text: string): number | undefined {
+function parseDuration(text: string): number | undefined {
   const [, number, unit] = TEXT.exec(text) ?? [];
   return number === undefined || unit === undefined ? undefined : Number(number) * (UNITS[unit] ?? NaN);
 }
@@ -78,7 +78,7 @@ const MAX_BYTES = 64 * 1024;
 
 /** Checks a lock's name together with the manager's prefix. */
 export function readName(name: unknown, prefix: string): string {
-  const given = text('name', name);
+  const given = readString('name', name);
   const problem = problemOf(given, prefix + given);
   if (problem !== undefined) throw new InvalidOptionError('name', problem);
   return given;

@@ -1,13 +1,13 @@
 /** The Web Locks API of browsers, for locks that a whole fleet shares. */
 
-import type { Driver, LockInfo } from '../client/index.js';
+import type { Client, LockInfo } from '../client/index.js';
 import { LOCK, type Mode } from '../engine/index.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
-import { shown } from '../support/format.js';
+import { formatValue } from '../support/format.js';
 import type { Lease } from './lease.js';
-import { lockOf, runUnder } from './lock.js';
+import { makeLock, runWithLease } from './lock.js';
 import type { LockSettings } from './options.js';
-import { type Duration, flag, read } from './validate.js';
+import { type Duration, readBoolean, readFields } from './validate.js';
 
 /** The options of {@link LockManager.request}. */
 export interface RequestOptions {
@@ -40,20 +40,20 @@ export interface LockManagerSnapshot {
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;
 
 /** Takes the lock, runs the callback, and releases the lock when the callback's promise settles. */
-export async function request(driver: Driver, defaults: LockSettings, name: unknown, options: unknown, work: unknown): Promise<unknown> {
-  if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${shown(work)}: give a function`);
+export async function request(client: Client, defaults: LockSettings, name: unknown, options: unknown, work: unknown): Promise<unknown> {
+  if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${formatValue(work)}: give a function`);
   const callback = work as (lease: Lease | null) => unknown;
-  const { mode = 'exclusive', ifAvailable = false, steal = false, signal, ...rest } = read(options, FIELDS);
+  const { mode = 'exclusive', ifAvailable = false, steal = false, signal, ...rest } = readFields(options, FIELDS);
   if (mode !== 'exclusive' && mode !== 'shared') {
-    throw new InvalidOptionError('mode', `is ${shown(mode)}: give 'exclusive' or 'shared'`);
+    throw new InvalidOptionError('mode', `is ${formatValue(mode)}: give 'exclusive' or 'shared'`);
   }
-  const onlyIfAvailable = flag('ifAvailable', ifAvailable);
-  if (flag('steal', steal)) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
+  const onlyIfAvailable = readBoolean('ifAvailable', ifAvailable);
+  if (readBoolean('steal', steal)) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
   if (onlyIfAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
-  const lock = lockOf(driver, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
-  if (!onlyIfAvailable) return runUnder(await lock.acquire({ signal: signal as AbortSignal }), callback);
+  const lock = makeLock(client, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
+  if (!onlyIfAvailable) return runWithLease(await lock.acquire({ signal: signal as AbortSignal }), callback);
   const lease = await lock.tryAcquire();
-  return lease === null ? callback(null) : runUnder(lease, callback);
+  return lease === null ? callback(null) : runWithLease(lease, callback);
 }
 
 function withoutUndefined(fields: object): object {

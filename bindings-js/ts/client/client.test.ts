@@ -9,10 +9,10 @@ import type { CallResult, Link } from '../connections/index.js';
 import { LOCK } from '../engine/index.js';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
-import { Driver } from './client.js';
+import { Client } from './client.js';
 
-const { config, wish: waiting } = readManagerOptions({ responseTimeout: 100 });
-const wish = { ...waiting, wait: undefined };
+const { config, settings: waiting } = readManagerOptions({ responseTimeout: 100 });
+const settings = { ...waiting, wait: undefined };
 let fence = 1e15;
 
 /** Grants every acquire, and answers other commands as the test says. */
@@ -33,30 +33,30 @@ class Granting implements Link {
 
 test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
   const link = new Granting();
-  const driver = new Driver(config, { connect: () => [link] });
-  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined, openLease);
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
   link.grants = false;
   link.others = async () => ({ failure: { kind: 'no such kind' as never, text: '' } });
-  const second = caught(driver.acquire('a', LOCK.exclusive, waiting, undefined, openLease));
+  const second = caught(client.acquire('a', LOCK.exclusive, waiting, undefined, openLease));
   const { signal } = lease;
   const extending = caught(lease.extend('1s'));
   for (const error of [await second, await extending]) assert.ok(isLeaseholdError(error, 'closed') && error.cause instanceof RangeError, String(error));
   assert.equal(await lease.lost, 'expired');
   assert.ok(!lease.isHeld && signal.aborted);
   assert.equal(await lease.release(), 'already-expired');
-  assert.ok(isLeaseholdError(await caught(driver.acquire('b', LOCK.exclusive, wish, undefined, openLease)), 'closed'));
-  await driver.close();
+  assert.ok(isLeaseholdError(await caught(client.acquire('b', LOCK.exclusive, settings, undefined, openLease)), 'closed'));
+  await client.close();
   assert.equal(link.closed, 2);
 });
 
 test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
   const link = new Granting();
   const answers: ((result: CallResult) => void)[] = [];
-  const driver = new Driver(config, { connect: () => [link] });
-  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined, openLease);
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
   link.others = () => new Promise((resolve) => answers.push(resolve));
   assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
-  const closing = driver.close();
+  const closing = client.close();
   for (const answer of answers) answer({ reply: ['renewed', 0, 0, fence, 30_000, 0, 0] });
   await closing;
   for (const answer of answers) answer({ reply: null });
@@ -66,12 +66,12 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
 
 test('a_link_that_breaks_its_word_breaks_nothing', async () => {
   const link = new Granting();
-  const driver = new Driver(config, { connect: () => [link] });
-  const lease = await driver.acquire('a', LOCK.exclusive, wish, undefined, openLease);
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
   link.others = () => Promise.reject(new Error('it said that it never would'));
   const error = await caught(lease.extend('1s'));
   assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));
-  await driver.close();
+  await client.close();
 });
 
 test('a_connection_without_messages_tries_before_it_queues', async () => {

@@ -1,16 +1,19 @@
 /** Connects locks and leases to the engine: turns their calls into inputs, and outcomes into results. */
 
 import type { CallResult } from '../connections/index.js';
-import type { Config, Engine, Grant, Inspection, Kind, Mode, Outcome, ReleaseOutcome, Wish } from '../engine/index.js';
+import type { AcquireSettings, Config, Engine, Grant, Inspection, LockKind, Mode, Outcome, ReleaseOutcome } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
-import { CancelledError, ClosedError, isLeaseholdError, LostError, type LossReason, NotHeldError, NotReplicatedError, ProtocolError, UnsupportedError, type Vote } from '../support/errors.js';
-import { insideOfRequest, randomBytes, RequestScope } from '../support/host.js';
-import { Loop, type Servers } from './driver.js';
-import { errorOf, errorOfFailure, refusal, unreachable } from './engine-errors.js';
-import { Held } from './lease-state.js';
-import { type Call, Calls, fail, rejection, Turns } from './operations.js';
-import type { Replicas } from './replicas.js';
-import type { Asked } from './version.js';
+import {
+  CancelledError, ClosedError, isLeaseholdError, type LossReason, LostError, NotHeldError, NotReplicatedError, ProtocolError,
+  UnsupportedError, type Vote,
+} from '../support/errors.js';
+import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { Driver, type Servers } from './driver.js';
+import { failureError, refusalError, toUserError, unreachableError } from './engine-errors.js';
+import { LeaseState } from './lease-state.js';
+import { type Call, fail, HandoffScheduler, Operations, rejection } from './operations.js';
+import type { ReplicaSettings } from './replicas.js';
+import type { VersionCheckResult } from './version.js';
 
 /** A lock that a manager holds or waits for. */
 export interface LockInfo {
@@ -41,15 +44,15 @@ export interface Closed {
 
 type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
 
-export class Driver {
+export class Client {
   /** Put before every name. */
   readonly prefix: string;
   readonly #id: string;
-  readonly #loop: Loop;
-  readonly #turns = new Turns();
-  readonly #scope = new RequestScope();
-  readonly #calls = new Calls((alive) => this.#loop.keepAlive(alive));
-  readonly #held = new Map<number, Held>();
+  readonly #driver: Driver;
+  readonly #turns = new HandoffScheduler();
+  readonly #workerRequest = new WorkerRequest();
+  readonly #calls = new Operations((alive) => this.#driver.keepAlive(alive));
+  readonly #held = new Map<number, LeaseState>();
   #closing: Promise<Closed> | undefined;
   #givenBack: Promise<Closed> | undefined;
   /** Set if `close()` may have failed to give the leases back: makes the error of a release. */
@@ -58,10 +61,10 @@ export class Driver {
 
   constructor(config: Config, servers: Servers) {
     // A new id for each client: two clients with the same id would both be granted the same lease.
-    const id = insideOfRequest(() => randomBytes(16));
+    const id = insideRequest(() => randomBytes(16));
     this.#id = uuidOf(id);
     this.prefix = config.prefix;
-    this.#loop = new Loop(id, config, servers, {
+    this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
       broken: (cause) => this.#break(cause),
@@ -69,12 +72,12 @@ export class Driver {
   }
 
   get library(): string {
-    return this.#loop.library;
+    return this.#driver.library;
   }
 
   /** Asks every server for its version and identity, before any other command. */
-  meet(): Promise<Asked[]> {
-    return this.#loop.meet();
+  meet(): Promise<VersionCheckResult[]> {
+    return this.#driver.meet();
   }
 
   get isClosed(): boolean {
@@ -85,7 +88,7 @@ export class Driver {
    * Takes the lock `name`, and resolves to what `open` makes of the new lease. If the signal aborts during the wait, the promise
    * rejects with the signal's reason.
    */
-  acquire<Handle>(name: string, kind: Kind, wish: Wish, signal: AbortSignal | undefined, open: (driver: this, held: Held) => Handle): Promise<Handle> {
+  acquire<Handle>(name: string, kind: LockKind, wish: AcquireSettings, signal: AbortSignal | undefined, open: (driver: this, held: LeaseState) => Handle): Promise<Handle> {
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
@@ -100,20 +103,20 @@ export class Driver {
   }
 
   /** Why a lease of this kind can't wait for replicas; undefined if it can. */
-  replicasProblem(kind: Kind): string | undefined {
-    return kind.names === undefined ? this.#loop.replicasProblem : "several names can't wait for replicas: take them one by one";
+  replicasProblem(kind: LockKind): string | undefined {
+    return kind.names === undefined ? this.#driver.replicasProblem : "several names can't wait for replicas: take them one by one";
   }
 
   /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */
-  async confirm(held: Held, replicas: Replicas, unwanted: AbortSignal): Promise<void> {
+  async confirm(held: LeaseState, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<void> {
     const began = performance.now();
     const { name: lockName } = held;
-    const confirmed = await this.#loop.confirm(held.id, replicas, unwanted);
+    const confirmed = await this.#driver.confirm(held.id, replicas, unwanted);
     // If the lease has ended meanwhile, that is the better error.
     if (held.ended !== undefined) throw held.ended;
     if (this.remaining(held) <= 0) throw new LostError(lockName, 'expired');
     const waited = Math.trunc(performance.now() - began);
-    if ('failure' in confirmed) throw errorOfFailure(confirmed, lockName, waited, this.#loop.connection);
+    if ('failure' in confirmed) throw failureError(confirmed, lockName, waited, this.#driver.connection);
     if ('loss' in confirmed) throw new LostError(lockName, confirmed.loss);
     if (!(confirmed.replicas >= replicas.min)) {
       throw new NotReplicatedError({ lockName, waited, confirmed: confirmed.replicas, wanted: replicas.min });
@@ -121,16 +124,16 @@ export class Driver {
   }
 
   /** Gives one hold back. */
-  release(held: Held): Promise<ReleaseOutcome> {
+  release(held: LeaseState): Promise<ReleaseOutcome> {
     held.holds -= 1;
     if (held.holds === 0) this.#held.delete(held.id);
     if (held.ended?.code === 'closed') return this.#releasedByClose(held.name);
     const over = held.loss === 'taken' ? 'not-owner' : 'already-expired';
     if (this.#ended) return Promise.resolve(over);
-    const began = this.#loop.now;
+    const began = this.#driver.now;
     const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
     return released.then(
-      // The engine forgets a lost lease, but its `Held` knows how it was lost.
+      // The engine forgets a lost lease, but its `LeaseState` knows how it was lost.
       ({ outcome }) => (outcome === 'already-expired' ? over : outcome),
       (error: unknown) => {
         // The manager was closed meanwhile, and ended before the server answered.
@@ -139,21 +142,21 @@ export class Driver {
     );
   }
 
-  async extend(held: Held, ttl: number): Promise<void> {
+  async extend(held: LeaseState, ttl: number): Promise<void> {
     await this.#ask('extended', held.name, (engine, now, op) => engine.extend(now, op, held.id, ttl));
   }
 
-  async convert(held: Held, mode: Mode): Promise<void> {
+  async convert(held: LeaseState, mode: Mode): Promise<void> {
     await this.#ask('converted', held.name, (engine, now, op) => engine.convert(now, op, held.id, mode));
   }
 
-  async verify(held: Held): Promise<boolean> {
+  async verify(held: LeaseState): Promise<boolean> {
     const outcome = await this.#ask('verified', held.name, (engine, now, op) => engine.verify(now, op, held.id));
     return outcome.held;
   }
 
   /** Takes one more hold, synchronously. */
-  hold(held: Held): void {
+  hold(held: LeaseState): void {
     let error: unknown = new NotHeldError(held.name);
     const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (make) => (error = make()) });
     this.#turn(op, (engine, now) => engine.hold(now, op, held.id));
@@ -172,8 +175,8 @@ export class Driver {
   }
 
   /** How long a lease is still valid, in microseconds. Zero or less once it is over. */
-  remaining(held: Held): number {
-    return held.ended === undefined ? this.#loop.remaining(held.id) : 0;
+  remaining(held: LeaseState): number {
+    return held.ended === undefined ? this.#driver.remaining(held.id) : 0;
   }
 
   /** The locks that this manager holds and waits for, each in their order. */
@@ -196,7 +199,7 @@ export class Driver {
       closed = await this.#givenBack;
       this.#end();
     }
-    await this.#loop.closeLink();
+    await this.#driver.closeLink();
     return closed;
   }
 
@@ -204,26 +207,26 @@ export class Driver {
     const leases = [...this.#held.values()];
     this.#held.clear();
     for (const held of leases) held.close();
-    const began = this.#loop.now;
+    const began = this.#driver.now;
     const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
     this.#untold = (lockName) => this.#unanswered(lockName, began);
     for (const held of leases) held.tell();
     // This fails only if the engine is broken. Then the server has confirmed no release.
     const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
-    if (this.#loop.isQuorum && isMajority(this.#loop.votesSince(began))) this.#untold = undefined;
+    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#untold = undefined;
     return { unreleased };
   }
 
   /** Called when the engine has closed: with the last answer, or when it has given up waiting for the server. */
   #closed(result: CallResult | undefined): void {
     // In a quorum, the last answer says nothing about the other servers.
-    if (result === undefined || this.#loop.isQuorum) return;
+    if (result === undefined || this.#driver.isQuorum) return;
     if ('reply' in result) {
       this.#untold = undefined;
     } else if (result.failure.kind === 'refused') {
       const { failure: { text }, cause } = result;
       // A key of another type belongs to another client by now, so there is nothing left to give back.
-      this.#untold = text.includes('WRONGTYPE') ? undefined : (lockName) => refusal(text, lockName, cause);
+      this.#untold = text.includes('WRONGTYPE') ? undefined : (lockName) => refusalError(text, lockName, cause);
     }
   }
 
@@ -234,9 +237,9 @@ export class Driver {
   }
 
   #unanswered(lockName: string, began: number): Error {
-    const waited = Math.trunc((this.#loop.now - began) / 1_000);
-    const votes = this.#loop.isQuorum ? this.#loop.votesSince(began) : undefined;
-    return unreachable(undefined, this.#loop.connection, { lockName, waited, votes });
+    const waited = Math.trunc((this.#driver.now - began) / 1_000);
+    const votes = this.#driver.isQuorum ? this.#driver.votesSince(began) : undefined;
+    return unreachableError(undefined, this.#driver.connection, { lockName, waited, votes });
   }
 
   #ask<Kind extends Outcome['kind']>(
@@ -256,28 +259,28 @@ export class Driver {
   /** Registers a call and returns its number; 0 if it has already failed. */
   #begin(call: Call): number {
     const { name: lockName } = call;
-    const problem = this.#scope.problem();
+    const problem = this.#workerRequest.problem();
     if (!this.#ended && problem === undefined) return this.#calls.begin(call);
     fail(call, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
     return 0;
   }
 
   #turn(op: number, input: (engine: Engine, now: number) => void): void {
-    if (op !== 0) this.#loop.turn(input);
+    if (op !== 0) this.#driver.turn(input);
   }
 
   #cancel(op: number): void {
-    if (this.#calls.has(op)) this.#loop.turn((engine, now) => engine.cancel(now, op));
+    if (this.#calls.has(op)) this.#driver.turn((engine, now) => engine.cancel(now, op));
   }
 
   #complete(op: number, outcome: Outcome): void {
     const call = this.#calls.end(op);
     if (call === undefined) return;
     if (outcome.kind === 'failed') {
-      const { connection } = this.#loop;
-      return fail(call, () => errorOf(outcome.error, call.name, connection));
+      const { connection } = this.#driver;
+      return fail(call, () => toUserError(outcome.error, call.name, connection));
     }
-    if (outcome.kind === 'closed') this.#closed(this.#loop.result);
+    if (outcome.kind === 'closed') this.#closed(this.#driver.result);
     if (outcome.kind === 'converted') this.#held.get(outcome.grant.lease)?.convert(outcome.grant);
     const grant = grantOf(outcome);
     if (grant === undefined || call.acquire === undefined) return call.done(outcome);
@@ -286,7 +289,7 @@ export class Driver {
     stopListening?.();
     let held = this.#held.get(grant.lease);
     if (held === undefined) {
-      held = new Held(grant, call.name ?? '', ttl);
+      held = new LeaseState(grant, call.name ?? '', ttl);
       if (outcome.kind === 'acquired-all') held.share(names ?? [], outcome.fences);
       this.#held.set(held.id, held);
     } else {
@@ -294,7 +297,7 @@ export class Driver {
       held.holds += 1;
     }
     const state = held;
-    if (grant.local) this.#turns.run(this.#loop.now, () => granted(state));
+    if (grant.local) this.#turns.run(this.#driver.now, () => granted(state));
     else granted(state);
   }
 
@@ -303,7 +306,7 @@ export class Driver {
     if (held === undefined) return;
     this.#held.delete(lease);
     held.lose(reason);
-    this.#loop.afterwards(() => held.tell());
+    this.#driver.afterwards(() => held.tell());
   }
 
   /** The engine is broken: fail all open calls and count all leases as lost. */
@@ -311,15 +314,15 @@ export class Driver {
     this.#end(cause);
     for (const held of this.#held.values()) {
       held.lose('expired');
-      this.#loop.afterwards(() => held.tell());
+      this.#driver.afterwards(() => held.tell());
     }
     this.#held.clear();
-    this.#loop.afterwards(() => void this.#loop.closeLink());
+    this.#driver.afterwards(() => void this.#driver.closeLink());
   }
 
   #end(cause?: unknown): void {
     this.#ended = true;
-    this.#loop.end(cause !== undefined);
+    this.#driver.end(cause !== undefined);
     for (const call of this.#calls.endAll()) fail(call, () => new ClosedError({ lockName: call.name, cause }));
   }
 }

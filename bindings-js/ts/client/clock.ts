@@ -1,6 +1,6 @@
 /** The clock that drives the engine, and the timer that wakes it. */
 
-import { setAlive } from '../support/host.js';
+import { setTimerAlive } from '../support/host.js';
 
 /** The host's two clocks, in milliseconds. Tests bring their own. */
 export interface HostClocks {
@@ -80,14 +80,14 @@ export class Timer {
     this.stop();
     this.#at = soonest;
     this.#handle = setTimeout(this.#fire, Math.max(0, Math.ceil((soonest - now) / 1_000)));
-    if (!this.#alive) setAlive(this.#handle, false);
+    if (!this.#alive) setTimerAlive(this.#handle, false);
   }
 
   /** Sets whether the timer keeps the process alive. */
   ref(alive: boolean): void {
     if (alive === this.#alive) return;
     this.#alive = alive;
-    if (this.#handle !== undefined) setAlive(this.#handle, alive);
+    if (this.#handle !== undefined) setTimerAlive(this.#handle, alive);
   }
 
   stop(): void {

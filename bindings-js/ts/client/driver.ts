@@ -1,12 +1,12 @@
 /** Runs the engine: carries its outputs to the connection, and feeds it answers, messages and the time. */
 
 import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
-import { type Command, type Config, Engine, type Outcome, type Wasm } from '../engine/index.js';
+import { type Command, type Config, Engine, type EngineModule, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
 import { Clock, Timer } from './clock.js';
 import type { ConnectionState } from './engine-errors.js';
-import { type Confirmed, confirm, type Replicas } from './replicas.js';
-import { type Asked, VersionCheck } from './version.js';
+import { confirm, type ReplicaResult, type ReplicaSettings } from './replicas.js';
+import { VersionCheck, type VersionCheckResult } from './version.js';
 
 /** Receives the engine's results. None of these may call the loop. */
 export interface Listener {
@@ -23,7 +23,7 @@ export interface Servers {
   /** What is wrong with a server, by its answer to `INFO server`. By default only its version is checked. */
   judge?(info: string, server: number): string | undefined;
   /** Set for a quorum: its engine is a module of its own. */
-  readonly wasm?: Wasm;
+  readonly wasm?: EngineModule;
 }
 
 /** One of the servers. */
@@ -36,7 +36,7 @@ interface Node {
   answered: number | undefined;
 }
 
-export class Loop {
+export class Driver {
   /** When the current turn began. */
   now = 0;
   /** The result of a command, if the current turn handles one. Undefined for a timer, a message or a user's call. */
@@ -92,7 +92,7 @@ export class Loop {
   }
 
   /** Asks every server for its version and identity, before any other command. */
-  meet(): Promise<Asked[]> {
+  meet(): Promise<VersionCheckResult[]> {
     return Promise.all(this.#nodes.map(({ version }) => version.ask(true)));
   }
 
@@ -141,7 +141,7 @@ export class Loop {
   }
 
   /** Asks how many replicas have a lease. */
-  confirm(lease: number, replicas: Replicas, unwanted: AbortSignal): Promise<Confirmed> {
+  confirm(lease: number, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<ReplicaResult> {
     const touch = this.#ended ? [] : this.#engine.touch(lease);
     return confirm(this.#first.link, touch, replicas, this.#responseTimeout, unwanted);
   }

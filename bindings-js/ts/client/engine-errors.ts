@@ -1,10 +1,10 @@
 /** Converts the engine's errors to the errors that users catch. */
 
-import { type Failed, type Failure, shortened, textOf } from '../connections/index.js';
+import { type Failed, type Failure, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
 import {
-  AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError, LostError,
-  type LossReason, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
+  AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
+  type LossReason, LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
 
 /** The state of the connection when a call fails. The engine keeps only texts of errors. */
@@ -19,7 +19,7 @@ export interface ConnectionState {
 }
 
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
-export function errorOf(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
+export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
   const { code, about, text, waited, holderRemaining } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
@@ -42,7 +42,7 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
     case 'lost':
       return new LostError(lockName, about as LossReason);
     case 'unreachable':
-      return unreachable(error.cause, state, details);
+      return unreachableError(error.cause, state, details);
     case 'auth':
       return new AuthError(text, details);
     case 'server':
@@ -59,22 +59,22 @@ export function errorOf(error: EngineError, lockName: string | undefined, state:
  * Makes an `unreachable` error. The reason why there is no connection now says more than the result of the last attempt, which
  * may be long ago.
  */
-export function unreachable(
+export function unreachableError(
   failure: Failure | undefined,
   { lastFailure, lastError, address: server }: ConnectionState,
   details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
 ): UnreachableError {
-  if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(textOf(lastError), { ...details, server, cause: lastError });
+  if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(messageOf(lastError), { ...details, server, cause: lastError });
   const known = failure ?? lastFailure?.failure ?? NO_ANSWER;
-  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(described(known));
-  return new UnreachableError(problemOf(known, shortened(textOf(cause))), { ...details, server, cause });
+  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(describeFailure(known));
+  return new UnreachableError(problemOf(known, truncate(messageOf(cause))), { ...details, server, cause });
 }
 
 /** The failure and the `words` of its cause for a message that already says that there was no answer. */
 function problemOf(failure: Failure, words: string): string | undefined {
   const text = failure.kind === 'timed-out' ? undefined : failure.text;
   const problem = failure.kind === 'interrupted' ? `connection lost: ${text}` : text;
-  if (words === shortened(described(failure)) || problem?.includes(words) === true) return problem;
+  if (words === truncate(describeFailure(failure)) || problem?.includes(words) === true) return problem;
   return problem === undefined ? words : `${problem}: ${words}`;
 }
 
@@ -82,7 +82,7 @@ function problemOf(failure: Failure, words: string): string | undefined {
 const NO_ANSWER: Failure = { kind: 'timed-out' };
 
 /** Makes the error for a refusal of the server that the engine did not report. */
-export function refusal(text: string, lockName: string, cause: unknown): AuthError | ServerError {
+export function refusalError(text: string, lockName: string, cause: unknown): AuthError | ServerError {
   const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
   return new kind(text, { lockName, cause });
 }
@@ -96,19 +96,19 @@ export function isNotReady(text: string): boolean {
 }
 
 /** Makes the error for a command that did not come from the engine. */
-export function errorOfFailure({ failure, cause }: Failed, lockName: string, waited: number, state: ConnectionState): LeaseholdError {
-  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusal(failure.text, lockName, cause);
-  return unreachable(failure, state, { lockName, waited, cause });
+export function failureError({ failure, cause }: Failed, lockName: string, waited: number, state: ConnectionState): LeaseholdError {
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusalError(failure.text, lockName, cause);
+  return unreachableError(failure, state, { lockName, waited, cause });
 }
 
 /** The library's own error, if it is the one that the engine reports, or if the engine has none. */
 function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
-  if (last === undefined) return cause && new Error(described(cause));
+  if (last === undefined) return cause && new Error(describeFailure(cause));
   if (code === 'unreachable' && cause === undefined) return last.cause;
   const words = cause !== undefined && 'text' in cause ? cause.text : text;
   // The engine leaves out the end of a server's message, which only says where in a script it arose.
   if ('text' in last.failure && words !== '' && last.failure.text.startsWith(words)) return last.cause;
-  return cause && new Error(described(cause));
+  return cause && new Error(describeFailure(cause));
 }
 
 /** How each server answered. The reason why there is no connection now says more than the result of the last attempt. */
@@ -116,11 +116,11 @@ function votesOf({ votes }: EngineError, { servers = [] }: ConnectionState): rea
   if (votes.length === 0) return undefined;
   return votes.map((vote, at) => {
     const why = vote.answer === 'timed-out' || vote.answer === 'unreachable' ? servers[at]?.lastError : undefined;
-    return why === undefined ? vote : { server: vote.server, answer: 'unreachable', problem: textOf(why) };
+    return why === undefined ? vote : { server: vote.server, answer: 'unreachable', problem: messageOf(why) };
   });
 }
 
-export function described(failure: Failure): string {
+export function describeFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'refused':
       return `refused by the server: ${failure.text}`;

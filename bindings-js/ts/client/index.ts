@@ -1,7 +1,7 @@
 /** One client of the servers: it drives the engine and keeps the state of its leases and calls. */
 
-export { type Closed, Driver, type LockInfo } from './client.js';
-export { described, isNotReady } from './engine-errors.js';
-export type { Held } from './lease-state.js';
-export type { Replicas } from './replicas.js';
-export { type Asked, versionProblem } from './version.js';
+export { Client, type Closed, type LockInfo } from './client.js';
+export { describeFailure, isNotReady } from './engine-errors.js';
+export type { LeaseState } from './lease-state.js';
+export type { ReplicaSettings } from './replicas.js';
+export { type VersionCheckResult, versionProblem } from './version.js';

@@ -1,10 +1,10 @@
 /** The state of a lease from its grant to its end. All its handles share it. */
 
 import type { Grant, Mode } from '../engine/index.js';
-import { type AnyLeaseholdError, ClosedError, LostError, type LossReason } from '../support/errors.js';
+import { type AnyLeaseholdError, ClosedError, type LossReason, LostError } from '../support/errors.js';
 import { warn } from '../support/host.js';
 
-export class Held {
+export class LeaseState {
   readonly id: number;
   readonly name: string;
   /** How long the server keeps the lease unless it is renewed, in milliseconds. */

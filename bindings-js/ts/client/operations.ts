@@ -1,8 +1,8 @@
 /** The users' calls that have not ended, and how their promises settle. */
 
 import type { Mode, Outcome } from '../engine/index.js';
-import { afterThisTurn } from '../support/host.js';
-import type { Held } from './lease-state.js';
+import { afterPendingIo } from '../support/host.js';
+import type { LeaseState } from './lease-state.js';
 
 /** A user's call that has not ended. */
 export interface Call {
@@ -20,12 +20,12 @@ export interface Acquire {
   /** All names, if the lock has several. */
   readonly names: readonly string[] | undefined;
   readonly ttl: number;
-  granted(held: Held): void;
+  granted(held: LeaseState): void;
   readonly stopListening: (() => void) | undefined;
 }
 
 /** The open calls by their number in the engine, oldest first. */
-export class Calls {
+export class Operations {
   readonly #open = new Map<number, Call>();
   readonly #keepAlive: (alive: boolean) => void;
   #last = 0;
@@ -114,7 +114,7 @@ const LONGEST_RUN = 5_000;
  * block all I/O forever, including the answers to renewals. So after a while a hand-over waits for the next turn of the event
  * loop.
  */
-export class Turns {
+export class HandoffScheduler {
   /** When the current run of hand-overs began; undefined if the event loop has turned since. */
   #began: number | undefined;
   #waiting: (() => void)[] = [];
@@ -122,7 +122,7 @@ export class Turns {
   run(now: number, resolve: () => void): void {
     if (this.#began === undefined) {
       this.#began = now;
-      afterThisTurn(this.#turned);
+      afterPendingIo(this.#turned);
     }
     if (now - this.#began < LONGEST_RUN) resolve();
     else this.#waiting.push(resolve);

@@ -14,13 +14,13 @@ import type { Command } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 
 /** The checked options. The timeout is in milliseconds. */
-export interface Replicas {
+export interface ReplicaSettings {
   readonly min: number;
   readonly timeout: number;
 }
 
 /** How many replicas have a lease, or how the lease was lost, or why the question failed. */
-export type Confirmed = { readonly replicas: number } | { readonly loss: 'gone' | 'taken' } | Failed;
+export type ReplicaResult = { readonly replicas: number } | { readonly loss: 'gone' | 'taken' } | Failed;
 
 /**
  * Asks how many replicas have the lease. `touch` is a write to the lease, by digest and by source. Each step takes at most
@@ -29,10 +29,10 @@ export type Confirmed = { readonly replicas: number } | { readonly loss: 'gone' 
 export async function confirm(
   link: Link,
   touch: readonly Command[],
-  { min, timeout }: Replicas,
+  { min, timeout }: ReplicaSettings,
   limit: number,
   unwanted: AbortSignal,
-): Promise<Confirmed> {
+): Promise<ReplicaResult> {
   const [digest, source] = touch.map(({ words }) => words);
   if (link.open === undefined || digest === undefined || source === undefined) return { loss: 'gone' };
   const key = digest[3] ?? '';

@@ -1,7 +1,7 @@
 /** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
 
 import type { CallResult, Failed, Failure, Link } from '../connections/index.js';
-import { setAlive } from '../support/host.js';
+import { setTimerAlive } from '../support/host.js';
 
 /** What is wrong with a server's version, by its answer to `INFO server`. An answer without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
@@ -16,7 +16,7 @@ export function versionProblem(info: string): string | undefined {
 }
 
 /** A server's answer to the version check. */
-export interface Asked {
+export interface VersionCheckResult {
   /** Why the server can't be used. */
   readonly problem?: string | undefined;
   /** Why the server did not answer. */
@@ -36,7 +36,7 @@ export class VersionCheck {
   readonly #patience: number;
   readonly #judge: (info: string) => string | undefined;
   readonly #mustTell: boolean;
-  #asking: Promise<Asked> | undefined;
+  #asking: Promise<VersionCheckResult> | undefined;
   #tooOld = false;
 
   /**
@@ -51,7 +51,7 @@ export class VersionCheck {
   }
 
   /** Asks the server. `alive` keeps the process alive meanwhile; a command that waits for its answer does that already. */
-  ask(alive = false): Promise<Asked> {
+  ask(alive = false): Promise<VersionCheckResult> {
     return (this.#asking ??= this.#ask(alive));
   }
 
@@ -66,11 +66,11 @@ export class VersionCheck {
     return { failure: { kind: 'unsupported', text: problem } };
   }
 
-  async #ask(alive: boolean): Promise<Asked> {
+  async #ask(alive: boolean): Promise<VersionCheckResult> {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const silent = new Promise<CallResult>((resolve) => {
       timer = setTimeout(resolve, this.#patience, SILENT);
-      setAlive(timer, alive);
+      setTimerAlive(timer, alive);
     });
     const asked = this.#link.call(['INFO', 'server']).catch((): CallResult => SILENT);
     const result = await Promise.race([asked, silent]);

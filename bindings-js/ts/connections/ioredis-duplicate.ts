@@ -24,7 +24,7 @@ const COPY = {
 };
 
 /** One of our clients. Its socket doesn't keep the process alive until `ref(true)` is called. */
-export class OwnClient {
+export class DuplicateClient {
   readonly client: IoRedis;
   /** Why the client is not connected. */
   lastError: unknown;

@@ -9,16 +9,16 @@
  */
 
 import { type IoRedis, IoRedisLink } from './ioredis.js';
-import { OwnClient } from './ioredis-duplicate.js';
-import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
-import { Hold } from './reconnecting.js';
+import { DuplicateClient } from './ioredis-duplicate.js';
+import type { Address, CallResult, DedicatedConnection, Failed, Link, SubscriptionListener } from './link.js';
+import { ReadyGate } from './reconnecting.js';
 import { closed, unavailable } from './results.js';
 import { DIRECTLY, Sentinels } from './sentinels.js';
 import { type Emitter, watch } from './watch.js';
 
 /** The current primary. */
 interface Primary {
-  readonly own: OwnClient;
+  readonly own: DuplicateClient;
   readonly link: IoRedisLink;
 }
 
@@ -31,7 +31,7 @@ const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500)
 export class IoRedisSentinelLink implements Link {
   readonly library = 'ioredis';
   readonly #client: IoRedis;
-  readonly #hold = new Hold();
+  readonly #hold = new ReadyGate();
   readonly #unwatch: () => void;
   readonly #listeners = new Map<string, SubscriptionListener>();
   #sentinels: Sentinels | undefined;
@@ -69,7 +69,7 @@ export class IoRedisSentinelLink implements Link {
     this.#primary?.link.unsubscribe(channel);
   }
 
-  async open(key: string, patience: number, over: AbortSignal): Promise<OwnConnection> {
+  async open(key: string, patience: number, over: AbortSignal): Promise<DedicatedConnection> {
     const primary = await this.#found();
     if (primary === undefined) throw this.lastError() ?? new Error(UNKNOWN);
     return primary.link.open(key, patience, over);
@@ -122,7 +122,7 @@ export class IoRedisSentinelLink implements Link {
   /** Switches from the old primary to this server. */
   #follow(address: Address): void {
     const { enableTLSForSentinelMode, tls } = this.#client.options ?? {};
-    const own = new OwnClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
+    const own = new DuplicateClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
     const old = this.#primary;
     this.#primary = { own, link: new IoRedisLink(own.client) };
     this.ref(this.#alive);

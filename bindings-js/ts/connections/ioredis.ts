@@ -6,12 +6,12 @@
  * go out in one write anyway.
  */
 
-import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './results.js';
-import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { OwnClient } from './ioredis-duplicate.js';
-import { oneOf, onceOver } from './dedicated.js';
-import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channels, ChannelsListener } from './subscriber.js';
+import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable } from './results.js';
+import type { Address, CallResult, DedicatedConnection, Failed } from './link.js';
+import { DuplicateClient } from './ioredis-duplicate.js';
+import { closeOnAbort, pickNode } from './dedicated.js';
+import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
+import type { PubSubConnection, PubSubListener } from './subscriber.js';
 import { type Emitter, watch } from './watch.js';
 
 /** The part of a client that is used here, in any version of the library. */
@@ -92,7 +92,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
   readonly #gather: Gather | undefined;
-  #outgoing: Flight<Command>[] = [];
+  #outgoing: PendingCommand<Command>[] = [];
   /** The stream that is watched for long replies. `#brought` counts the bytes received for its oldest unanswered command. */
   #stream: Stream | undefined;
   #unwatchStream: () => void = ignore;
@@ -100,7 +100,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   #brought = 0;
 
   constructor(client: IoRedis) {
-    super(client, 'close', (listener) => openChannels(client, listener));
+    super(client, 'close', (listener) => openPubSub(client, listener));
     this.#client = client;
     this.isCluster = client.isCluster === true;
     if (this.isCluster) return;
@@ -119,11 +119,11 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return options.path || addressOf(options.host, options.port);
   }
 
-  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
-    const own = new OwnClient(template(this.#client, 'master'), { ...moved });
+  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
+    const own = new DuplicateClient(template(this.#client, 'master'), { ...moved });
     const { client } = own;
     own.ref(true);
-    onceOver(over, () => own.close());
+    closeOnAbort(over, () => own.close());
     try {
       await client.connect();
     } catch (error) {
@@ -161,7 +161,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   }
 
   /** ioredis writes each command separately. Here, all commands of one tick and of its microtasks go out in one write. */
-  protected override dispatch(flight: Flight<Command>): void {
+  protected override dispatch(flight: PendingCommand<Command>): void {
     const waiting = this.#outgoing.push(flight);
     if (waiting === 1) process.nextTick(() => this.#flush());
     // Flush early, so that the server starts working while we prepare the next commands.
@@ -206,7 +206,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     if (this.#brought > LONGEST_REPLY && isOurs(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
   }
 
-  #write(flight: Flight<Command>): void {
+  #write(flight: PendingCommand<Command>): void {
     const { command, settle } = flight;
     try {
       // Tracing tools may wrap the promise that this returns.
@@ -295,18 +295,18 @@ function defuse(command: Command): void {
 }
 
 /** A cluster client follows redirections, which is fine, but also resends commands after a broken connection. This prevents that. */
-function noResend(flight: Flight<Command>): void {
+function noResend(flight: PendingCommand<Command>): void {
   const { command } = flight;
   const decide = command.reject;
   command.reject = (error) => {
-    if (serverText(error) !== undefined) return decide.call(command, error);
+    if (serverMessage(error) !== undefined) return decide.call(command, error);
     defuse(command);
     flight.settle(failedBy(error));
   };
 }
 
 function failedBy(error: unknown): Failed {
-  const text = textOf(error);
+  const text = messageOf(error);
   if (text.includes('enableOfflineQueue')) return unavailable(text, error);
   if (text === 'Command timed out') return { failure: { kind: 'timed-out' }, cause: error };
   return toFailed(error);
@@ -318,8 +318,8 @@ function numbers(value: unknown): unknown {
   return typeof value === 'string' ? Number(value) : value;
 }
 
-function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
-  const own = new OwnClient(template(client), {});
+function openPubSub(client: IoRedis, listener: PubSubListener): PubSubConnection {
+  const own = new DuplicateClient(template(client), {});
   const subscriber = own.client;
   const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
   subscriber.on('end', () => listener.ended(failed(own.lastError)));
@@ -330,7 +330,7 @@ function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
     subscribe: (channel) =>
       connected.then(() => subscriber.subscribe(channel)).then(
         () => undefined,
-        (error) => failed(serverText(error) === undefined ? (own.lastError ?? error) : error),
+        (error) => failed(serverMessage(error) === undefined ? (own.lastError ?? error) : error),
       ),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
     close: () => own.close(),
@@ -342,7 +342,7 @@ function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
 function template(client: IoRedis, role: 'all' | 'master' = 'all'): IoRedis {
   if (client.isCluster !== true) return client;
   const nodes = client.nodes?.(role) ?? [];
-  const node = oneOf(nodes, ({ status }) => status === 'ready');
+  const node = pickNode(nodes, ({ status }) => status === 'ready');
   if (node === undefined) throw new Error('the cluster has no node yet');
   return node;
 }

@@ -6,7 +6,7 @@ import { after, describe, test } from 'node:test';
 import { LockManager } from '../index.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { until } from '../testing/expect.js';
-import { type Library, libraries } from '../testing/libraries.js';
+import { libraries, type Library } from '../testing/libraries.js';
 
 const fleet = await Fleet.start();
 

@@ -40,7 +40,7 @@ export interface SubscriptionListener {
 }
 
 /** A connection of its own, which carries no other commands. */
-export interface OwnConnection {
+export interface DedicatedConnection {
   call(args: readonly string[]): Promise<CallResult>;
 }
 
@@ -84,7 +84,7 @@ export interface Link {
    * may take `patience` ms. The connection is closed when `over` aborts, also if it opens after that. Rejects with the library's
    * error. Absent if the library can't open such a connection.
    */
-  open?(key: string, patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection>;
+  open?(key: string, patience: number, over: AbortSignal, moved?: Address): Promise<DedicatedConnection>;
 
   /** Closes the adapter's own connections, never the user's, and removes all its listeners. */
   close(): Promise<void>;

@@ -8,7 +8,7 @@ import { createClient as createClient5, createClientPool, createCluster as creat
 import { createClient as createClient6, createCluster as createCluster6 } from 'redis-6';
 
 import { keyOfFirst, type Node, startCluster } from '../testing/topologies.js';
-import { Heard } from '../testing/subscription-recorder.js';
+import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
 import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
@@ -74,7 +74,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
@@ -93,7 +93,7 @@ for (const { name, create, createCluster } of versions) {
         await client.connect();
         const link = linked(t, client);
         assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
@@ -122,7 +122,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
     });
@@ -137,7 +137,7 @@ for (const { name, create, createCluster } of versions) {
         assert.deepEqual(text(await link.call(['EVAL', 'return {KEYS[1], ARGV[1]}', '1', key, 'x'])), [key, 'x']);
       }
       assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       for (const { port, run } of nodes) {

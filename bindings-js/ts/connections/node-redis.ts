@@ -5,11 +5,11 @@
  * and timeout don't affect them.
  */
 
-import { closed, textOf, toFailed, toReply, unavailable } from './results.js';
-import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { onceOver } from './dedicated.js';
-import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channels, ChannelsListener } from './subscriber.js';
+import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
+import type { Address, CallResult, DedicatedConnection, Failed } from './link.js';
+import { closeOnAbort } from './dedicated.js';
+import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
+import type { PubSubConnection, PubSubListener } from './subscriber.js';
 
 /** The part of a client that is used here, in any version of the library. */
 export interface NodeRedis {
@@ -63,7 +63,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
   readonly #sender: Sender;
 
   constructor(client: NodeRedis) {
-    super(client, 'reconnecting', (listener) => openChannels(client, listener));
+    super(client, 'reconnecting', (listener) => openPubSub(client, listener));
     this.#client = client;
     this.#sender = (client.options?.legacyMode === true && client.v4) || client;
   }
@@ -77,8 +77,8 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return path || addressOf(host, port);
   }
 
-  open(_key: string, _patience: number, over: AbortSignal): Promise<OwnConnection> {
-    return openOwn(this.#client, over);
+  open(_key: string, _patience: number, over: AbortSignal): Promise<DedicatedConnection> {
+    return openDedicated(this.#client, over);
   }
 
   protected override isReady(): boolean {
@@ -93,7 +93,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return isSubscriber(this.#client) ? SUBSCRIBER_MODE : undefined;
   }
 
-  protected override dispatch({ command, settle }: Flight<string[]>): void {
+  protected override dispatch({ command, settle }: PendingCommand<string[]>): void {
     try {
       this.#sender.sendCommand(command, COMMAND_OPTIONS).then(
         (value) => settle({ reply: toReply(value) }),
@@ -126,7 +126,7 @@ export const COMMAND_OPTIONS = {
 const NEVER_SENT = ['The client is offline', 'The queue is full'];
 
 export function failedBy(error: unknown): Failed {
-  const text = textOf(error);
+  const text = messageOf(error);
   if (text === 'The client is closed') return closed('the node-redis client was closed');
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
@@ -147,11 +147,11 @@ function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
 }
 
 /** Opens a connection that carries no other commands. */
-export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
+export async function openDedicated(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
   const own = copyOf(client, moved);
   own.on('error', ignore);
   const connected = own.connect();
-  onceOver(over, () => {
+  closeOnAbort(over, () => {
     own.unref?.();
     disconnect(own, connected);
   });
@@ -160,7 +160,7 @@ export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Addr
 }
 
 /** Opens a connection for subscriptions. */
-export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
+export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubConnection {
   const subscriber = copyOf(client);
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());

@@ -4,14 +4,14 @@
  * A command waits here until its client is connected. It fails as soon as the connection breaks, and the library doesn't resend it.
  */
 
-import { setAlive } from '../support/host.js';
+import { setTimerAlive } from '../support/host.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
-import { closed, textOf, unavailable } from './results.js';
-import { type OpenChannels, Subscriber } from './subscriber.js';
+import { closed, messageOf, unavailable } from './results.js';
+import { type OpenPubSub, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
 /** A command that was given to the library and is not answered yet. */
-export interface Flight<Command> {
+export interface PendingCommand<Command> {
   place: number;
   readonly command: Command;
   settle(result: CallResult): void;
@@ -25,8 +25,8 @@ const MOST_UNANSWERED = 20_000;
 
 export abstract class ReconnectingLink<Command> implements Link {
   abstract readonly library: 'ioredis' | 'node-redis';
-  protected readonly inFlight = new Flights<Flight<Command>>();
-  readonly #hold = new Hold();
+  protected readonly inFlight = new PendingCommands<PendingCommand<Command>>();
+  readonly #hold = new ReadyGate();
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
   #lastError: unknown;
@@ -34,7 +34,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   #unanswered = 0;
 
   /** `breaks` is the client's event for a broken connection. */
-  protected constructor(client: Emitter, breaks: string, openChannels: OpenChannels) {
+  protected constructor(client: Emitter, breaks: string, openChannels: OpenPubSub) {
     this.#subscriber = new Subscriber(openChannels);
     this.#unwatch = watch(client, {
       ready: () => {
@@ -60,7 +60,7 @@ export abstract class ReconnectingLink<Command> implements Link {
     return undefined;
   }
   /** Gives a command to the library. */
-  protected abstract dispatch(flight: Flight<Command>): void;
+  protected abstract dispatch(flight: PendingCommand<Command>): void;
   /** Makes a command harmless, in case the library still sends it. */
   protected abstract defuse(command: Command): void;
   abstract call(args: readonly string[]): Promise<CallResult>;
@@ -113,7 +113,7 @@ export abstract class ReconnectingLink<Command> implements Link {
     if (this.#unanswered >= MOST_UNANSWERED) return Promise.resolve(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`));
     this.#unanswered++;
     return new Promise((resolve) => {
-      const flight: Flight<Command> = {
+      const flight: PendingCommand<Command> = {
         place: -1,
         command: make(),
         settle: (result) => {
@@ -130,7 +130,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   #interrupt(): void {
     this.#lastError = this.breakError() ?? this.#lastError;
     const cause = this.#lastError;
-    const text = cause === undefined ? 'before the answer came' : textOf(cause);
+    const text = cause === undefined ? 'before the answer came' : messageOf(cause);
     for (const { command, settle } of this.inFlight.all()) {
       this.defuse(command);
       settle({ failure: { kind: 'interrupted', text }, cause });
@@ -150,19 +150,19 @@ export function addressOf(host: unknown, port: unknown): string | undefined {
  * This is an array instead of a `Set`. When a set grows, its old table keeps deleted entries alive until a full garbage
  * collection. With thousands of short-lived entries a second, that costs as much as the commands themselves.
  */
-export class Flights<Flight extends { place: number }> {
-  readonly #list: Flight[] = [];
+export class PendingCommands<PendingCommand extends { place: number }> {
+  readonly #list: PendingCommand[] = [];
 
-  add(flight: Flight): void {
+  add(flight: PendingCommand): void {
     flight.place = this.#list.push(flight) - 1;
   }
 
-  has(flight: Flight): boolean {
+  has(flight: PendingCommand): boolean {
     return this.#list[flight.place] === flight;
   }
 
   /** Removes a flight. Returns false if it was removed before. */
-  delete(flight: Flight): boolean {
+  delete(flight: PendingCommand): boolean {
     if (!this.has(flight)) return false;
     const last = this.#list.pop();
     if (last !== undefined && last !== flight) {
@@ -173,7 +173,7 @@ export class Flights<Flight extends { place: number }> {
     return true;
   }
 
-  all(): Flight[] {
+  all(): PendingCommand[] {
     return [...this.#list];
   }
 }
@@ -187,7 +187,7 @@ const PATIENCE_MS = 1000;
  * They don't wait in the library's own queue. From there, a command may be sent minutes later, after the engine has given up the
  * command's token and the server has forgotten that.
  */
-export class Hold {
+export class ReadyGate {
   readonly #waiting = new Set<(connected: boolean) => void>();
 
   /** Resolves to true once the client is connected, and to false if that takes too long or can't happen any more. */
@@ -200,7 +200,7 @@ export class Hold {
       };
       const timer = setTimeout(end, PATIENCE_MS, false);
       // A pending call keeps the process alive by itself.
-      setAlive(timer, false);
+      setTimerAlive(timer, false);
       this.#waiting.add(end);
     });
   }

@@ -40,14 +40,14 @@ function toScalar(value: unknown): Scalar {
 
 /** Converts an error of a command that was given to a library. Unless it is the server's answer, the command may have run. */
 export function toFailed(error: unknown): Failed {
-  const refusal = serverText(error);
+  const refusal = serverMessage(error);
   if (refusal !== undefined) return refused(refusal, error);
-  return { failure: { kind: 'interrupted', text: shortened(textOf(error)) }, cause: error };
+  return { failure: { kind: 'interrupted', text: truncate(messageOf(error)) }, cause: error };
 }
 
 /** Keeps the beginning of the server's message, because an error may quote a whole script. */
 export function refused(words: string, error: unknown): Failed {
-  const text = shortened(words);
+  const text = truncate(words);
   return { failure: { kind: 'refused', text }, cause: text === words ? error : new Error(text) };
 }
 
@@ -63,7 +63,7 @@ export function closed(text: string): Failed {
 /** How many characters of an error's text to keep. */
 const LONGEST_TEXT = 1_000;
 
-export function shortened(text: string): string {
+export function truncate(text: string): string {
   return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}... (${text.length} characters)` : text;
 }
 
@@ -71,16 +71,16 @@ export function shortened(text: string): string {
 const CODE_WORD = /^-?(?!(?:TLS|SSL|TCP|DNS|HTTP|HTTPS|IO) )[A-Z][A-Z0-9_]+ /;
 
 /** The server's message, if the error is the server's answer. */
-export function serverText(error: unknown): string | undefined {
+export function serverMessage(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || 'syscall' in error) return undefined;
-  const text = textOf(error);
+  const text = messageOf(error);
   return CODE_WORD.test(text) ? text : undefined;
 }
 
-export function textOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (!(typeof error === 'object' && error !== null && 'message' in error)) return String(error);
   if (typeof error.message === 'string' && error.message !== '') return error.message;
   // An `AggregateError` for several addresses has no message of its own.
-  return 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0 ? textOf(error.errors[0]) : String(error);
+  return 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0 ? messageOf(error.errors[0]) : String(error);
 }
 

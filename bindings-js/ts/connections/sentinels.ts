@@ -8,13 +8,13 @@
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/
  */
 
-import { setAlive } from '../support/host.js';
+import { setTimerAlive } from '../support/host.js';
 import type { IoRedis, IoRedisOptions } from './ioredis.js';
-import { OwnClient } from './ioredis-duplicate.js';
+import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';
 
 /** A sentinel's answer: the address of the primary. */
-export interface Statement extends Address {
+export interface PrimaryReport extends Address {
   /** Each failover has a greater epoch. */
   readonly epoch: number;
   /** When the sentinel answered, in milliseconds. */
@@ -35,7 +35,7 @@ const FORGOTTEN_MS = 30_000;
 const SWITCHED = '+switch-master';
 
 /** Whether the second answer replaces the first. */
-export function isNewer(believed: Statement | undefined, told: Statement): boolean {
+export function isNewer(believed: PrimaryReport | undefined, told: PrimaryReport): boolean {
   return believed === undefined || told.epoch >= believed.epoch || told.at - believed.at > FORGOTTEN_MS;
 }
 
@@ -44,8 +44,8 @@ export class Sentinels {
   lastError: unknown;
   readonly #template: IoRedis;
   readonly #named: (primary: Address) => void;
-  readonly #clients = new Set<OwnClient>();
-  #believed: Statement | undefined;
+  readonly #clients = new Set<DuplicateClient>();
+  #believed: PrimaryReport | undefined;
   #alive = false;
   #closed = false;
   #wakeAll: (() => void)[] = [];
@@ -70,7 +70,7 @@ export class Sentinels {
 
   async #watch(sentinel: Sentinel): Promise<void> {
     while (!this.#closed) {
-      const session = new Set<OwnClient>();
+      const session = new Set<DuplicateClient>();
       try {
         await this.#listen(sentinel, session);
       } catch (error) {
@@ -85,7 +85,7 @@ export class Sentinels {
   }
 
   /** Listens to one sentinel until a connection is lost. One asks, the other subscribes, because a RESP2 subscriber can't ask. */
-  async #listen(sentinel: Sentinel, session: Set<OwnClient>): Promise<void> {
+  async #listen(sentinel: Sentinel, session: Set<DuplicateClient>): Promise<void> {
     const [asking, messages] = [this.#connect(sentinel, session), this.#connect(sentinel, session)];
     let news = (): void => {};
     let quiet = POLL_MS;
@@ -101,7 +101,7 @@ export class Sentinels {
     }
   }
 
-  async #ask({ client }: OwnClient): Promise<void> {
+  async #ask({ client }: DuplicateClient): Promise<void> {
     const name = this.#template.options?.name ?? '';
     // The order matters: during a failover a sentinel reports the new epoch before the new address.
     const [fields, address] = await Promise.all([client.call('SENTINEL', 'MASTER', name), client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)]);
@@ -121,9 +121,9 @@ export class Sentinels {
     return (typeof natMap === 'function' ? natMap(key) : natMap?.[key]) || { host, port };
   }
 
-  #connect({ host, port = 26379, family }: Sentinel, session: Set<OwnClient>): OwnClient {
+  #connect({ host, port = 26379, family }: Sentinel, session: Set<DuplicateClient>): DuplicateClient {
     const { sentinelUsername = null, sentinelPassword = null, sentinelTLS } = this.#template.options ?? {};
-    const client = new OwnClient(this.#template, {
+    const client = new DuplicateClient(this.#template, {
       ...DIRECTLY, host, port, username: sentinelUsername, password: sentinelPassword, tls: sentinelTLS, ...(family === undefined ? {} : { family }),
       db: 0, enableReadyCheck: false, connectTimeout: ANSWER_MS,
     });
@@ -148,7 +148,7 @@ export class Sentinels {
       };
       const timer = setTimeout(end, ms);
       // A pending call keeps the process alive by itself.
-      setAlive(timer, false);
+      setTimerAlive(timer, false);
       this.#wakeAll.push(end);
     });
   }
@@ -160,7 +160,7 @@ type Sentinel = NonNullable<IoRedisOptions['sentinels']>[number];
 export const DIRECTLY = { sentinels: null, path: undefined };
 
 /** Rejects once the connection is lost. */
-function ended(own: OwnClient): Promise<never> {
+function ended(own: DuplicateClient): Promise<never> {
   const gone = new Promise<never>((_, reject) => own.client.on('end', () => reject(own.lastError ?? new Error('the connection to the sentinel ended'))));
   gone.catch(() => {});
   return gone;

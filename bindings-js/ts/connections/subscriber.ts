@@ -2,7 +2,7 @@ import { unavailable } from './results.js';
 import type { Failed, SubscriptionListener } from './link.js';
 
 /** A connection for subscriptions. Failures are values here, too. */
-export interface Channels {
+export interface PubSubConnection {
   /** Resolves once the server has acknowledged the subscription. */
   subscribe(channel: string): Promise<Failed | undefined>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -11,14 +11,14 @@ export interface Channels {
 }
 
 /** Receives the events of such a connection. It is never called before the connection was returned. */
-export interface ChannelsListener {
+export interface PubSubListener {
   message(channel: string, payload: string): void;
   /** The connection has ended, or could not be made. */
   ended(failed: Failed): void;
 }
 
 /** Opens a connection for subscriptions. It does not retry by itself. */
-export type OpenChannels = (listener: ChannelsListener) => Channels;
+export type OpenPubSub = (listener: PubSubListener) => PubSubConnection;
 
 /**
  * The subscriptions of a manager: its own channel, and the channels of the reentrant locks that it waits for. One connection
@@ -28,12 +28,12 @@ export type OpenChannels = (listener: ChannelsListener) => Channels;
  *                            \-------refused------> none
  */
 export class Subscriber {
-  readonly #open: OpenChannels;
+  readonly #open: OpenPubSub;
   readonly #attempts = new Map<string, Attempt>();
   #line: Line | undefined;
   #alive = false;
 
-  constructor(open: OpenChannels) {
+  constructor(open: OpenPubSub) {
     this.#open = open;
   }
 
@@ -132,10 +132,10 @@ interface Attempt {
 
 /** A connection and its pending requests. */
 class Line {
-  readonly channels: Channels;
+  readonly channels: PubSubConnection;
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  constructor(channels: Channels) {
+  constructor(channels: PubSubConnection) {
     this.channels = channels;
   }
 

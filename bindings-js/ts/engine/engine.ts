@@ -3,35 +3,35 @@
 import { Engine as Core } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
-import { shown } from '../support/format.js';
+import { formatValue } from '../support/format.js';
 import type { Command } from './command.js';
-import { bytesToText, FAILURES, Row } from './output-reader.js';
-import type { Config, Kind, Mode, Outcome, Outputs, Wish } from './types.js';
+import { bytesToText, FAILURES, OutputReader } from './output-reader.js';
+import type { AcquireSettings, Config, LockKind, Mode, Outcome, Outputs } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module that makes engines, and the reader of its memory. */
-export interface Wasm {
-  readonly row: Row;
+export interface EngineModule {
+  readonly row: OutputReader;
   make(id: Uint8Array, config: Config): Core;
 }
 
 /** The calls on a lease. `src/engine.rs` has the same numbers. */
 const LeaseCall = { release: 0, extend: 1, convert: 2, hold: 3, verify: 4 } as const;
 
-const ONE_SERVER: Wasm = {
-  row: new Row(memory),
+const ONE_SERVER: EngineModule = {
+  row: new OutputReader(memory),
   make: (id, { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention }) =>
     new Core(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention),
 };
 
-let loaded: { row: Row; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
+let loaded: { row: OutputReader; Core: typeof import('./wasm/quorum.js').Engine } | undefined;
 
 /** The engine of a quorum of these servers. It is a WebAssembly module of its own, loaded on first use, because few programs need it. */
-export async function engineOf(names: readonly string[]): Promise<Wasm> {
+export async function quorumEngine(names: readonly string[]): Promise<EngineModule> {
   const { Engine, memory } = await import('./wasm/quorum.js');
-  const { row, Core } = (loaded ??= { row: new Row(memory), Core: Engine });
+  const { row, Core } = (loaded ??= { row: new OutputReader(memory), Core: Engine });
   const servers = names.map((name) => name.replace(/\s/g, ' ')).join('\n');
-  const make: Wasm['make'] = (id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention }) =>
+  const make: EngineModule['make'] = (id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention }) =>
     Core.quorum(id, prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, servers);
   return { row, make };
 }
@@ -39,13 +39,13 @@ export async function engineOf(names: readonly string[]): Promise<Wasm> {
 /** One client's engine. Every input happens at `now`, in microseconds, and calls `outputs` before it returns. */
 export class Engine {
   readonly #core: Core;
-  readonly #row: Row;
+  readonly #row: OutputReader;
   readonly #outputs: Outputs;
   /** When the engine must be woken at the latest, in microseconds; negative for never. */
   wake = -1;
 
   /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
-  constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: Wasm = ONE_SERVER) {
+  constructor(id: Uint8Array, config: Config, outputs: Outputs, { row, make }: EngineModule = ONE_SERVER) {
     this.#core = make(id, config);
     this.#row = row;
     this.#outputs = outputs;
@@ -56,7 +56,7 @@ export class Engine {
     throw new InvalidOptionError(camelCase(refusal.error.about), refusal.error.text);
   }
 
-  acquire(now: number, op: number, name: string, kind: Kind, wish: Wish): void {
+  acquire(now: number, op: number, name: string, kind: LockKind, wish: AcquireSettings): void {
     const { mode, owner, permits, limit, names, oneScript = false } = kind;
     if (names !== undefined) return this.acquireAll(now, op, names, mode, wish, oneScript);
     const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
@@ -64,7 +64,7 @@ export class Engine {
   }
 
   /** Acquires several names. `oneScript` refuses names that one script can't take. */
-  acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: Wish, oneScript: boolean): void {
+  acquireAll(now: number, op: number, names: readonly string[], mode: Mode, wish: AcquireSettings, oneScript: boolean): void {
     const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = wish;
     const parts = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
     this.#read(this.#core.acquireAll(now, op, parts, names.join(''), mode === 'shared', ttl, renew, maxHold, wait, within, oneScript));
@@ -184,7 +184,7 @@ function wordsOf(failure: Failure): string {
 /** Converts a scalar to text. Text and bytes stay as they are; anything else becomes text that the engine rejects as an answer. */
 function textOf(scalar: unknown): string {
   if (typeof scalar === 'string') return scalar;
-  return scalar instanceof Uint8Array ? bytesToText.decode(scalar) : shown(scalar);
+  return scalar instanceof Uint8Array ? bytesToText.decode(scalar) : formatValue(scalar);
 }
 
 /** An option's name in JavaScript. The engine writes `max_hold`. */

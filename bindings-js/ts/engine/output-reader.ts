@@ -14,7 +14,7 @@ const NO_VOTES: readonly Vote[] = [];
 export const bytesToText = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Reads the memory of one module. Inputs come one after the other, so one reader is enough for all of its engines. */
-export class Row {
+export class OutputReader {
   readonly #memory: WebAssembly.Memory;
   #numbers: Float64Array;
   #at = 0;

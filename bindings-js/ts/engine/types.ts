@@ -8,7 +8,7 @@ import type { Command } from './command.js';
 export type Mode = 'exclusive' | 'shared';
 
 /** The kind of a lock. A number that a kind doesn't have is -1. */
-export interface Kind {
+export interface LockKind {
   readonly mode: Mode;
   /** The owner of a reentrant lock. */
   readonly owner: number;
@@ -22,7 +22,7 @@ export interface Kind {
 }
 
 /** The plain kinds: one exclusive holder, or many readers. */
-export const LOCK: Readonly<Record<Mode, Kind>> = {
+export const LOCK: Readonly<Record<Mode, LockKind>> = {
   exclusive: { mode: 'exclusive', owner: -1, permits: -1, limit: -1 },
   shared: { mode: 'shared', owner: -1, permits: -1, limit: -1 },
 };
@@ -131,7 +131,7 @@ export interface Config {
 }
 
 /** The options of a lock. Durations are in milliseconds. `wait` is `Infinity` to wait forever, undefined not to wait. */
-export interface Wish {
+export interface AcquireSettings {
   readonly ttl: number;
   readonly renew: boolean;
   readonly maxHold: number | undefined;

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
-import { camelCase, Engine, engineOf } from './engine.js';
+import { camelCase, Engine, quorumEngine } from './engine.js';
 import { type Config, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -38,7 +38,7 @@ type Event = 'wake' | Record<string, Record<string, never>>;
 
 async function replay(file: File): Promise<void> {
   const found: unknown[] = [];
-  const wasm = file.servers && await engineOf(file.servers);
+  const wasm = file.servers && await quorumEngine(file.servers);
   let engine: Engine;
   try {
     engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), wasm);
@@ -205,7 +205,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
     engine.reply(0, learn(name, engine), granted(1_700_000_000_000_000, status));
   }
-  const quorum = new Engine(new Uint8Array(16), config(), outputs, await engineOf(['a', 'b', 'c']));
+  const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
   sent.length = 0;
   quorum.acquire(0, 1, 'a', LOCK.exclusive, wish);
   sent.splice(0).slice(0, 2).forEach(({ call }, at) => quorum.reply(0, call, granted(1_700_000_000_000_000 + at)));

@@ -8,13 +8,13 @@ import { Redis } from 'ioredis-6';
 
 import { isLeaseholdError, type Lease, LockManager, Owner } from '../index.js';
 import { caught, until } from '../testing/expect.js';
-import { Five } from '../testing/five-servers.js';
+import { FiveServers } from '../testing/five-servers.js';
 
 const NAME = 'invoice:42';
 const TTL = 2_000;
 
 test('two_clients_exclude_each_other_and_fences_rise', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [one, two] = [await five.manager(), await five.manager()];
   const first = await one.mutex(NAME).acquire();
   assert.equal(await two.mutex(NAME).tryAcquire(), null);
@@ -41,7 +41,7 @@ test('two_clients_exclude_each_other_and_fences_rise', async (t) => {
 });
 
 test('callers_of_one_client_take_turns_and_a_close_gives_back', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [one, two] = [await five.manager(), await five.manager()];
   let inside = 0;
   const fences: number[] = [];
@@ -61,7 +61,7 @@ test('callers_of_one_client_take_turns_and_a_close_gives_back', async (t) => {
 });
 
 test('a_dead_minority_is_done_without_at_the_start_and_later', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   await five.servers[0]?.kill();
   const locks = await five.manager();
   const lease = await locks.mutex(NAME).acquire();
@@ -75,7 +75,7 @@ test('a_dead_minority_is_done_without_at_the_start_and_later', async (t) => {
 });
 
 test('a_dead_majority_loses_the_lease_in_time_and_is_unreachable_with_each_cause', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   const lease = await locks.mutex(NAME).acquire();
   const granted = performance.now();
@@ -96,7 +96,7 @@ test('a_dead_majority_loses_the_lease_in_time_and_is_unreachable_with_each_cause
 });
 
 test('one_slow_server_slows_nobody_down', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   await (await locks.mutex(NAME).acquire()).release();
   await five.run(2, 'CLIENT', 'PAUSE', '1500');
@@ -107,7 +107,7 @@ test('one_slow_server_slows_nobody_down', async (t) => {
 });
 
 test('one_that_restarts_empty_changes_nothing_and_is_won_again', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [locks, other] = [await five.manager(), await five.manager()];
   const lease = await locks.mutex(NAME).acquire();
   for (const [at, server] of five.servers.entries()) {
@@ -120,7 +120,7 @@ test('one_that_restarts_empty_changes_nothing_and_is_won_again', async (t) => {
 });
 
 test('a_partition_that_heals_lets_the_waiter_in', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   for (const server of five.servers.slice(0, 3)) server.pause();
   const timedOut = await caught(locks.mutex(NAME).acquire({ wait: '1s' }));
@@ -132,7 +132,7 @@ test('a_partition_that_heals_lets_the_waiter_in', async (t) => {
 });
 
 test('a_close_that_no_majority_has_confirmed_tells_what_each_server_said', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   const lease = await locks.mutex(NAME).acquire();
   for (const server of five.servers.slice(0, 3)) server.pause();
@@ -144,7 +144,7 @@ test('a_close_that_no_majority_has_confirmed_tells_what_each_server_said', async
 });
 
 test('a_client_whose_path_is_empty_is_one_by_address', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const clients = five.servers.slice(0, 3).map(({ port }) => new Redis({ port, host: '127.0.0.1', path: '' }));
   t.after(() => clients.forEach((client) => client.disconnect()));
   const locks = await LockManager.quorum(clients, { nodeTimeout: 500 });
@@ -153,7 +153,7 @@ test('a_client_whose_path_is_empty_is_one_by_address', async (t) => {
 });
 
 test('an_operator_takes_it_on_all_servers', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [locks, operator] = [await five.manager(), await five.manager()];
   const lease = await locks.mutex(NAME).acquire();
   assert.equal(await operator.forceRelease(NAME), 1);
@@ -163,7 +163,7 @@ test('an_operator_takes_it_on_all_servers', async (t) => {
 });
 
 test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [a, b, c, d] = five.clients() as [never, never, never, never];
   const [again] = five.clients() as [never];
   const listeners = (a as { listenerCount(name: string): number }).listenerCount('ready');
@@ -184,7 +184,7 @@ test('servers_that_are_even_in_number_too_few_or_the_same_are_refused', async (t
 });
 
 test('a_server_that_is_there_twice_has_one_vote_even_if_it_was_silent_at_the_start', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const [a, b, c, d] = five.clients() as [Redis, Redis, Redis, Redis];
   const [twice, ...others] = five.servers;
   // By another name, and in another database, so that the two votes don't exclude each other.
@@ -201,7 +201,7 @@ test('a_server_that_is_there_twice_has_one_vote_even_if_it_was_silent_at_the_sta
 });
 
 test('other_kinds_are_refused_at_once', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   const others = [locks.readWrite(NAME).read(), locks.reentrant(NAME, new Owner()), locks.semaphore(NAME, { limit: 2 }), locks.multi(['a', 'b'])];
   for (const lock of others) {
@@ -215,7 +215,7 @@ test('other_kinds_are_refused_at_once', async (t) => {
 });
 
 test('what_is_misconfigured_is_told_from_busy_and_unreachable', async (t) => {
-  const five = await Five.start((close) => t.after(close));
+  const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
   for (const at of [0, 1, 2]) await five.run(at, 'RPUSH', NAME, 'a list');
   const error = await caught(locks.mutex(NAME).acquire());

@@ -1,27 +1,29 @@
 /** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
 
-import { type Asked, described, Driver, isNotReady, versionProblem } from '../client/index.js';
-import { type Failed, type Link, recognise, serverText, textOf } from '../connections/index.js';
-import { type Config, engineOf } from '../engine/index.js';
-import { AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from '../support/errors.js';
-import { isList, shown } from '../support/format.js';
+import { Client, describeFailure, isNotReady, type VersionCheckResult, versionProblem } from '../client/index.js';
+import { type Failed, type Link, messageOf, recognise, serverMessage } from '../connections/index.js';
+import { type Config, quorumEngine } from '../engine/index.js';
+import {
+  AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote,
+} from '../support/errors.js';
+import { formatValue, isArray } from '../support/format.js';
 
 /** Makes a driver, after asking all servers for their version and identity. */
-export async function openQuorum(connections: unknown, config: Config): Promise<Driver> {
+export async function openQuorum(connections: unknown, config: Config): Promise<Client> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
   const identities = new Identities(names);
-  let driver: Driver | undefined;
+  let client: Client | undefined;
   try {
-    const wasm = await engineOf(names);
-    driver = new Driver(config, { connect: () => links, judge: (info, at) => identities.judge(info, at), wasm });
+    const wasm = await quorumEngine(names);
+    client = new Client(config, { connect: () => links, judge: (info, at) => identities.judge(info, at), wasm });
     const began = performance.now();
-    const asked = await driver.meet();
+    const asked = await client.meet();
     if (identities.twice !== undefined) throw refused(identities.twice);
     checkMajority(names, asked, Math.trunc(performance.now() - began));
-    return driver;
+    return client;
   } catch (error) {
-    await (driver?.close() ?? Promise.all(links.map((link) => link.close())));
+    await (client?.close() ?? Promise.all(links.map((link) => link.close())));
     throw error;
   }
 }
@@ -45,7 +47,7 @@ function linksOf(given: unknown): readonly Link[] {
 }
 
 function listOf(given: unknown): readonly unknown[] {
-  if (!isList(given)) throw refused(`is ${shown(given)}: give a list of connections`);
+  if (!isArray(given)) throw refused(`is ${formatValue(given)}: give a list of connections`);
   try {
     return [...(given as readonly unknown[])];
   } catch (cause) {
@@ -88,7 +90,7 @@ class Identities {
   }
 }
 
-function checkMajority(names: readonly string[], asked: readonly Asked[], waited: number): void {
+function checkMajority(names: readonly string[], asked: readonly VersionCheckResult[], waited: number): void {
   const problem = asked.find((one) => one.problem !== undefined)?.problem;
   if (problem !== undefined) throw new UnsupportedError(problem);
   const votes = asked.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
@@ -105,12 +107,12 @@ function voteOf(server: string, failed: Failed | undefined): Vote {
   if (failed === undefined) return { server, answer: 'agreed' };
   const { failure, cause } = failed;
   // A failed connection can have the server's own error as its cause.
-  const words = failure.kind === 'refused' ? failure.text : serverText(cause);
+  const words = failure.kind === 'refused' ? failure.text : serverMessage(cause);
   if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
   if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
   // A server that refuses to answer is reachable.
   if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
-  return { server, answer: 'unreachable', problem: cause === undefined ? described(failure) : textOf(cause) };
+  return { server, answer: 'unreachable', problem: cause === undefined ? describeFailure(failure) : messageOf(cause) };
 }
 
 function refused(problem: string, cause?: unknown): InvalidOptionError {

@@ -60,7 +60,7 @@ class LeaseholdErrorBase extends Error {
   /** @internal */
   constructor(code: ErrorCode, message: string, details: Details = {}) {
     super(message);
-    describe(this, code, details);
+    setFields(this, code, details);
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -84,7 +84,7 @@ export class InvalidOptionError extends TypeError {
   /** @internal */
   constructor(field: string, problem: string, details: Details = {}) {
     super(`\`${field}\` ${problem}`);
-    describe(this, 'invalid-option', { ...details, field });
+    setFields(this, 'invalid-option', { ...details, field });
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
@@ -98,7 +98,7 @@ export class NotHeldError extends LeaseholdErrorBase {
   declare readonly code: 'not-held';
   /** @internal */
   constructor(lockName: string) {
-    super('not-held', `${about(lockName)}the lease is no longer held; acquire it again`, { lockName });
+    super('not-held', `${lockPrefix(lockName)}the lease is no longer held; acquire it again`, { lockName });
   }
 }
 
@@ -118,7 +118,7 @@ export class ConflictError extends LeaseholdErrorBase {
   declare readonly code: 'conflict';
   /** @internal */
   constructor(lockName: string, problem: string) {
-    super('conflict', `${about(lockName)}${problem}`, { lockName });
+    super('conflict', `${lockPrefix(lockName)}${problem}`, { lockName });
   }
 }
 
@@ -128,7 +128,7 @@ export class UnsupportedError extends LeaseholdErrorBase {
   declare readonly code: 'unsupported';
   /** @internal */
   constructor(problem: string, details: Details = {}) {
-    super('unsupported', `${about(details.lockName)}not supported: ${problem}`, details);
+    super('unsupported', `${lockPrefix(details.lockName)}not supported: ${problem}`, details);
   }
 }
 
@@ -148,7 +148,7 @@ export class WrongKindError extends LeaseholdErrorBase {
   declare readonly code: 'wrong-kind';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('wrong-kind', `${about(details.lockName)}the key holds another kind of lock or other data; use another name or a prefix: ${problem}`, details);
+    super('wrong-kind', `${lockPrefix(details.lockName)}the key holds another kind of lock or other data; use another name or a prefix: ${problem}`, details);
   }
 }
 
@@ -163,8 +163,8 @@ export class BusyError extends LeaseholdErrorBase {
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, holderRemaining, votes } = details;
-    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${shownTime(holderRemaining)}`;
-    super('busy', `${about(lockName)}busy after ${shownTime(waited)}${counted(votes)}${left}`, details);
+    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${formatTime(holderRemaining)}`;
+    super('busy', `${lockPrefix(lockName)}busy after ${formatTime(waited)}${voteSummary(votes)}${left}`, details);
   }
 }
 
@@ -174,7 +174,7 @@ export class CancelledError extends LeaseholdErrorBase {
   declare readonly code: 'cancelled';
   /** @internal */
   constructor(lockName: string | undefined) {
-    super('cancelled', `${about(lockName)}the wait was cancelled`, { lockName });
+    super('cancelled', `${lockPrefix(lockName)}the wait was cancelled`, { lockName });
   }
 }
 
@@ -186,7 +186,7 @@ export class LostError extends LeaseholdErrorBase {
   declare readonly reason: LossReason;
   /** @internal */
   constructor(lockName: string | undefined, reason: LossReason) {
-    super('lost', `${about(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
+    super('lost', `${lockPrefix(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
   }
 }
 
@@ -205,7 +205,7 @@ export class UnreachableError extends LeaseholdErrorBase {
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(problem: string | undefined, details: Details) {
-    super('unreachable', `${about(details.lockName)}${unanswered(problem, details)}`, details);
+    super('unreachable', `${lockPrefix(details.lockName)}${unreachableMessage(problem, details)}`, details);
   }
 }
 
@@ -222,7 +222,7 @@ export class NotReplicatedError extends LeaseholdErrorBase {
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, confirmed, wanted } = details;
-    super('not-replicated', `${about(lockName)}${confirmed} of ${wanted} replicas confirmed the lease within ${shownTime(waited)}; it was released`, details);
+    super('not-replicated', `${lockPrefix(lockName)}${confirmed} of ${wanted} replicas confirmed the lease within ${formatTime(waited)}; it was released`, details);
   }
 }
 
@@ -232,7 +232,7 @@ export class AuthError extends LeaseholdErrorBase {
   declare readonly code: 'auth';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('auth', `${about(details.lockName)}the server refused the user, the password or a command: ${problem}`, details);
+    super('auth', `${lockPrefix(details.lockName)}the server refused the user, the password or a command: ${problem}`, details);
   }
 }
 
@@ -242,7 +242,7 @@ export class ServerError extends LeaseholdErrorBase {
   declare readonly code: 'server';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('server', `${about(details.lockName)}the server answered with an error: ${problem}`, details);
+    super('server', `${lockPrefix(details.lockName)}the server answered with an error: ${problem}`, details);
   }
 }
 
@@ -252,7 +252,7 @@ export class ProtocolError extends LeaseholdErrorBase {
   declare readonly code: 'protocol';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('protocol', `${about(details.lockName)}unexpected answer from the server: ${problem}`, details);
+    super('protocol', `${lockPrefix(details.lockName)}unexpected answer from the server: ${problem}`, details);
   }
 }
 
@@ -329,27 +329,27 @@ const LOSSES: Record<LossReason, string> = {
 };
 
 /** The beginning of a message about a lock. */
-function about(lockName: string | undefined): string {
+function lockPrefix(lockName: string | undefined): string {
   return lockName === undefined ? '' : `lock \`${lockName}\`: `;
 }
 
 /** Which server did not answer, and why. Without a `problem`, there was just no answer. */
-function unanswered(problem: string | undefined, { server = 'the server', waited, votes }: Details): string {
-  if (votes !== undefined) return `no majority of the servers answered within ${shownTime(waited)}${counted(votes)}`;
+function unreachableMessage(problem: string | undefined, { server = 'the server', waited, votes }: Details): string {
+  if (votes !== undefined) return `no majority of the servers answered within ${formatTime(waited)}${voteSummary(votes)}`;
   // The failure was known at once, so a time would say nothing.
   if (waited === 0 && problem !== undefined) return `can't reach ${server}: ${problem}`;
-  if (problem === undefined) return `no answer from ${server} within ${shownTime(waited)}`;
-  return `${server} was not available within ${shownTime(waited)}: ${problem}`;
+  if (problem === undefined) return `no answer from ${server} within ${formatTime(waited)}`;
+  return `${server} was not available within ${formatTime(waited)}: ${problem}`;
 }
 
 /** A time for messages: `250 ms`, `1.5 s`, `21 s`. */
-function shownTime(ms = 0): string {
+function formatTime(ms = 0): string {
   if (ms < 1_000) return `${ms} ms`;
   const tenths = Math.round(ms / 100);
   return `${tenths < 100 ? tenths / 10 : Math.round(ms / 1_000)} s`;
 }
 
-function counted(votes: readonly Vote[] | undefined): string {
+function voteSummary(votes: readonly Vote[] | undefined): string {
   return votes === undefined ? '' : `: ${describeVotes(votes)}`;
 }
 
@@ -360,7 +360,7 @@ export function describeVotes(votes: readonly Vote[]): string {
   const parts = [...servers].map(([answer, of], place) => {
     const among = place === 0 ? ` of ${votes.length}` : '';
     const which = failed(answer) ? ` (${of.join(', ')})` : '';
-    return `${of.length}${among} ${wordsOf(answer)}${which}`;
+    return `${of.length}${among} ${answerText(answer)}${which}`;
   });
   return parts.join(', ');
 }
@@ -370,13 +370,13 @@ function failed(answer: Vote['answer']): boolean {
   return answer !== null && answer !== 'agreed' && answer !== 'busy';
 }
 
-function wordsOf(answer: Vote['answer']): string {
+function answerText(answer: Vote['answer']): string {
   if (answer === null) return 'not answered yet';
   return answer === 'timed-out' ? 'timed out' : answer;
 }
 
 /** Sets only the properties that are known, so that a logged error is short. */
-function describe(error: Error, code: ErrorCode, details: Details): void {
+function setFields(error: Error, code: ErrorCode, details: Details): void {
   const hidden = { configurable: true, enumerable: false, writable: true };
   const name = `${code.replace(/(?:^|-)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Error`;
   Object.defineProperty(error, MARK, { ...hidden, value: true });

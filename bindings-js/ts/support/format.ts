@@ -1,10 +1,10 @@
 /** Shows any value in a message: short, and without running code of the value. */
-export function shown(value: unknown): string {
+export function formatValue(value: unknown): string {
   switch (typeof value) {
     case 'string':
       return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}...` : value);
     case 'object':
-      return value === null ? 'null' : isList(value) ? 'an array' : 'an object';
+      return value === null ? 'null' : isArray(value) ? 'an array' : 'an object';
     case 'function':
       return 'a function';
     case 'bigint':
@@ -15,7 +15,7 @@ export function shown(value: unknown): string {
 }
 
 /** Whether a value is an array. `Array.isArray` throws for a revoked proxy. */
-export function isList(value: unknown): boolean {
+export function isArray(value: unknown): boolean {
   try {
     return Array.isArray(value);
   } catch {

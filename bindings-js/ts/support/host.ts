@@ -7,13 +7,13 @@ export const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose);
 
 /** The method that formats an object for logs, such as `console.log(lease)` in Node, Deno and Bun. */
-export const inspectCustom: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
+export const inspectSymbol: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
 
 /** The host's function for showing values. The host passes it in, with its options. */
 export type Inspect = (value: unknown, options: object) => string;
 
 /** `Name { field: value }`, or `[Name]` below the maximum depth. Undefined fields are left out. */
-export function inspected(name: string, fields: object, depth: number, options: object, inspect: Inspect): string {
+export function formatObject(name: string, fields: object, depth: number, options: object, inspect: Inspect): string {
   if (depth < 0) return `[${name}]`;
   const known = Object.entries(fields).filter(([, value]) => value !== undefined);
   return `${name} ${inspect(Object.fromEntries(known), options)}`;
@@ -23,7 +23,7 @@ export function inspected(name: string, fields: object, depth: number, options: 
  * Sets whether a timer keeps the process alive. In browsers and workers a timer is a number and keeps nothing alive. In Deno it
  * is a number too, but keeps the process alive.
  */
-export function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
+export function setTimerAlive(handle: ReturnType<typeof setTimeout>, alive: boolean): void {
   if (typeof handle === 'object') {
     // On some hosts, timers have neither method.
     if (alive) handle.ref?.();
@@ -36,7 +36,7 @@ export function setAlive(handle: ReturnType<typeof setTimeout>, alive: boolean):
 }
 
 /** Runs a function once I/O and timers had their turn. */
-export const afterThisTurn: (run: () => void) => void =
+export const afterPendingIo: (run: () => void) => void =
   typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => void setTimeout(run, 0);
 
 /** Makes random bytes. */
@@ -64,9 +64,9 @@ const WORKER_PROBLEM =
  * A socket or timer belongs to one request there, and stops when that request has been answered. With a manager in module scope,
  * the calls of later requests would hang, so they are refused. A Durable Object counts as one request, however many it serves.
  */
-export class RequestScope {
+export class WorkerRequest {
   /** An object that belongs to the request in which it was made. workerd throws if another request reads it. */
-  readonly #mark = isWorkerd() ? insideOfRequest(() => new AbortController().signal) : undefined;
+  readonly #mark = isWorkerd() ? insideRequest(() => new AbortController().signal) : undefined;
 
   /** Why a call is refused, if this is another request. */
   problem(): string | undefined {
@@ -79,7 +79,7 @@ export class RequestScope {
 }
 
 /** Runs `act`, which workerd refuses outside of a request, such as drawing random numbers. */
-export function insideOfRequest<T>(act: () => T): T {
+export function insideRequest<T>(act: () => T): T {
   try {
     return act();
   } catch (cause) {

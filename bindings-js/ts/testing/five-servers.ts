@@ -7,7 +7,7 @@ import { Redis } from 'ioredis-6';
 import { LockManager, type QuorumOptions } from '../index.js';
 import { Server } from './server.js';
 
-export class Five {
+export class FiveServers {
   readonly servers: readonly Server[];
   readonly #clients: Redis[] = [];
   readonly #managers: LockManager[] = [];
@@ -17,8 +17,8 @@ export class Five {
   }
 
   /** Starts the servers. They end with the test that calls this. */
-  static async start(end: (close: () => Promise<void>) => void = after): Promise<Five> {
-    const five = new Five(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
+  static async start(end: (close: () => Promise<void>) => void = after): Promise<FiveServers> {
+    const five = new FiveServers(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
     end(() => five.close());
     return five;
   }

@@ -1,7 +1,7 @@
 /** Subscribes, closes its own client and is then idle: `name port quiet|cut`. */
 
 import { recognise } from '../connections/recognise.js';
-import { Heard } from './subscription-recorder.js';
+import { SubscriptionRecorder } from './subscription-recorder.js';
 import { libraries } from './libraries.js';
 
 const [name, port, end] = process.argv.slice(2);
@@ -10,7 +10,7 @@ if (library === undefined) throw new Error(`no library ${name}`);
 
 const { client, run, close } = await library.open(Number(port));
 const link = recognise(client);
-const heard = new Heard();
+const heard = new SubscriptionRecorder();
 link.subscribe?.('leasehold:channel', heard);
 await heard.next('acknowledged');
 console.log('acknowledged');

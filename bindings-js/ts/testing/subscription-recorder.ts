@@ -6,7 +6,7 @@ import { PATIENCE_MS } from './expect.js';
 type Word = 'acknowledged' | 'message' | 'broken';
 
 /** Records the events of a subscription, so that a test can await them. */
-export class Heard implements SubscriptionListener {
+export class SubscriptionRecorder implements SubscriptionListener {
   readonly all: Word[] = [];
   readonly #told: { word: Word; value: string | Failure | undefined }[] = [];
   #wake: () => void = () => {};
