@@ -4,7 +4,7 @@ import type { Client, LeaseState, ReplicaSettings } from '../client/index.js';
 import type { Mode, ReleaseOutcome } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
-import { asyncDispose, formatObject, type Inspect, inspectSymbol } from '../support/host.js';
+import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { type Duration, readDuration } from './validate.js';
 
 /**
@@ -22,18 +22,18 @@ import { type Duration, readDuration } from './validate.js';
  */
 export class Lease implements AsyncDisposable {
   readonly #client: Client;
-  readonly #held: LeaseState;
+  readonly #state: LeaseState;
   #released: Promise<ReleaseOutcome> | undefined;
 
   /** @internal */
-  constructor(client: Client, held: LeaseState) {
+  constructor(client: Client, state: LeaseState) {
     this.#client = client;
-    this.#held = held;
+    this.#state = state;
   }
 
   /** The lock's name, without the manager's prefix. */
   get name(): string {
-    return this.#held.name;
+    return this.#state.name;
   }
 
   /**
@@ -42,7 +42,7 @@ export class Lease implements AsyncDisposable {
    * `downgrade` change it.
    */
   get fence(): number {
-    return this.#held.fence;
+    return this.#state.fence;
   }
 
   /**
@@ -50,23 +50,23 @@ export class Lease implements AsyncDisposable {
    * name. `fence` is the greatest of them.
    */
   get fences(): ReadonlyMap<string, number> {
-    return this.#held.fences;
+    return this.#state.fences;
   }
 
   /** Whether the lock is held exclusively or shared. */
   get mode(): Mode {
-    return this.#held.mode;
+    return this.#state.mode;
   }
 
   /** The option `ttl` of the acquire, in milliseconds: how long the server keeps the lease unless it is renewed. */
   get ttl(): number {
-    return this.#held.ttl;
+    return this.#state.ttl;
   }
 
   /** How long the lease stays valid without another renewal, by the local clock, in milliseconds. 0 once it is over. */
   get remaining(): number {
     if (this.#released !== undefined) return 0;
-    return Math.max(0, this.#client.remaining(this.#held) / 1_000);
+    return Math.max(0, this.#client.remaining(this.#state) / 1_000);
   }
 
   /** Whether the lease is still valid by the local clock. It does no I/O. */
@@ -81,8 +81,8 @@ export class Lease implements AsyncDisposable {
    * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
    */
   get signal(): AbortSignal {
-    this.#held.watched = true;
-    return this.#held.signal;
+    this.#state.watched = true;
+    return this.#state.signal;
   }
 
   /**
@@ -90,8 +90,8 @@ export class Lease implements AsyncDisposable {
    * the lease is released first.
    */
   get lost(): Promise<LossReason> {
-    this.#held.watched = true;
-    return this.#held.lost;
+    this.#state.watched = true;
+    return this.#state.lost;
   }
 
   /**
@@ -99,7 +99,7 @@ export class Lease implements AsyncDisposable {
    * acquire of a reentrant lock by its owner.
    */
   get holdCount(): number {
-    return this.#held.holds;
+    return this.#state.holds;
   }
 
   /**
@@ -109,9 +109,9 @@ export class Lease implements AsyncDisposable {
    * @throws `not-held` if the lease was lost or released, `closed`.
    */
   nested(): Lease {
-    this.#check();
-    this.#client.hold(this.#held);
-    return openLease(this.#client, this.#held);
+    this.#assertNotReleased();
+    this.#client.hold(this.#state);
+    return openLease(this.#client, this.#state);
   }
 
   /**
@@ -121,9 +121,9 @@ export class Lease implements AsyncDisposable {
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */
   async extend(ttl: Duration): Promise<void> {
-    const wanted = readDuration('ttl', ttl);
-    this.#check();
-    await this.#client.extend(this.#held, wanted);
+    const millis = readDuration('ttl', ttl);
+    this.#assertNotReleased();
+    await this.#client.extend(this.#state, millis);
   }
 
   /**
@@ -132,11 +132,11 @@ export class Lease implements AsyncDisposable {
    * @throws `unreachable`, `auth`, `closed` (as rejections).
    */
   async verify(): Promise<boolean> {
-    if (this.#released !== undefined || this.#held.loss !== undefined) return false;
+    if (this.#released !== undefined || this.#state.loss !== undefined) return false;
     try {
-      return await this.#client.verify(this.#held);
+      return await this.#client.verify(this.#state);
     } catch (error) {
-      if (this.#held.loss !== undefined || error instanceof NotHeldError) return false;
+      if (this.#state.loss !== undefined || error instanceof NotHeldError) return false;
       throw error;
     }
   }
@@ -148,8 +148,8 @@ export class Lease implements AsyncDisposable {
    * `unreachable`, `closed` (as rejections).
    */
   async downgrade(): Promise<void> {
-    this.#check();
-    await this.#client.convert(this.#held, 'shared');
+    this.#assertNotReleased();
+    await this.#client.convert(this.#state, 'shared');
   }
 
   /**
@@ -160,8 +160,8 @@ export class Lease implements AsyncDisposable {
    * rejections).
    */
   async upgrade(): Promise<void> {
-    this.#check();
-    await this.#client.convert(this.#held, 'exclusive');
+    this.#assertNotReleased();
+    await this.#client.convert(this.#state, 'exclusive');
   }
 
   /**
@@ -172,7 +172,7 @@ export class Lease implements AsyncDisposable {
    * rejections).
    */
   release(): Promise<ReleaseOutcome> {
-    this.#released ??= this.#client.release(this.#held);
+    this.#released ??= this.#client.release(this.#state);
     return this.#released;
   }
 
@@ -182,15 +182,15 @@ export class Lease implements AsyncDisposable {
    *
    * @internal
    */
-  async confirmed(replicas: ReplicaSettings, signal: AbortSignal | undefined): Promise<this> {
+  async replicated(replicas: ReplicaSettings, signal: AbortSignal | undefined): Promise<this> {
     const unwanted = new AbortController();
     // A loss before the replicas answer rejects this call, so it needs no warning.
-    const { watched } = this.#held;
-    this.#held.watched = true;
-    const stops = [this.#held.signal, signal].map((one) => one && follow(unwanted, one, this.name));
+    const { watched } = this.#state;
+    this.#state.watched = true;
+    const stops = [this.#state.signal, signal].map((cause) => cause && abortWith(unwanted, cause, this.name));
     try {
-      await this.#client.confirm(this.#held, replicas, unwanted.signal);
-      this.#held.watched = watched;
+      await this.#client.waitForReplicas(this.#state, replicas, unwanted.signal);
+      this.#state.watched = watched;
       return this;
     } catch (error) {
       await this.release().catch(ignore);
@@ -206,8 +206,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /** @internal */
-  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
-    return formatObject('Lease', this.toJSON(), depth, options, inspect);
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('Lease', this.toJSON(), args);
   }
 
   /** The lease's state, for logs. */
@@ -218,7 +218,7 @@ export class Lease implements AsyncDisposable {
   }
 
   #ending(): string {
-    const { ended, loss } = this.#held;
+    const { ended, loss } = this.#state;
     if (loss !== undefined) return `lost: ${loss}`;
     if (ended !== undefined) return ended.code;
     return this.#released === undefined ? 'lost: expired' : 'released';
@@ -232,13 +232,13 @@ export class Lease implements AsyncDisposable {
     await this.release().catch(ignore);
   }
 
-  #check(): void {
+  #assertNotReleased(): void {
     if (this.#released !== undefined) throw new NotHeldError(this.name);
   }
 }
 
 /** Aborts `controller` when `signal` aborts, with the same reason. */
-function follow(controller: AbortController, signal: AbortSignal, name: string): () => void {
+function abortWith(controller: AbortController, signal: AbortSignal, name: string): () => void {
   const abort = (): void => controller.abort(signal.reason ?? new CancelledError(name));
   if (signal.aborted) abort();
   return onAbort(signal, abort);
@@ -247,6 +247,6 @@ function follow(controller: AbortController, signal: AbortSignal, name: string):
 function ignore(): undefined {}
 
 /** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */
-export function openLease(client: Client, held: LeaseState): Lease {
-  return new Lease(client, held);
+export function openLease(client: Client, state: LeaseState): Lease {
+  return new Lease(client, state);
 }

@@ -2,33 +2,30 @@
 
 import { Client, type Closed } from '../client/index.js';
 import { type Connection, recognise } from '../connections/index.js';
-import { type Inspection, LOCK } from '../engine/index.js';
+import { type Inspection, PLAIN } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
-import { asyncDispose, formatObject, type Inspect, inspectSymbol } from '../support/host.js';
+import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import type { Lease } from './lease.js';
-import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
+import { type Lock, makeLock, makeMultiLock, type ManagerContext, ReadWriteLock } from './lock.js';
 import {
-  type LockManagerOptions, type LockOptions, type LockSettings, type MultiOptions, type QuorumOptions, readLockOptions,
-  readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
+  type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
+  readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
 import { type Owner, ownerId } from './owner.js';
 import { readName } from './validate.js';
 import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
 
-/** Carries a driver that is ready into the manager's constructor. */
-class Opened {
-  readonly #client: Client;
-  readonly #defaults: LockSettings;
+/** Carries a client that is already open into the manager's constructor. */
+class OpenedClient {
+  readonly #context: ManagerContext;
 
-  constructor(client: Client, defaults: LockSettings) {
-    this.#client = client;
-    this.#defaults = defaults;
+  constructor(context: ManagerContext) {
+    this.#context = context;
   }
 
-  /** Reads the contents if `value` is an `Opened`. This runs no code of `value`. */
-  static read(value: unknown): { client: Client; defaults: LockSettings } | undefined {
-    if (typeof value !== 'object' || value === null || !(#client in value)) return undefined;
-    return { client: value.#client, defaults: value.#defaults };
+  /** Reads the context if `value` is an `OpenedClient`. This runs no code of `value`. */
+  static read(value: unknown): ManagerContext | undefined {
+    return typeof value === 'object' && value !== null && #context in value ? value.#context : undefined;
   }
 }
 
@@ -53,8 +50,7 @@ class Opened {
  * ```
  */
 export class LockManager implements AsyncDisposable {
-  readonly #client: Client;
-  readonly #defaults: LockSettings;
+  readonly #context: ManagerContext;
 
   /**
    * Makes a manager. It sends nothing before the first call.
@@ -63,9 +59,7 @@ export class LockManager implements AsyncDisposable {
    * for an option that can't be used. `error.field` names it.
    */
   constructor(connection: Connection, options?: LockManagerOptions) {
-    const { client, defaults } = Opened.read(connection) ?? openOne(connection, options);
-    this.#client = client;
-    this.#defaults = defaults;
+    this.#context = OpenedClient.read(connection) ?? openClient(connection, options);
   }
 
   /**
@@ -87,7 +81,8 @@ export class LockManager implements AsyncDisposable {
    */
   static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
     const { config, settings } = readQuorumOptions(options);
-    return new LockManager(new Opened(await openQuorum(connections, config), settings) as unknown as Connection);
+    const opened = new OpenedClient({ client: await openQuorum(connections, config), defaults: settings });
+    return new LockManager(opened as unknown as Connection);
   }
 
   /**
@@ -101,7 +96,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   mutex(name: string, options?: LockOptions): Lock {
-    return makeLock(this.#client, name, LOCK.exclusive, options, this.#defaults);
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: PLAIN }, options);
   }
 
   /**
@@ -120,7 +115,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   reentrant(name: string, owner: Owner, options?: LockOptions): Lock {
-    return makeLock(this.#client, name, { ...LOCK.exclusive, owner: ownerId(owner) }, options, this.#defaults);
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'reentrant', owner: ownerId(owner) } }, options);
   }
 
   /**
@@ -135,7 +130,7 @@ export class LockManager implements AsyncDisposable {
    */
   semaphore(name: string, options: SemaphoreOptions): Lock {
     const { permits, limit, ...rest } = readSemaphoreOptions(options);
-    return makeLock(this.#client, name, { ...LOCK.exclusive, permits, limit }, rest, this.#defaults);
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'semaphore', permits, limit } }, rest);
   }
 
   /**
@@ -153,7 +148,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   multi(names: readonly string[], options?: MultiOptions): Lock {
-    return makeMultiLock(this.#client, names, options, this.#defaults);
+    return makeMultiLock(this.#context, names, options);
   }
 
   /**
@@ -167,7 +162,8 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   readWrite(name: string, options?: LockOptions): ReadWriteLock {
-    return new ReadWriteLock(this.#client, readName(name, this.#client.prefix), readLockOptions(options, this.#defaults));
+    const { client, defaults } = this.#context;
+    return new ReadWriteLock(client, readName(name, client.prefix), readLockOptions(options, defaults));
   }
 
   /**
@@ -194,7 +190,7 @@ export class LockManager implements AsyncDisposable {
   request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
   request<T>(name: string, ...rest: unknown[]): Promise<T> {
     const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
-    return request(this.#client, this.#defaults, name, options, callback) as Promise<T>;
+    return request(this.#context, name, options, callback) as Promise<T>;
   }
 
   /**
@@ -202,7 +198,7 @@ export class LockManager implements AsyncDisposable {
    * other clients: {@link LockManager.inspect} asks the server.
    */
   async query(): Promise<LockManagerSnapshot> {
-    return this.#client.query();
+    return this.#context.client.query();
   }
 
   /**
@@ -212,7 +208,8 @@ export class LockManager implements AsyncDisposable {
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */
   async inspect(name: string): Promise<Inspection> {
-    return this.#client.inspect(readName(name, this.#client.prefix));
+    const { client } = this.#context;
+    return client.inspect(readName(name, client.prefix));
   }
 
   /**
@@ -226,7 +223,8 @@ export class LockManager implements AsyncDisposable {
    * again, because a second call takes the lock from the next holder.
    */
   async forceRelease(name: string): Promise<number> {
-    return this.#client.forceRelease(readName(name, this.#client.prefix));
+    const { client } = this.#context;
+    return client.forceRelease(readName(name, client.prefix));
   }
 
   /**
@@ -244,7 +242,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   close(): Promise<Closed> {
-    return this.#client.close();
+    return this.#context.client.close();
   }
 
   /** Closes the manager at the end of an `await using` block. */
@@ -253,15 +251,16 @@ export class LockManager implements AsyncDisposable {
   }
 
   /** @internal */
-  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
-    const { library, prefix, isClosed } = this.#client;
-    const { held, pending } = this.#client.query();
+  [inspectSymbol](...args: InspectArguments): string {
+    const { client } = this.#context;
+    const { library, prefix, isClosed } = client;
+    const { held, pending } = client.query();
     const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
-    return formatObject('LockManager', fields, depth, options, inspect);
+    return formatObject('LockManager', fields, args);
   }
 }
 
-function openOne(connection: Connection, options: LockManagerOptions | undefined): { client: Client; defaults: LockSettings } {
+function openClient(connection: Connection, options: LockManagerOptions | undefined): ManagerContext {
   const { config, settings } = readManagerOptions(options);
   return { client: new Client(config, { connect: () => [recognise(connection)] }), defaults: settings };
 }

@@ -1,10 +1,10 @@
 /** A lock with its options, and the ways to take it. */
 
 import type { Client } from '../client/index.js';
-import { LOCK, type LockKind, type Mode } from '../engine/index.js';
+import { type LockSpec, type Mode, PLAIN } from '../engine/index.js';
 import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
-import { formatObject, type Inspect, inspectSymbol } from '../support/host.js';
+import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { type Lease, openLease } from './lease.js';
 import {
   type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
@@ -21,15 +21,15 @@ export class Lock {
   /** Whether the lock is taken exclusively or shared. */
   readonly mode: Mode;
   readonly #client: Client;
-  readonly #kind: LockKind;
+  readonly #spec: LockSpec;
   readonly #settings: LockSettings;
 
   /** @internal */
-  constructor(client: Client, name: string, kind: LockKind, settings: LockSettings) {
+  constructor(client: Client, spec: LockSpec, settings: LockSettings) {
     this.#client = client;
-    this.name = name;
-    this.mode = kind.mode;
-    this.#kind = kind;
+    this.name = spec.name;
+    this.mode = spec.mode;
+    this.#spec = spec;
     this.#settings = settings;
   }
 
@@ -107,15 +107,15 @@ export class Lock {
 
   #acquire(settings: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
     const { replicas } = settings;
-    if (replicas === undefined) return this.#client.acquire(this.name, this.#kind, settings, signal, openLease);
-    const problem = this.#client.replicasProblem(this.#kind);
+    if (replicas === undefined) return this.#client.acquire(this.#spec, settings, signal, openLease);
+    const problem = this.#client.replicasProblem(this.#spec.kind);
     if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
-    return this.#client.acquire(this.name, this.#kind, settings, signal, openLease).then((lease) => lease.confirmed(replicas, signal));
+    return this.#client.acquire(this.#spec, settings, signal, openLease).then((lease) => lease.replicated(replicas, signal));
   }
 
   /** @internal */
-  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
-    return formatObject('Lock', { name: this.name, mode: this.mode }, depth, options, inspect);
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('Lock', { name: this.name, mode: this.mode }, args);
   }
 }
 
@@ -144,30 +144,38 @@ export class ReadWriteLock {
 
   /** The readers' side. Many readers can hold the lock at the same time. */
   read(options?: LockOptions): Lock {
-    return new Lock(this.#client, this.name, LOCK.shared, readLockOptions(options, this.#settings));
+    return new Lock(this.#client, { name: this.name, mode: 'shared', kind: PLAIN }, readLockOptions(options, this.#settings));
   }
 
   /** The writer's side. A writer holds the lock alone. */
   write(options?: LockOptions): Lock {
-    return new Lock(this.#client, this.name, LOCK.exclusive, readLockOptions(options, this.#settings));
+    return new Lock(this.#client, { name: this.name, mode: 'exclusive', kind: PLAIN }, readLockOptions(options, this.#settings));
   }
 
   /** @internal */
-  [inspectSymbol](depth: number, options: object, inspect: Inspect): string {
-    return formatObject('ReadWriteLock', { name: this.name }, depth, options, inspect);
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('ReadWriteLock', { name: this.name }, args);
   }
 }
 
-/** Makes a lock whose options override those of its manager. */
-export function makeLock(client: Client, name: unknown, kind: LockKind, options: unknown, defaults: LockSettings): Lock {
-  return new Lock(client, readName(name, client.prefix), kind, readLockOptions(options, defaults));
+/** What a manager gives its locks. */
+export interface ManagerContext {
+  readonly client: Client;
+  /** The options of locks that have none of their own. */
+  readonly defaults: LockSettings;
 }
 
-/** Makes a lock of these names. Its own name is all of them, separated by commas. */
-export function makeMultiLock(client: Client, given: unknown, options: unknown, defaults: LockSettings): Lock {
+/** Makes a lock whose options override those of its manager. */
+export function makeLock({ client, defaults }: ManagerContext, spec: Omit<LockSpec, 'name'> & { name: unknown }, options: unknown): Lock {
+  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, defaults));
+}
+
+/** Makes a lock on several names. Its own name is all of them, separated by commas. */
+export function makeMultiLock({ client, defaults }: ManagerContext, given: unknown, options: unknown): Lock {
   const names = readNames(given, client.prefix);
   const { oneScript, ...rest } = readMultiOptions(options);
-  return new Lock(client, names.join(', '), { ...LOCK.exclusive, names, oneScript }, readLockOptions(rest, defaults));
+  const kind = { type: 'multi', names, oneScript } as const;
+  return new Lock(client, { name: names.join(', '), mode: 'exclusive', kind }, readLockOptions(rest, defaults));
 }
 
 /**

@@ -140,13 +140,14 @@ const BOUNDS = {
   wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],
 } as const;
 
-const DEFAULTABLE = ['ttl', 'renew', 'maxHold', 'wait'] as const;
-const LOCK = [...DEFAULTABLE, 'waitForReplicas'] as const;
+/** The fields of each kind of options, in the order in which messages list them. */
+const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
+const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
-const MANAGER = [...DEFAULTABLE, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const MANAGER = [...LOCK_DEFAULTS, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 const SEMAPHORE = ['limit', 'permits', ...LOCK] as const;
-const MULTI = ['oneScript', ...DEFAULTABLE] as const;
+const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
 
 /** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
 export function readManagerOptions(options: unknown): { config: Config; settings: LockSettings } {
@@ -189,7 +190,7 @@ export function readAcquireOptions(options: unknown, defaults: LockSettings): { 
   return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
 }
 
-/** Checks the numbers of the options. */
+/** Checks the options of a semaphore. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
   const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE);
   if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose 1 to 1,000,000 permits`);
@@ -250,14 +251,14 @@ function readReplicas(given: unknown): ReplicaSettings {
   if (typeof given !== 'object' || given === null || isArray(given)) {
     throw new InvalidOptionError('waitForReplicas', `is ${formatValue(given)}: give { min, timeout }`);
   }
-  const { min, timeout: time, ...others } = given as Record<string, unknown>;
+  const { min, timeout: duration, ...others } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw new InvalidOptionError('waitForReplicas', `has no \`${unknown}\`: give { min, timeout }`);
   if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
     throw new InvalidOptionError('waitForReplicas', `has \`min\` ${formatValue(min)}: give a whole number of replicas, at least 1`);
   }
-  if (time === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
-  const timeout = readDuration('waitForReplicas', time);
+  if (duration === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
+  const timeout = readDuration('waitForReplicas', duration);
   if (timeout < 1 || timeout > MINUTE) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
   return { min, timeout };
 }

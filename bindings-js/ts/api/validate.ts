@@ -1,9 +1,9 @@
-/** Checks what callers pass in: options, names and durations. Untyped callers can pass anything. */
+/** Checks what callers pass in: fields of options, names and durations. Untyped callers can pass anything. */
 
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 
-/** Reads the fields of an options object. Untyped callers can pass anything. An unknown field counts as a typo and is refused. */
+/** Reads the fields of an options object. An unknown field counts as a typo and is refused. */
 export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};
   if (typeof options !== 'object' || options === null || isArray(options)) {
@@ -20,11 +20,11 @@ export function readFields<Field extends string>(options: unknown, fields: reado
 /** Checks a signal, if there is one. */
 export function readSignal(signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined;
-  const is = readGuarded('signal', () => {
+  const isSignal = readGuarded('signal', () => {
     const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Record<string, unknown>;
     return typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function';
   });
-  if (!is) throw new InvalidOptionError('signal', `is ${formatValue(signal)}: give an AbortSignal, e.g. controller.signal`);
+  if (!isSignal) throw new InvalidOptionError('signal', `is ${formatValue(signal)}: give an AbortSignal, e.g. controller.signal`);
   return signal as AbortSignal;
 }
 
@@ -59,7 +59,7 @@ export function readGuarded<T>(field: string, get: () => T): T {
 export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const TEXT = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
+const DURATION = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
 
 /** Converts a duration to milliseconds. The engine checks its bounds. */
 export function readDuration(field: string, value: unknown): number {
@@ -69,7 +69,7 @@ export function readDuration(field: string, value: unknown): number {
 }
 
 function parseDuration(text: string): number | undefined {
-  const [, number, unit] = TEXT.exec(text) ?? [];
+  const [, number, unit] = DURATION.exec(text) ?? [];
   return number === undefined || unit === undefined ? undefined : Number(number) * (UNITS[unit] ?? NaN);
 }
 

@@ -1,12 +1,11 @@
 /** The Web Locks API of browsers, for locks that a whole fleet shares. */
 
-import type { Client, LockInfo } from '../client/index.js';
-import { LOCK, type Mode } from '../engine/index.js';
+import type { LockInfo } from '../client/index.js';
+import { type Mode, PLAIN } from '../engine/index.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import type { Lease } from './lease.js';
-import { makeLock, runWithLease } from './lock.js';
-import type { LockSettings } from './options.js';
+import { makeLock, type ManagerContext, runWithLease } from './lock.js';
 import { type Duration, readBoolean, readFields } from './validate.js';
 
 /** The options of {@link LockManager.request}. */
@@ -40,7 +39,7 @@ export interface LockManagerSnapshot {
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;
 
 /** Takes the lock, runs the callback, and releases the lock when the callback's promise settles. */
-export async function request(client: Client, defaults: LockSettings, name: unknown, options: unknown, work: unknown): Promise<unknown> {
+export async function request({ client, defaults }: ManagerContext, name: unknown, options: unknown, work: unknown): Promise<unknown> {
   if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${formatValue(work)}: give a function`);
   const callback = work as (lease: Lease | null) => unknown;
   const { mode = 'exclusive', ifAvailable = false, steal = false, signal, ...rest } = readFields(options, FIELDS);
@@ -50,7 +49,8 @@ export async function request(client: Client, defaults: LockSettings, name: unkn
   const onlyIfAvailable = readBoolean('ifAvailable', ifAvailable);
   if (readBoolean('steal', steal)) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
   if (onlyIfAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
-  const lock = makeLock(client, name, LOCK[mode], withoutUndefined(rest), { ...defaults, wait: Infinity });
+  const context = { client, defaults: { ...defaults, wait: Infinity } };
+  const lock = makeLock(context, { name, mode, kind: PLAIN }, withoutUndefined(rest));
   if (!onlyIfAvailable) return runWithLease(await lock.acquire({ signal: signal as AbortSignal }), callback);
   const lease = await lock.tryAcquire();
   return lease === null ? callback(null) : runWithLease(lease, callback);

@@ -1,4 +1,4 @@
-/** Tests the driver with a fake link. */
+/** Tests the client with a fake link. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { openLease } from '../api/lease.js';
 import { readManagerOptions } from '../api/options.js';
 import type { CallResult, Link } from '../connections/index.js';
-import { LOCK } from '../engine/index.js';
+import { type LockSpec, PLAIN } from '../engine/index.js';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { Client } from './client.js';
@@ -14,6 +14,8 @@ import { Client } from './client.js';
 const { config, settings: waiting } = readManagerOptions({ responseTimeout: 100 });
 const settings = { ...waiting, wait: undefined };
 let fence = 1e15;
+
+const lock = (name: string): LockSpec => ({ name, mode: 'exclusive', kind: PLAIN });
 
 /** Grants every acquire, and answers other commands as the test says. */
 class Granting implements Link {
@@ -34,17 +36,17 @@ class Granting implements Link {
 test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
   const link = new Granting();
   const client = new Client(config, { connect: () => [link] });
-  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.grants = false;
   link.others = async () => ({ failure: { kind: 'no such kind' as never, text: '' } });
-  const second = caught(client.acquire('a', LOCK.exclusive, waiting, undefined, openLease));
+  const second = caught(client.acquire(lock('a'), waiting, undefined, openLease));
   const { signal } = lease;
   const extending = caught(lease.extend('1s'));
   for (const error of [await second, await extending]) assert.ok(isLeaseholdError(error, 'closed') && error.cause instanceof RangeError, String(error));
   assert.equal(await lease.lost, 'expired');
   assert.ok(!lease.isHeld && signal.aborted);
   assert.equal(await lease.release(), 'already-expired');
-  assert.ok(isLeaseholdError(await caught(client.acquire('b', LOCK.exclusive, settings, undefined, openLease)), 'closed'));
+  assert.ok(isLeaseholdError(await caught(client.acquire(lock('b'), settings, undefined, openLease)), 'closed'));
   await client.close();
   assert.equal(link.closed, 2);
 });
@@ -53,7 +55,7 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
   const link = new Granting();
   const answers: ((result: CallResult) => void)[] = [];
   const client = new Client(config, { connect: () => [link] });
-  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => new Promise((resolve) => answers.push(resolve));
   assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
   const closing = client.close();
@@ -67,7 +69,7 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
 test('a_link_that_breaks_its_word_breaks_nothing', async () => {
   const link = new Granting();
   const client = new Client(config, { connect: () => [link] });
-  const lease = await client.acquire('a', LOCK.exclusive, settings, undefined, openLease);
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => Promise.reject(new Error('it said that it never would'));
   const error = await caught(lease.extend('1s'));
   assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));

@@ -1,7 +1,13 @@
-/** Connects locks and leases to the engine: turns their calls into inputs, and outcomes into results. */
+/**
+ * One client: it gives the engine what users ask for, and keeps their operations and leases.
+ *
+ *     acquire, release, extend, ...  ->  Operation  ->  engine  ->  Outcome  ->  a result or an error
+ */
 
 import type { CallResult } from '../connections/index.js';
-import type { AcquireSettings, Config, Engine, Grant, Inspection, LockKind, Mode, Outcome, ReleaseOutcome } from '../engine/index.js';
+import type {
+  AcquireSettings, Config, Engine, Grant, Inspection, LockKind, LockSpec, Mode, Outcome, ReleaseOutcome,
+} from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
   CancelledError, ClosedError, isLeaseholdError, type LossReason, LostError, NotHeldError, NotReplicatedError, ProtocolError,
@@ -11,7 +17,7 @@ import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
 import { failureError, refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { LeaseState } from './lease-state.js';
-import { type Call, fail, HandoffScheduler, Operations, rejection } from './operations.js';
+import { fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
 import type { ReplicaSettings } from './replicas.js';
 import type { VersionCheckResult } from './version.js';
 
@@ -23,14 +29,6 @@ export interface LockInfo {
   readonly mode: Mode;
   /** The manager's id. The tokens that `inspect` shows begin with it. */
   readonly clientId: string;
-}
-
-/** The grant in an outcome, if it has one. The fence of a lease on several names is the greatest of theirs. */
-function grantOf(outcome: Outcome): Grant | undefined {
-  if (outcome.kind === 'acquired') return outcome.grant;
-  if (outcome.kind !== 'acquired-all') return undefined;
-  const { lease, fences, validUntil } = outcome;
-  return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
 /** The result of {@link LockManager.close}. */
@@ -49,20 +47,21 @@ export class Client {
   readonly prefix: string;
   readonly #id: string;
   readonly #driver: Driver;
-  readonly #turns = new HandoffScheduler();
+  readonly #handoffs = new HandoffScheduler();
   readonly #workerRequest = new WorkerRequest();
-  readonly #calls = new Operations((alive) => this.#driver.keepAlive(alive));
-  readonly #held = new Map<number, LeaseState>();
+  readonly #operations = new Operations((alive) => this.#driver.ref(alive));
+  /** The leases that are held, by their number in the engine. */
+  readonly #leases = new Map<number, LeaseState>();
   #closing: Promise<Closed> | undefined;
-  #givenBack: Promise<Closed> | undefined;
-  /** Set if `close()` may have failed to give the leases back: makes the error of a release. */
-  #untold: ((lockName: string) => Error) | undefined;
+  #releasing: Promise<Closed> | undefined;
+  /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
+  #closeError: ((lockName: string) => Error) | undefined;
   #ended = false;
 
   constructor(config: Config, servers: Servers) {
-    // A new id for each client: two clients with the same id would both be granted the same lease.
+    // Each client draws a new id: two clients with the same id would both be granted the same lease.
     const id = insideRequest(() => randomBytes(16));
-    this.#id = uuidOf(id);
+    this.#id = uuid(id);
     this.prefix = config.prefix;
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
@@ -76,8 +75,8 @@ export class Client {
   }
 
   /** Asks every server for its version and identity, before any other command. */
-  meet(): Promise<VersionCheckResult[]> {
-    return this.#driver.meet();
+  checkServers(): Promise<VersionCheckResult[]> {
+    return this.#driver.checkServers();
   }
 
   get isClosed(): boolean {
@@ -85,108 +84,113 @@ export class Client {
   }
 
   /**
-   * Takes the lock `name`, and resolves to what `open` makes of the new lease. If the signal aborts during the wait, the promise
+   * Takes a lock. Resolves to the handle that `open` makes for the lease. If the signal aborts during the wait, the promise
    * rejects with the signal's reason.
    */
-  acquire<Handle>(name: string, kind: LockKind, wish: AcquireSettings, signal: AbortSignal | undefined, open: (driver: this, held: LeaseState) => Handle): Promise<Handle> {
-    if (signal?.aborted === true) return Promise.reject(reasonOf(signal, name));
+  acquire<Handle>(
+    lock: LockSpec,
+    settings: AcquireSettings,
+    signal: AbortSignal | undefined,
+    open: (client: this, lease: LeaseState) => Handle,
+  ): Promise<Handle> {
+    const { name } = lock;
+    if (signal?.aborted === true) return Promise.reject(abortReason(signal, name));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
-        acquire: { mode: kind.mode, names: kind.names, ttl: wish.ttl, granted: (held) => resolve(open(this, held)), stopListening },
-        done: () => resolve(rejection(() => unexpected(name))),
-        failed: (make) => resolve(rejection(make, (error) => ownReason(signal, name, error))),
+        acquire: { lock, ttl: settings.ttl, granted: (lease) => resolve(open(this, lease)), stopListening },
+        done: () => resolve(rejection(() => wrongOutcome(name))),
+        failed: (makeError) => resolve(rejection(makeError, (error) => abortReasonOr(error, signal, name))),
       });
-      this.#turn(op, (engine, now) => engine.acquire(now, op, name, kind, wish));
+      this.#input(op, (engine, now) => engine.acquire(now, op, lock, settings));
     });
   }
 
-  /** Why a lease of this kind can't wait for replicas; undefined if it can. */
-  replicasProblem(kind: LockKind): string | undefined {
-    return kind.names === undefined ? this.#driver.replicasProblem : "several names can't wait for replicas: take them one by one";
+  /** Why a lease of this kind can't wait for replicas. Undefined if it can. */
+  replicasProblem({ type }: LockKind): string | undefined {
+    return type === 'multi' ? "several names can't wait for replicas: take them one by one" : this.#driver.replicasProblem;
   }
 
   /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */
-  async confirm(held: LeaseState, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<void> {
+  async waitForReplicas(lease: LeaseState, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<void> {
     const began = performance.now();
-    const { name: lockName } = held;
-    const confirmed = await this.#driver.confirm(held.id, replicas, unwanted);
+    const { name: lockName } = lease;
+    const result = await this.#driver.waitForReplicas(lease.id, replicas, unwanted);
     // If the lease has ended meanwhile, that is the better error.
-    if (held.ended !== undefined) throw held.ended;
-    if (this.remaining(held) <= 0) throw new LostError(lockName, 'expired');
+    if (lease.ended !== undefined) throw lease.ended;
+    if (this.remaining(lease) <= 0) throw new LostError(lockName, 'expired');
     const waited = Math.trunc(performance.now() - began);
-    if ('failure' in confirmed) throw failureError(confirmed, lockName, waited, this.#driver.connection);
-    if ('loss' in confirmed) throw new LostError(lockName, confirmed.loss);
-    if (!(confirmed.replicas >= replicas.min)) {
-      throw new NotReplicatedError({ lockName, waited, confirmed: confirmed.replicas, wanted: replicas.min });
+    if ('failure' in result) throw failureError(result, this.#driver.connection, { lockName, waited });
+    if ('loss' in result) throw new LostError(lockName, result.loss);
+    if (!(result.replicas >= replicas.min)) {
+      throw new NotReplicatedError({ lockName, waited, confirmed: result.replicas, wanted: replicas.min });
     }
   }
 
-  /** Gives one hold back. */
-  release(held: LeaseState): Promise<ReleaseOutcome> {
-    held.holds -= 1;
-    if (held.holds === 0) this.#held.delete(held.id);
-    if (held.ended?.code === 'closed') return this.#releasedByClose(held.name);
-    const over = held.loss === 'taken' ? 'not-owner' : 'already-expired';
-    if (this.#ended) return Promise.resolve(over);
+  /** Releases one hold. */
+  release(lease: LeaseState): Promise<ReleaseOutcome> {
+    lease.holds -= 1;
+    if (lease.holds === 0) this.#leases.delete(lease.id);
+    if (lease.ended?.code === 'closed') return this.#releasedByClose(lease.name);
+    // The engine forgets a lost lease. Only its `LeaseState` knows how it was lost.
+    const outcomeOfLost = lease.loss === 'taken' ? 'not-owner' : 'already-expired';
+    if (this.#ended) return Promise.resolve(outcomeOfLost);
     const began = this.#driver.now;
-    const released = this.#ask('released', held.name, (engine, now, op) => engine.release(now, op, held.id));
-    return released.then(
-      // The engine forgets a lost lease, but its `LeaseState` knows how it was lost.
-      ({ outcome }) => (outcome === 'already-expired' ? over : outcome),
+    return this.#run('released', lease.name, (engine, now, op) => engine.release(now, op, lease.id)).then(
+      ({ outcome }) => (outcome === 'already-expired' ? outcomeOfLost : outcome),
       (error: unknown) => {
         // The manager was closed meanwhile, and ended before the server answered.
-        throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unanswered(held.name, began) : error;
+        throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : error;
       },
     );
   }
 
-  async extend(held: LeaseState, ttl: number): Promise<void> {
-    await this.#ask('extended', held.name, (engine, now, op) => engine.extend(now, op, held.id, ttl));
+  async extend(lease: LeaseState, ttl: number): Promise<void> {
+    await this.#run('extended', lease.name, (engine, now, op) => engine.extend(now, op, lease.id, ttl));
   }
 
-  async convert(held: LeaseState, mode: Mode): Promise<void> {
-    await this.#ask('converted', held.name, (engine, now, op) => engine.convert(now, op, held.id, mode));
+  async convert(lease: LeaseState, mode: Mode): Promise<void> {
+    await this.#run('converted', lease.name, (engine, now, op) => engine.convert(now, op, lease.id, mode));
   }
 
-  async verify(held: LeaseState): Promise<boolean> {
-    const outcome = await this.#ask('verified', held.name, (engine, now, op) => engine.verify(now, op, held.id));
+  async verify(lease: LeaseState): Promise<boolean> {
+    const outcome = await this.#run('verified', lease.name, (engine, now, op) => engine.verify(now, op, lease.id));
     return outcome.held;
   }
 
   /** Takes one more hold, synchronously. */
-  hold(held: LeaseState): void {
-    let error: unknown = new NotHeldError(held.name);
-    const op = this.#begin({ name: held.name, done: () => (error = undefined), failed: (make) => (error = make()) });
-    this.#turn(op, (engine, now) => engine.hold(now, op, held.id));
+  hold(lease: LeaseState): void {
+    let error: unknown = new NotHeldError(lease.name);
+    const op = this.#begin({ name: lease.name, done: () => (error = undefined), failed: (makeError) => (error = makeError()) });
+    this.#input(op, (engine, now) => engine.hold(now, op, lease.id));
     if (error !== undefined) throw error;
-    held.holds += 1;
+    lease.holds += 1;
   }
 
   async inspect(name: string): Promise<Inspection> {
-    const { inspection } = await this.#ask('inspected', name, (engine, now, op) => engine.inspect(now, op, name));
+    const { inspection } = await this.#run('inspected', name, (engine, now, op) => engine.inspect(now, op, name));
     return inspection;
   }
 
   async forceRelease(name: string): Promise<number> {
-    const { holders } = await this.#ask('revoked', name, (engine, now, op) => engine.forceRelease(now, op, name));
+    const { holders } = await this.#run('revoked', name, (engine, now, op) => engine.forceRelease(now, op, name));
     return holders;
   }
 
-  /** How long a lease is still valid, in microseconds. Zero or less once it is over. */
-  remaining(held: LeaseState): number {
-    return held.ended === undefined ? this.#driver.remaining(held.id) : 0;
+  /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
+  remaining(lease: LeaseState): number {
+    return lease.ended === undefined ? this.#driver.remaining(lease.id) : 0;
   }
 
   /** The locks that this manager holds and waits for, each in their order. */
   query(): { held: LockInfo[]; pending: LockInfo[] } {
     const clientId = this.#id;
-    const held = [...this.#held.values()].map(({ name, mode }) => ({ name, mode, clientId }));
-    return { held, pending: this.#calls.waits().map((wait) => ({ ...wait, clientId })) };
+    const held = [...this.#leases.values()].map(({ name, mode }) => ({ name, mode, clientId }));
+    return { held, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
   }
 
-  /** Ends waits, gives the leases back, and closes the connections opened here. A second call resolves with the first. */
+  /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */
   close(): Promise<Closed> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -195,158 +199,172 @@ export class Client {
   async #close(): Promise<Closed> {
     let closed: Closed = { unreleased: 0 };
     if (!this.#ended) {
-      this.#givenBack = this.#giveBack();
-      closed = await this.#givenBack;
+      this.#releasing = this.#releaseAll();
+      closed = await this.#releasing;
       this.#end();
     }
-    await this.#driver.closeLink();
+    await this.#driver.closeLinks();
     return closed;
   }
 
-  async #giveBack(): Promise<Closed> {
-    const leases = [...this.#held.values()];
-    this.#held.clear();
-    for (const held of leases) held.close();
+  async #releaseAll(): Promise<Closed> {
+    const leases = [...this.#leases.values()];
+    this.#leases.clear();
+    for (const lease of leases) lease.markClosed();
     const began = this.#driver.now;
-    const closed = this.#ask('closed', undefined, (engine, now, op) => engine.close(now, op));
-    this.#untold = (lockName) => this.#unanswered(lockName, began);
-    for (const held of leases) held.tell();
+    const closed = this.#run('closed', undefined, (engine, now, op) => engine.close(now, op));
+    this.#closeError = (lockName) => this.#unreachable(lockName, began);
+    for (const lease of leases) lease.notify();
     // This fails only if the engine is broken. Then the server has confirmed no release.
     const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
-    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#untold = undefined;
+    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
     return { unreleased };
   }
 
-  /** Called when the engine has closed: with the last answer, or when it has given up waiting for the server. */
-  #closed(result: CallResult | undefined): void {
-    // In a quorum, the last answer says nothing about the other servers.
+  /** Called when the engine has closed: with the last command's result, or with none if the engine has stopped waiting for the server. */
+  #engineClosed(result: CallResult | undefined): void {
+    // In a quorum, the last result says nothing about the other servers.
     if (result === undefined || this.#driver.isQuorum) return;
     if ('reply' in result) {
-      this.#untold = undefined;
+      this.#closeError = undefined;
     } else if (result.failure.kind === 'refused') {
       const { failure: { text }, cause } = result;
-      // A key of another type belongs to another client by now, so there is nothing left to give back.
-      this.#untold = text.includes('WRONGTYPE') ? undefined : (lockName) => refusalError(text, lockName, cause);
+      // A key of another type belongs to another client by now, so there is nothing left to release.
+      this.#closeError = text.includes('WRONGTYPE') ? undefined : (lockName) => refusalError(text, lockName, cause);
     }
   }
 
   async #releasedByClose(lockName: string): Promise<ReleaseOutcome> {
-    await this.#givenBack;
-    if (this.#untold === undefined) return 'released';
-    throw this.#untold(lockName);
+    await this.#releasing;
+    if (this.#closeError === undefined) return 'released';
+    throw this.#closeError(lockName);
   }
 
-  #unanswered(lockName: string, began: number): Error {
+  /** The error of an operation that began at `began` and got no answer. */
+  #unreachable(lockName: string, began: number): Error {
     const waited = Math.trunc((this.#driver.now - began) / 1_000);
     const votes = this.#driver.isQuorum ? this.#driver.votesSince(began) : undefined;
     return unreachableError(undefined, this.#driver.connection, { lockName, waited, votes });
   }
 
-  #ask<Kind extends Outcome['kind']>(
+  /** Runs an operation that ends with this kind of outcome. */
+  #run<Kind extends Outcome['kind']>(
     kind: Kind,
     name: string | undefined,
     input: (engine: Engine, now: number, op: number) => void,
   ): Promise<OutcomeOf<Kind>> {
     return new Promise((resolve) => {
-      const is = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
-      const failed = (make: () => Error): void => resolve(rejection(make));
-      const done = (outcome: Outcome): void => (is(outcome) ? resolve(outcome) : failed(() => unexpected(name)));
+      const isExpected = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
+      const failed = (makeError: () => Error): void => resolve(rejection(makeError));
+      const done = (outcome: Outcome): void => (isExpected(outcome) ? resolve(outcome) : failed(() => wrongOutcome(name)));
       const op = this.#begin({ name, done, failed });
-      this.#turn(op, (engine, now) => input(engine, now, op));
+      this.#input(op, (engine, now) => input(engine, now, op));
     });
   }
 
-  /** Registers a call and returns its number; 0 if it has already failed. */
-  #begin(call: Call): number {
-    const { name: lockName } = call;
+  /** Registers an operation and returns its number, or 0 if it has already failed. */
+  #begin(operation: Operation): number {
+    const { name: lockName } = operation;
     const problem = this.#workerRequest.problem();
-    if (!this.#ended && problem === undefined) return this.#calls.begin(call);
-    fail(call, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
+    if (!this.#ended && problem === undefined) return this.#operations.begin(operation);
+    fail(operation, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
     return 0;
   }
 
-  #turn(op: number, input: (engine: Engine, now: number) => void): void {
-    if (op !== 0) this.#driver.turn(input);
+  #input(op: number, input: (engine: Engine, now: number) => void): void {
+    if (op !== 0) this.#driver.input(input);
   }
 
   #cancel(op: number): void {
-    if (this.#calls.has(op)) this.#driver.turn((engine, now) => engine.cancel(now, op));
+    if (this.#operations.has(op)) this.#driver.input((engine, now) => engine.cancel(now, op));
   }
 
   #complete(op: number, outcome: Outcome): void {
-    const call = this.#calls.end(op);
-    if (call === undefined) return;
+    const operation = this.#operations.end(op);
+    if (operation === undefined) return;
     if (outcome.kind === 'failed') {
       const { connection } = this.#driver;
-      return fail(call, () => toUserError(outcome.error, call.name, connection));
+      return fail(operation, () => toUserError(outcome.error, operation.name, connection));
     }
-    if (outcome.kind === 'closed') this.#closed(this.#driver.result);
-    if (outcome.kind === 'converted') this.#held.get(outcome.grant.lease)?.convert(outcome.grant);
+    if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);
+    if (outcome.kind === 'converted') this.#leases.get(outcome.grant.lease)?.convert(outcome.grant);
     const grant = grantOf(outcome);
-    if (grant === undefined || call.acquire === undefined) return call.done(outcome);
+    const { acquire } = operation;
+    if (grant === undefined || acquire === undefined) return operation.done(outcome);
 
-    const { granted, names, ttl, stopListening } = call.acquire;
-    stopListening?.();
-    let held = this.#held.get(grant.lease);
-    if (held === undefined) {
-      held = new LeaseState(grant, call.name ?? '', ttl);
-      if (outcome.kind === 'acquired-all') held.share(names ?? [], outcome.fences);
-      this.#held.set(held.id, held);
-    } else {
+    acquire.stopListening?.();
+    const lease = this.#leaseOf(grant, outcome, acquire);
+    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
+    else acquire.granted(lease);
+  }
+
+  #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {
+    const known = this.#leases.get(grant.lease);
+    if (known !== undefined) {
       // The owner of a reentrant lock gets another handle to the lease that it has.
-      held.holds += 1;
+      known.holds += 1;
+      return known;
     }
-    const state = held;
-    if (grant.local) this.#turns.run(this.#driver.now, () => granted(state));
-    else granted(state);
+    const lease = new LeaseState(grant, lock.name, ttl);
+    if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
+    this.#leases.set(lease.id, lease);
+    return lease;
   }
 
-  #lose(lease: number, reason: LossReason): void {
-    const held = this.#held.get(lease);
-    if (held === undefined) return;
-    this.#held.delete(lease);
-    held.lose(reason);
-    this.#driver.afterwards(() => held.tell());
+  #lose(id: number, reason: LossReason): void {
+    const lease = this.#leases.get(id);
+    if (lease === undefined) return;
+    this.#leases.delete(id);
+    lease.markLost(reason);
+    this.#driver.defer(() => lease.notify());
   }
 
-  /** The engine is broken: fail all open calls and count all leases as lost. */
+  /** The engine is broken: fail all open operations and count all leases as lost. */
   #break(cause: unknown): void {
     this.#end(cause);
-    for (const held of this.#held.values()) {
-      held.lose('expired');
-      this.#driver.afterwards(() => held.tell());
+    for (const lease of this.#leases.values()) {
+      lease.markLost('expired');
+      this.#driver.defer(() => lease.notify());
     }
-    this.#held.clear();
-    this.#driver.afterwards(() => void this.#driver.closeLink());
+    this.#leases.clear();
+    this.#driver.defer(() => void this.#driver.closeLinks());
   }
 
   #end(cause?: unknown): void {
     this.#ended = true;
-    this.#driver.end(cause !== undefined);
-    for (const call of this.#calls.endAll()) fail(call, () => new ClosedError({ lockName: call.name, cause }));
+    this.#driver.stop(cause === undefined ? 'closed' : 'broken');
+    for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
   }
+}
+
+/** The grant in an outcome, if it has one. The fence of a lease on several names is the greatest of theirs. */
+function grantOf(outcome: Outcome): Grant | undefined {
+  if (outcome.kind === 'acquired') return outcome.grant;
+  if (outcome.kind !== 'acquired-all') return undefined;
+  const { lease, fences, validUntil } = outcome;
+  return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
 }
 
 function isMajority(votes: readonly Vote[]): boolean {
   return votes.filter(({ answer }) => answer === 'agreed').length * 2 > votes.length;
 }
 
-function reasonOf(signal: AbortSignal, name: string): unknown {
+function abortReason(signal: AbortSignal, name: string): unknown {
   return signal.reason ?? new CancelledError(name);
 }
 
 /** The signal's reason if the signal ended the wait, else `error`. */
-function ownReason(signal: AbortSignal | undefined, name: string, error: unknown): unknown {
-  return signal?.aborted === true && error instanceof CancelledError ? reasonOf(signal, name) : error;
+function abortReasonOr(error: unknown, signal: AbortSignal | undefined, name: string): unknown {
+  return signal?.aborted === true && error instanceof CancelledError ? abortReason(signal, name) : error;
 }
 
 /** The engine returned the wrong kind of outcome: a bug in this package. */
-function unexpected(name: string | undefined): ProtocolError {
+function wrongOutcome(name: string | undefined): ProtocolError {
   return new ProtocolError('the engine returned the wrong kind of outcome; please report this as a bug', { lockName: name });
 }
 
 /** The id as UUID text, as tokens contain it. */
-function uuidOf(id: Uint8Array): string {
+function uuid(id: Uint8Array): string {
   const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -1,6 +1,6 @@
 /** The clock that drives the engine, and the timer that wakes it. */
 
-import { setTimerAlive } from '../support/host.js';
+import { setTimerRef } from '../support/host.js';
 
 /** The host's two clocks, in milliseconds. Tests bring their own. */
 export interface HostClocks {
@@ -62,7 +62,7 @@ const LONGEST_SLEEP = 1_000_000;
  * Wakes at the given time or earlier. A later time doesn't move the timer: waking early is allowed, and it is cheaper than a
  * new timer for every input.
  */
-export class Timer {
+export class WakeTimer {
   readonly #wake: () => void;
   #handle: ReturnType<typeof setTimeout> | undefined;
   #at = Infinity;
@@ -80,14 +80,14 @@ export class Timer {
     this.stop();
     this.#at = soonest;
     this.#handle = setTimeout(this.#fire, Math.max(0, Math.ceil((soonest - now) / 1_000)));
-    if (!this.#alive) setTimerAlive(this.#handle, false);
+    if (!this.#alive) setTimerRef(this.#handle, 'unref');
   }
 
   /** Sets whether the timer keeps the process alive. */
   ref(alive: boolean): void {
     if (alive === this.#alive) return;
     this.#alive = alive;
-    if (this.#handle !== undefined) setTimerAlive(this.#handle, alive);
+    if (this.#handle !== undefined) setTimerRef(this.#handle, alive ? 'ref' : 'unref');
   }
 
   stop(): void {

@@ -1,4 +1,4 @@
-/** Converts the engine's errors to the errors that users catch. */
+/** Converts the engine's errors and the failures of commands to the errors that users catch. */
 
 import { type Failed, type Failure, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
@@ -7,9 +7,9 @@ import {
   type LossReason, LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
 
-/** The state of the connection when a call fails. The engine keeps only texts of errors. */
+/** The state of the connection when an operation fails. The engine keeps only the texts of errors. */
 export interface ConnectionState {
-  /** The library's error when a command failed, if no command was answered since. */
+  /** The last failure of a command, with the library's error. Undefined if a command got a reply since. */
   readonly lastFailure: { readonly failure: Failure; readonly cause: unknown } | undefined;
   /** Why the library has no connection now. */
   readonly lastError: unknown;
@@ -70,15 +70,15 @@ export function unreachableError(
   return new UnreachableError(problemOf(known, truncate(messageOf(cause))), { ...details, server, cause });
 }
 
-/** The failure and the `words` of its cause for a message that already says that there was no answer. */
-function problemOf(failure: Failure, words: string): string | undefined {
+/** The failure and the message of its cause, for a message that already says that there was no answer. */
+function problemOf(failure: Failure, message: string): string | undefined {
   const text = failure.kind === 'timed-out' ? undefined : failure.text;
   const problem = failure.kind === 'interrupted' ? `connection lost: ${text}` : text;
-  if (words === truncate(describeFailure(failure)) || problem?.includes(words) === true) return problem;
-  return problem === undefined ? words : `${problem}: ${words}`;
+  if (message === truncate(describeFailure(failure)) || problem?.includes(message) === true) return problem;
+  return problem === undefined ? message : `${problem}: ${message}`;
 }
 
-/** The failure of a call of which nothing else is known. */
+/** The failure of an operation of which nothing else is known. */
 const NO_ANSWER: Failure = { kind: 'timed-out' };
 
 /** Makes the error for a refusal of the server that the engine did not report. */
@@ -87,7 +87,7 @@ export function refusalError(text: string, lockName: string, cause: unknown): Au
   return new kind(text, { lockName, cause });
 }
 
-/** The errors of a server that is not ready yet, or that another server replaces. */
+/** The errors of a server that is not ready yet, or that another server has replaced. */
 const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|MOVED|ASK) /;
 
 /** Whether a server's error means that it is not ready. */
@@ -96,18 +96,18 @@ export function isNotReady(text: string): boolean {
 }
 
 /** Makes the error for a command that did not come from the engine. */
-export function failureError({ failure, cause }: Failed, lockName: string, waited: number, state: ConnectionState): LeaseholdError {
-  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusalError(failure.text, lockName, cause);
-  return unreachableError(failure, state, { lockName, waited, cause });
+export function failureError({ failure, cause }: Failed, state: ConnectionState, details: { lockName: string; waited: number }): LeaseholdError {
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusalError(failure.text, details.lockName, cause);
+  return unreachableError(failure, state, { ...details, cause });
 }
 
 /** The library's own error, if it is the one that the engine reports, or if the engine has none. */
 function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
   if (last === undefined) return cause && new Error(describeFailure(cause));
   if (code === 'unreachable' && cause === undefined) return last.cause;
-  const words = cause !== undefined && 'text' in cause ? cause.text : text;
-  // The engine leaves out the end of a server's message, which only says where in a script it arose.
-  if ('text' in last.failure && words !== '' && last.failure.text.startsWith(words)) return last.cause;
+  const message = cause !== undefined && 'text' in cause ? cause.text : text;
+  // The engine leaves out the end of a server's message, which only says where in a script the error occurred.
+  if ('text' in last.failure && message !== '' && last.failure.text.startsWith(message)) return last.cause;
   return cause && new Error(describeFailure(cause));
 }
 

@@ -1,4 +1,4 @@
-/** One client of the servers: it drives the engine and keeps the state of its leases and calls. */
+/** One client of the servers: it drives the engine, and keeps the state of its operations and leases. */
 
 export { Client, type Closed, type LockInfo } from './client.js';
 export { describeFailure, isNotReady } from './engine-errors.js';

@@ -2,7 +2,7 @@
 
 import type { Grant, Mode } from '../engine/index.js';
 import { type AnyLeaseholdError, ClosedError, type LossReason, LostError } from '../support/errors.js';
-import { warn } from '../support/host.js';
+import { emitWarning } from '../support/host.js';
 
 export class LeaseState {
   readonly id: number;
@@ -12,7 +12,7 @@ export class LeaseState {
   mode: Mode;
   fence: number;
   /** The fence of each name, if the lease holds several names. */
-  #shared: ReadonlyMap<string, number> | undefined;
+  #fences: ReadonlyMap<string, number> | undefined;
   /** The number of holds. Each handle is one hold. */
   holds = 1;
   /** Whether the holder has read `signal` or `lost`. */
@@ -22,7 +22,7 @@ export class LeaseState {
   // Made on first use: most leases are neither watched nor lost.
   #controller: AbortController | undefined;
   #lost: Promise<LossReason> | undefined;
-  #tellLost: ((reason: LossReason) => void) | undefined;
+  #resolveLost: ((reason: LossReason) => void) | undefined;
 
   constructor(grant: Grant, name: string, ttl: number) {
     this.id = grant.lease;
@@ -33,12 +33,12 @@ export class LeaseState {
   }
 
   get fences(): ReadonlyMap<string, number> {
-    return this.#shared ?? new Map([[this.name, this.fence]]);
+    return this.#fences ?? new Map([[this.name, this.fence]]);
   }
 
   /** Records the fence of each name of a lease on several names. */
-  share(names: readonly string[], fences: readonly number[]): void {
-    this.#shared = new Map(names.map((name, index) => [name, fences[index] as number]));
+  setFences(names: readonly string[], fences: readonly number[]): void {
+    this.#fences = new Map(names.map((name, index) => [name, fences[index] as number]));
   }
 
   get loss(): LossReason | undefined {
@@ -55,7 +55,7 @@ export class LeaseState {
 
   get lost(): Promise<LossReason> {
     const { loss } = this;
-    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#tellLost = resolve));
+    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#resolveLost = resolve));
     return this.#lost;
   }
 
@@ -64,23 +64,22 @@ export class LeaseState {
     this.fence = grant.fence;
   }
 
-  lose(reason: LossReason): void {
+  markLost(reason: LossReason): void {
     this.ended ??= new LostError(this.name, reason);
   }
 
-  /** Marks the lease as given back by its manager instead of its holder. */
-  close(): void {
+  /** The manager, not the holder, releases the lease. */
+  markClosed(): void {
     this.ended ??= new ClosedError({ lockName: this.name });
   }
 
-  /** Resolves `lost` and aborts `signal`, or warns if nobody has read them. This runs the user's code. */
-  tell(): void {
+  /** Resolves `lost` and aborts `signal`. Warns if the holder has read neither. This runs the user's code. */
+  notify(): void {
     const { loss } = this;
-    if (loss !== undefined) this.#tellLost?.(loss);
+    if (loss !== undefined) this.#resolveLost?.(loss);
     this.#controller?.abort(this.ended);
-    if (loss !== undefined && !this.watched) warn(TYPE, 'LEASEHOLD_LEASE_LOST', `${this.ended?.message}. ${ADVICE}`);
+    if (loss !== undefined && !this.watched) emitWarning({ type: 'LeaseLostWarning', code: 'LEASEHOLD_LEASE_LOST', message: `${this.ended?.message}. ${ADVICE}` });
   }
 }
 
-const TYPE = 'LeaseLostWarning';
 const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';

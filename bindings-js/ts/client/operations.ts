@@ -1,44 +1,42 @@
-/** The users' calls that have not ended, and how their promises settle. */
+/** The operations that users wait for, and how their promises settle. */
 
-import type { Mode, Outcome } from '../engine/index.js';
+import type { LockSpec, Mode, Outcome } from '../engine/index.js';
 import { afterPendingIo } from '../support/host.js';
 import type { LeaseState } from './lease-state.js';
 
-/** A user's call that has not ended. */
-export interface Call {
-  /** The lock that the call is about. */
+/** Something that a user asked for and that has not ended. */
+export interface Operation {
+  /** The name of the lock that it is about. */
   readonly name: string | undefined;
-  /** Set if the call is an acquire. Other calls get no lease. */
-  readonly acquire?: Acquire;
+  /** Set for an acquire. Other operations get no lease. */
+  readonly acquire?: PendingAcquire;
   done(outcome: Outcome): void;
   /** Takes a function, so that the error is made where its stack leads to the caller. */
-  failed(make: () => Error): void;
+  failed(makeError: () => Error): void;
 }
 
-export interface Acquire {
-  readonly mode: Mode;
-  /** All names, if the lock has several. */
-  readonly names: readonly string[] | undefined;
+export interface PendingAcquire {
+  readonly lock: LockSpec;
   readonly ttl: number;
-  granted(held: LeaseState): void;
+  granted(lease: LeaseState): void;
   readonly stopListening: (() => void) | undefined;
 }
 
-/** The open calls by their number in the engine, oldest first. */
+/** The open operations by their number in the engine, oldest first. */
 export class Operations {
-  readonly #open = new Map<number, Call>();
-  readonly #keepAlive: (alive: boolean) => void;
+  readonly #open = new Map<number, Operation>();
+  readonly #keepProcessAlive: (alive: boolean) => void;
   #last = 0;
 
-  /** An open call keeps the process alive. A lease or an idle connection does not. */
-  constructor(keepAlive: (alive: boolean) => void) {
-    this.#keepAlive = keepAlive;
+  /** An open operation keeps the process alive. A lease or an idle connection does not. */
+  constructor(keepProcessAlive: (alive: boolean) => void) {
+    this.#keepProcessAlive = keepProcessAlive;
   }
 
-  begin(call: Call): number {
+  begin(operation: Operation): number {
     const op = ++this.#last;
-    this.#open.set(op, call);
-    if (this.#open.size === 1) this.#keepAlive(true);
+    this.#open.set(op, operation);
+    if (this.#open.size === 1) this.#keepProcessAlive(true);
     return op;
   }
 
@@ -46,47 +44,47 @@ export class Operations {
     return this.#open.has(op);
   }
 
-  /** Removes a call that has ended, and returns it. */
-  end(op: number): Call | undefined {
-    const call = this.#open.get(op);
-    if (call === undefined) return undefined;
+  /** Removes an operation that has ended, and returns it. */
+  end(op: number): Operation | undefined {
+    const operation = this.#open.get(op);
+    if (operation === undefined) return undefined;
     this.#open.delete(op);
-    if (this.#open.size === 0) this.#keepAlive(false);
-    return call;
+    if (this.#open.size === 0) this.#keepProcessAlive(false);
+    return operation;
   }
 
-  endAll(): Call[] {
-    const calls = [...this.#open.values()];
+  endAll(): Operation[] {
+    const operations = [...this.#open.values()];
     this.#open.clear();
-    if (calls.length > 0) this.#keepAlive(false);
-    return calls;
+    if (operations.length > 0) this.#keepProcessAlive(false);
+    return operations;
   }
 
   /** The locks that open acquires wait for. */
   waits(): { name: string; mode: Mode }[] {
     const waits: { name: string; mode: Mode }[] = [];
-    for (const { name, acquire } of this.#open.values()) {
-      if (acquire !== undefined && name !== undefined) waits.push({ name, mode: acquire.mode });
+    for (const { acquire } of this.#open.values()) {
+      if (acquire !== undefined) waits.push({ name: acquire.lock.name, mode: acquire.lock.mode });
     }
     return waits;
   }
 }
 
-export function fail(call: Call, make: () => Error): void {
-  call.acquire?.stopListening?.();
-  call.failed(make);
+export function fail(operation: Operation, makeError: () => Error): void {
+  operation.acquire?.stopListening?.();
+  operation.failed(makeError);
 }
 
 /**
- * Returns a promise that rejects in a moment with `instead(make())`.
+ * Returns a promise that rejects with `instead(makeError())`, with a stack that leads to the line that awaits it.
  *
- * An error gets its stack where it is made. While the server's answer is handled, that stack has no line of the caller. So the
- * error is made in a microtask that the caller's promise waits for: there, V8 adds the lines that `await` it. A call that
+ * An error gets its stack where it is made. While the server's reply is handled, that stack has no line of the caller. So the
+ * error is made in a microtask that the caller's promise waits for. There, V8 adds the lines that `await` it. An operation that
  * succeeds pays nothing.
  */
-export function rejection(make: () => Error, instead: (error: Error) => unknown = (error) => error): Promise<never> {
+export function rejection(makeError: () => Error, instead: (error: Error) => unknown = (error) => error): Promise<never> {
   const reject = (): never => {
-    const error = make();
+    const error = makeError();
     dropOurFrames(error, reject);
     throw instead(error);
   };
@@ -104,34 +102,33 @@ function dropOurFrames(error: Error, ours: () => unknown): void {
 
 function ignore(): void {}
 
-/** How long local hand-overs may follow each other before I/O and timers get a turn, in microseconds. */
+/** For how long hand-overs may follow each other before I/O and timers run, in microseconds. */
 const LONGEST_RUN = 5_000;
 
 /**
- * Runs the function that resolves a promise; at once in most cases.
+ * Delivers hand-overs inside this client: at once in most cases.
  *
- * Hand-overs inside a process are microtasks, and microtasks go before everything else. Tasks that only lock and release would
- * block all I/O forever, including the answers to renewals. So after a while a hand-over waits for the next turn of the event
- * loop.
+ * Such hand-overs are microtasks, and microtasks run before everything else. Tasks that only lock and release would block all
+ * I/O forever, including the replies to renewals. So after a while, a hand-over waits until the event loop has turned.
  */
 export class HandoffScheduler {
-  /** When the current run of hand-overs began; undefined if the event loop has turned since. */
+  /** When the current run of hand-overs began. Undefined if the event loop has turned since. */
   #began: number | undefined;
   #waiting: (() => void)[] = [];
 
-  run(now: number, resolve: () => void): void {
+  run(now: number, deliver: () => void): void {
     if (this.#began === undefined) {
       this.#began = now;
       afterPendingIo(this.#turned);
     }
-    if (now - this.#began < LONGEST_RUN) resolve();
-    else this.#waiting.push(resolve);
+    if (now - this.#began < LONGEST_RUN) deliver();
+    else this.#waiting.push(deliver);
   }
 
   readonly #turned = (): void => {
     this.#began = undefined;
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const resolve of waiting) resolve();
+    for (const deliver of waiting) deliver();
   };
 }

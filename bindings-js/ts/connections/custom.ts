@@ -46,7 +46,7 @@ export class CustomLink implements Link {
     this.#connection = connection;
     if (typeof connection.subscribe !== 'function') return;
     this.subscribe = (channel, listener) => {
-      const subscriber = this.#subscribers.get(channel) ?? new Subscriber((told) => openPubSub(connection, told));
+      const subscriber = this.#subscribers.get(channel) ?? new Subscriber((events) => openPubSub(connection, events));
       this.#subscribers.set(channel, subscriber);
       subscriber.subscribe(channel, listener);
     };

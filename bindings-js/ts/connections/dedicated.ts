@@ -1,16 +1,16 @@
-/** Helpers for connections that carry no other commands: see `Link.open`. */
+/** Helpers for dedicated connections, which carry no other commands: see `Link.openDedicated`. */
 
-/** Closes a connection when `over` aborts, or now if it already has. Errors of `close` are ignored. */
-export function closeOnAbort(over: AbortSignal, close: () => void): void {
-  const closeIt = (): void => {
+/** Closes a connection when the signal aborts, or now if it already has. Errors of `close` are ignored. */
+export function closeOnAbort(signal: AbortSignal, close: () => void): void {
+  const closeQuietly = (): void => {
     try {
       close();
     } catch {
       // Nothing could catch an error of an event listener. The connection may already be closed.
     }
   };
-  if (over.aborted) closeIt();
-  else over.addEventListener('abort', closeIt, { once: true });
+  if (signal.aborted) closeQuietly();
+  else signal.addEventListener('abort', closeQuietly, { once: true });
 }
 
 /** Picks a random node of a cluster, a connected one if there is one. */

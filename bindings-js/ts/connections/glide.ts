@@ -7,7 +7,7 @@
  */
 
 import { closed, messageOf, refused, toFailed, toReply } from './results.js';
-import type { CallResult, DedicatedConnection, Failed, Link, SubscriptionListener } from './link.js';
+import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
 import { closeOnAbort } from './dedicated.js';
 import { addressOf } from './reconnecting.js';
 import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
@@ -46,7 +46,7 @@ export class GlideLink implements Link {
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
-  readonly open?: (key: string, patience: number, over: AbortSignal) => Promise<DedicatedConnection>;
+  readonly openDedicated?: (options: DedicatedOptions) => Promise<DedicatedConnection>;
 
   constructor(client: Glide) {
     this.#client = client;
@@ -54,7 +54,8 @@ export class GlideLink implements Link {
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
     const config = client.config;
     if (createClient === undefined || config === undefined) return;
-    this.open = (key, patience, over) => openDedicated(createClient, config, patience, over, this.isCluster ? key : undefined);
+    this.openDedicated = ({ key, timeout, closeOn }) =>
+      openDedicated(createClient, { ...config, requestTimeout: timeout }, closeOn, this.isCluster ? key : undefined);
     // Before 2.3, a client could not subscribe after it was made.
     if (typeof client.subscribe !== 'function') return;
     const subscriber = new Subscriber((listener) => openPubSub(createClient, config, listener));
@@ -120,12 +121,11 @@ function failedBy(error: unknown): Failed {
 async function openDedicated(
   createClient: (config: object) => Promise<Glide>,
   config: object,
-  requestTimeout: number,
-  over: AbortSignal,
+  closeOn: AbortSignal,
   key: string | undefined,
 ): Promise<DedicatedConnection> {
-  const client = await createClient({ ...config, requestTimeout, pubsubSubscriptions: undefined });
-  closeOnAbort(over, () => client.close());
+  const client = await createClient({ ...config, pubsubSubscriptions: undefined });
+  closeOnAbort(closeOn, () => client.close());
   const options = key === undefined ? COMMAND_OPTIONS : { ...COMMAND_OPTIONS, route: { type: 'primarySlotKey', key } };
   return { call: (args) => client.customCommand([...args], options).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
@@ -150,8 +150,8 @@ function openPubSub(createClient: (config: object) => Promise<Glide>, config: ob
   const opened = open();
   opened.catch((error) => listener.ended(failedBy(error)));
   return {
-    subscribe: (channel) => opened.then((client) => client.subscribe?.(new Set([channel]), FOR_EVER)).then(() => undefined, failedBy),
-    unsubscribe: (channel) => opened.then((client) => client.unsubscribe?.(new Set([channel]), FOR_EVER)),
+    subscribe: (channel) => opened.then((client) => client.subscribe?.(new Set([channel]), FOREVER)).then(() => undefined, failedBy),
+    unsubscribe: (channel) => opened.then((client) => client.unsubscribe?.(new Set([channel]), FOREVER)),
     close: () => {
       closed = true;
       subscriber?.close();
@@ -163,4 +163,4 @@ function openPubSub(createClient: (config: object) => Promise<Glide>, config: ob
   };
 }
 
-const FOR_EVER = 0;
+const FOREVER = 0;

@@ -1,9 +1,9 @@
-/** Our own ioredis clients. They are duplicates of the user's client, and we close them. */
+/** Duplicates of the user's ioredis client. We open and close them ourselves. */
 
 import type { IoRedis } from './ioredis.js';
 
-/** The options in which our clients differ from the user's. All others, such as the login, are the same. */
-const COPY = {
+/** The options in which a duplicate differs from the user's client. All others, such as the login, are the same. */
+const OVERRIDES = {
   lazyConnect: true,
   // The caller decides when to retry, with a new connection.
   retryStrategy: () => null,
@@ -23,39 +23,39 @@ const COPY = {
   himportFieldsets: undefined,
 };
 
-/** One of our clients. Its socket doesn't keep the process alive until `ref(true)` is called. */
+/** A duplicate. Its socket doesn't keep the process alive until `ref(true)` is called. */
 export class DuplicateClient {
   readonly client: IoRedis;
   /** Why the client is not connected. */
   lastError: unknown;
   #alive = false;
 
-  /** The client connects on `client.connect()`, or on the first command. */
-  constructor(template: IoRedis, options: object) {
-    this.client = template.duplicate({ ...COPY, ...options });
+  /** The duplicate connects on `client.connect()`, or on the first command. */
+  constructor(original: IoRedis, options: object) {
+    this.client = original.duplicate({ ...OVERRIDES, ...options });
     this.client.on('error', (error: unknown) => (this.lastError = error));
-    this.client.on('connecting', () => setImmediate(this.#tell));
-    this.client.on('connect', this.#tell);
+    this.client.on('connecting', () => setImmediate(this.#applyRef));
+    this.client.on('connect', this.#applyRef);
   }
 
   ref(alive: boolean): void {
     this.#alive = alive;
-    this.#tell();
+    this.#applyRef();
   }
 
-  /** Closes the client after the outstanding answers. */
+  /** Closes the client after the outstanding replies. */
   close(): void {
     // If the client has already ended, ioredis would wait for its end and keep the process alive.
     if (this.client.status !== 'end') this.client.disconnect();
   }
 
-  /** Closes the client at once, without waiting for outstanding answers. */
+  /** Closes the client at once, without waiting for outstanding replies. */
   destroy(): void {
     this.close();
     this.client.stream?.destroy();
   }
 
-  readonly #tell = (): void => {
+  readonly #applyRef = (): void => {
     if (this.#alive) this.client.stream?.ref();
     else this.client.stream?.unref();
   };

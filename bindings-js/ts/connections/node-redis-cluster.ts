@@ -1,7 +1,7 @@
 /** A cluster client of node-redis 4, 5 or 6 (`createCluster`). It follows redirections and never resends commands by itself. */
 
 import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
-import type { Address, CallResult, DedicatedConnection, Failed, Link, SubscriptionListener } from './link.js';
+import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
 import { COMMAND_OPTIONS, failedBy, type NodeRedis, openDedicated, openPubSub } from './node-redis.js';
 import { pickNode } from './dedicated.js';
 import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
@@ -26,7 +26,7 @@ function isConnected({ isOpen, masters }: NodeRedisCluster): boolean {
 }
 
 /** How long a command may wait for a node that is connecting: see `ReadyGate`. */
-const PATIENCE_MS = 1000;
+const READY_TIMEOUT_MS = 1000;
 
 export class NodeRedisClusterLink implements Link {
   readonly library = 'node-redis';
@@ -44,7 +44,7 @@ export class NodeRedisClusterLink implements Link {
     if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
     if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
     // Removes the command from a node's queue, but does nothing once it is written. Version 4 and later ones name this option differently.
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(READY_TIMEOUT_MS);
     try {
       const options = { ...COMMAND_OPTIONS, signal, abortSignal: signal };
       return { reply: toReply(await this.#cluster.sendCommand(keyOf(args), false, [...args], options)) };
@@ -61,8 +61,8 @@ export class NodeRedisClusterLink implements Link {
     this.#subscriber.unsubscribe(channel);
   }
 
-  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
-    return openDedicated(await someNode(this.#cluster), over, moved);
+  async openDedicated({ closeOn, moved }: DedicatedOptions): Promise<DedicatedConnection> {
+    return openDedicated(await someNode(this.#cluster), closeOn, moved);
   }
 
   async close(): Promise<void> {
@@ -97,22 +97,22 @@ function openPubSubAtNode(cluster: NodeRedisCluster, listener: PubSubListener): 
   const open = async (): Promise<PubSubConnection> => {
     const client = await someNode(cluster);
     if (closed) throw new Error('the subscription ended');
-    const channels = openPubSub(client, listener);
-    channels.ref(alive);
-    return channels;
+    const pubSub = openPubSub(client, listener);
+    pubSub.ref(alive);
+    return pubSub;
   };
   const opened = Promise.resolve().then(open);
   opened.catch((error) => listener.ended(toFailed(error)));
   return {
-    subscribe: (channel) => opened.then((channels) => channels.subscribe(channel), toFailed),
-    unsubscribe: (channel) => opened.then((channels) => channels.unsubscribe(channel)),
+    subscribe: (channel) => opened.then((pubSub) => pubSub.subscribe(channel), toFailed),
+    unsubscribe: (channel) => opened.then((pubSub) => pubSub.unsubscribe(channel)),
     close: () => {
       closed = true;
-      opened.then((channels) => channels.close(), ignore);
+      opened.then((pubSub) => pubSub.close(), ignore);
     },
     ref: (stay) => {
       alive = stay;
-      opened.then((channels) => channels.ref(alive), ignore);
+      opened.then((pubSub) => pubSub.ref(alive), ignore);
     },
   };
 }

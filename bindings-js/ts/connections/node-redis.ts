@@ -6,7 +6,7 @@
  */
 
 import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
-import type { Address, CallResult, DedicatedConnection, Failed } from './link.js';
+import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { closeOnAbort } from './dedicated.js';
 import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
 import type { PubSubConnection, PubSubListener } from './subscriber.js';
@@ -77,8 +77,8 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return path || addressOf(host, port);
   }
 
-  open(_key: string, _patience: number, over: AbortSignal): Promise<DedicatedConnection> {
-    return openDedicated(this.#client, over);
+  openDedicated({ closeOn }: DedicatedOptions): Promise<DedicatedConnection> {
+    return openDedicated(this.#client, closeOn);
   }
 
   protected override isReady(): boolean {
@@ -132,7 +132,7 @@ export function failedBy(error: unknown): Failed {
 }
 
 /** Makes another client with the options of this one. */
-function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
+function duplicateOf(client: NodeRedis, moved?: Address): NodeRedis {
   return client.duplicate({
     // The caller decides when to retry, with a new connection. (Older versions don't accept `false` here.)
     socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
@@ -147,31 +147,31 @@ function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
 }
 
 /** Opens a connection that carries no other commands. */
-export async function openDedicated(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
-  const own = copyOf(client, moved);
-  own.on('error', ignore);
-  const connected = own.connect();
-  closeOnAbort(over, () => {
-    own.unref?.();
-    disconnect(own, connected);
+export async function openDedicated(client: NodeRedis, closeOn: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
+  const duplicate = duplicateOf(client, moved);
+  duplicate.on('error', ignore);
+  const connected = duplicate.connect();
+  closeOnAbort(closeOn, () => {
+    duplicate.unref?.();
+    disconnect(duplicate, connected);
   });
   await connected;
-  return { call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
+  return { call: (args) => duplicate.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
 
 /** Opens a connection for subscriptions. */
 export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubConnection {
-  const subscriber = copyOf(client);
+  const subscriber = duplicateOf(client);
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
   subscriber.on('error', (error: unknown) => listener.ended(toFailed(error)));
-  const heard = (payload: string, channel: string): void => listener.message(channel, payload);
+  const onMessage = (payload: string, channel: string): void => listener.message(channel, payload);
   // Call this before it connects, because version 4 ignores it while a socket is being made.
   ref();
   const connected = subscriber.connect();
   connected.catch((error) => listener.ended(toFailed(error)));
   return {
-    subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, heard)).then(() => undefined, toFailed),
+    subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, onMessage)).then(() => undefined, toFailed),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
     close: () => {
       alive = false;

@@ -1,4 +1,4 @@
-/** Converts the answers and errors of the libraries to the replies and failures that the engine reads. */
+/** Converts what the libraries return and throw to the replies and failures that the engine reads. */
 
 import type { Failed, Reply, Scalar } from './link.js';
 
@@ -33,7 +33,7 @@ function toScalar(value: unknown): Scalar {
   if (isScalar(value)) return value;
   if (value === undefined) return null;
   if (typeof value === 'bigint' || typeof value === 'boolean') return Number(value);
-  // Its text could have any length.
+  // The text of such a list could have any length.
   if (Array.isArray(value)) return 'a list in a list';
   return String(value);
 }
@@ -46,9 +46,9 @@ export function toFailed(error: unknown): Failed {
 }
 
 /** Keeps the beginning of the server's message, because an error may quote a whole script. */
-export function refused(words: string, error: unknown): Failed {
-  const text = truncate(words);
-  return { failure: { kind: 'refused', text }, cause: text === words ? error : new Error(text) };
+export function refused(message: string, error: unknown): Failed {
+  const text = truncate(message);
+  return { failure: { kind: 'refused', text }, cause: text === message ? error : new Error(text) };
 }
 
 export function unavailable(text: string, cause?: unknown): Failed {

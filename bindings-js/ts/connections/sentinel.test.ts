@@ -9,7 +9,7 @@ import { Redis as IoRedis6 } from 'ioredis-6';
 
 import { LockManager } from '../index.js';
 import { until } from '../testing/expect.js';
-import { PRIMARY, startSentinel, type Watched } from '../testing/topologies.js';
+import { PRIMARY, startSentinel, type SentinelSetup } from '../testing/topologies.js';
 
 const versions = [
   { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },
@@ -19,7 +19,7 @@ const versions = [
 type Open = (typeof versions)[number]['open'];
 
 /** A client of the primary that the sentinel names. */
-function clientOf(t: TestContext, open: Open, { sentinel }: Watched): IoRedis5 {
+function clientOf(t: TestContext, open: Open, { sentinel }: SentinelSetup): IoRedis5 {
   const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
   redis.on('error', () => {});
   t.after(() => redis.disconnect());
@@ -130,7 +130,7 @@ function straight(t: TestContext, port: number): IoRedis6 {
 }
 
 /** The port of the primary that the sentinel names. */
-async function named(t: TestContext, { sentinel }: Watched): Promise<number> {
+async function named(t: TestContext, { sentinel }: SentinelSetup): Promise<number> {
   const client = straight(t, sentinel.port);
   const [, port] = (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as [string, string];
   client.disconnect();
@@ -138,7 +138,7 @@ async function named(t: TestContext, { sentinel }: Watched): Promise<number> {
 }
 
 /** Makes the sentinel promote the replica while the primary is healthy. The old primary learns of it only seconds later. */
-async function failOver(watched: Watched): Promise<void> {
+async function failOver(watched: SentinelSetup): Promise<void> {
   const { sentinel, replica } = watched;
   const client = new IoRedis6(sentinel.port, '127.0.0.1');
   try {

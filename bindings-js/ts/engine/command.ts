@@ -1,9 +1,11 @@
+/** The commands of the engine, which arrive in RESP. */
+
 import { PARTS, SCRIPTS } from '../../generated/scripts.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** The beginning of an `EVAL` from the engine. It has the script's digest in the place of the script's text. */
+/** The beginning of an `EVAL` from the engine. It has the script's digest where the text belongs. */
 const EVAL = /^(\*\d+\r\n\$4\r\nEVAL\r\n)\$40\r\n(\w{40})/;
 
 /** A command of the engine, with the script's text filled in. */

@@ -7,25 +7,24 @@ import type { Command } from './command.js';
 /** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
 
-/** The kind of a lock. A number that a kind doesn't have is -1. */
-export interface LockKind {
-  readonly mode: Mode;
-  /** The owner of a reentrant lock. */
-  readonly owner: number;
-  /** How many permits to take from a semaphore. */
-  readonly permits: number;
-  /** How many permits a semaphore has. */
-  readonly limit: number;
+/** The kind of a lock, with what only this kind has. */
+export type LockKind =
+  | { readonly type: 'plain' }
+  | { readonly type: 'reentrant'; readonly owner: number }
+  | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number }
   /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
-  readonly names?: readonly string[];
-  readonly oneScript?: boolean;
+  | { readonly type: 'multi'; readonly names: readonly string[]; readonly oneScript: boolean };
+
+/** A lock, and how to hold it. */
+export interface LockSpec {
+  /** The lock's name without the prefix. For several names: all of them, separated by commas. */
+  readonly name: string;
+  readonly mode: Mode;
+  readonly kind: LockKind;
 }
 
-/** The plain kinds: one exclusive holder, or many readers. */
-export const LOCK: Readonly<Record<Mode, LockKind>> = {
-  exclusive: { mode: 'exclusive', owner: -1, permits: -1, limit: -1 },
-  shared: { mode: 'shared', owner: -1, permits: -1, limit: -1 },
-};
+/** A lock with one holder, or with many readers or one writer. */
+export const PLAIN: LockKind = { type: 'plain' };
 
 /**
  * What a release did:
@@ -80,7 +79,7 @@ export interface Inspection {
   readonly lastFence: number | null;
 }
 
-/** Why a call failed. */
+/** Why a user's operation failed. */
 export interface EngineError {
   readonly code: ErrorCode;
   /** The field of the option, or the reason of the loss. */
@@ -95,7 +94,7 @@ export interface EngineError {
   readonly votes: readonly Vote[];
 }
 
-/** How a call ended. */
+/** How a user's operation ended. */
 export type Outcome =
   | { readonly kind: 'acquired' | 'converted'; readonly grant: Grant }
   | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
@@ -108,13 +107,15 @@ export type Outcome =
   | { readonly kind: 'closed'; readonly unreleased: number }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
-/** What the engine asks the driver to do. None of these may call the engine. */
+/** What the engine asks the driver to do. The driver must not call the engine from within these. */
 export interface Outputs {
-  /** `node` is the server's position in the quorum; 0 if there is only one server. */
+  /** Sends a command. `call` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
   send(call: number, node: number, command: Command): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
+  /** A user's operation has ended. */
   completed(op: number, outcome: Outcome): void;
+  /** A lease was lost. */
   lost(lease: number, reason: LossReason): void;
 }
 
@@ -130,11 +131,12 @@ export interface Config {
   readonly fenceRetention: number;
 }
 
-/** The options of a lock. Durations are in milliseconds. `wait` is `Infinity` to wait forever, undefined not to wait. */
+/** The options of an acquire. Durations are in milliseconds. */
 export interface AcquireSettings {
   readonly ttl: number;
   readonly renew: boolean;
   readonly maxHold: number | undefined;
+  /** `Infinity` to wait forever, undefined not to wait. */
   readonly wait: number | undefined;
   /** How long a call that does not wait may take, if this is shorter than the response timeout. */
   readonly within?: number | undefined;

@@ -8,7 +8,9 @@ import { test } from 'node:test';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
-import { type Config, type EngineError, type Grant, type Inspection, LOCK, type Mode, type Outcome, type Outputs } from './types.js';
+import {
+  type Config, type EngineError, type Grant, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
+} from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
@@ -38,10 +40,10 @@ type Event = 'wake' | Record<string, Record<string, never>>;
 
 async function replay(file: File): Promise<void> {
   const found: unknown[] = [];
-  const wasm = file.servers && await quorumEngine(file.servers);
+  const engineModule = file.servers && await quorumEngine(file.servers);
   let engine: Engine;
   try {
-    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), wasm);
+    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), engineModule);
   } catch (refused) {
     assert.ok(isLeaseholdError(refused, 'invalid-option'), String(refused));
     assert.deepEqual({ code: refused.code, field: refused.field }, { ...file.refused, field: camelCase(file.refused?.field ?? '') });
@@ -76,16 +78,16 @@ function handle(engine: Engine, at: number, event: Event): void {
       const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
         name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
       };
-      const { owner = -1, permits: [permits, limit] = [-1, -1] } = fields as { owner?: number; permits?: [number, number] };
-      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait, within };
-      return engine.acquire(at, op, name, { mode, owner, permits, limit }, wanted);
+      const { owner, permits } = fields as { owner?: number; permits?: [number, number] };
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within };
+      return engine.acquire(at, op, { name, mode, kind: kindOf(owner, permits) }, settings);
     }
     case 'acquire-all': {
       const { names, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, one_script = false } = fields as {
         names: string[]; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; one_script?: boolean;
       };
-      const wanted = { ttl, renew, maxHold: max_hold, wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait };
-      return engine.acquireAll(at, op, names, mode, wanted, one_script);
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait) };
+      return engine.acquire(at, op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settings);
     }
     case 'cancel':
       return engine.cancel(at, op);
@@ -120,6 +122,15 @@ function handle(engine: Engine, at: number, event: Event): void {
     default:
       assert.fail(`unknown input ${kind}`);
   }
+}
+
+function waitOf(wait: number | 'no' | 'forever'): number | undefined {
+  return wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait;
+}
+
+function kindOf(owner: number | undefined, permits: [number, number] | undefined): LockKind {
+  if (owner !== undefined) return { type: 'reentrant', owner };
+  return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1] };
 }
 
 /** The client's own channel, if the step names none. */
@@ -167,24 +178,25 @@ async function learnScripts(): Promise<Map<string, string>> {
     lost: () => {},
   };
   const engine = new Engine(new Uint8Array(16), config(), outputs);
-  const wish = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
+  const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
+  const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
   const forceAnother = (op: number, misses: number): void => {
     engine.forceRelease(0, op, 'a');
     for (let miss = 0; miss < misses; miss += 1) engine.failed(0, sent.pop()?.call ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
   };
   const inputs: Record<string, () => void> = {
     inspect: () => engine.inspect(0, 1, 'a'),
-    acquire: () => engine.acquire(0, 2, 'a', LOCK.exclusive, wish),
+    acquire: () => engine.acquire(0, 2, lock(PLAIN), settings),
     renew: () => engine.extend(0, 3, 1, 60_000),
     convert: () => engine.convert(0, 4, 1, 'shared'),
     release: () => engine.release(0, 5, 1),
-    'reentrant-acquire': () => engine.acquire(0, 6, 'a', { ...LOCK.exclusive, owner: 1 }, wish),
+    'reentrant-acquire': () => engine.acquire(0, 6, lock({ type: 'reentrant', owner: 1 }), settings),
     'reentrant-renew': () => engine.extend(0, 7, 2, 60_000),
     'reentrant-release': () => engine.release(0, 8, 2),
-    'semaphore-acquire': () => engine.acquire(0, 9, 'a', { ...LOCK.exclusive, permits: 1, limit: 2 }, wish),
+    'semaphore-acquire': () => engine.acquire(0, 9, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings),
     'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
     'semaphore-release': () => engine.release(0, 11, 3),
-    several: () => engine.acquireAll(0, 12, ['{a}1', '{a}2'], 'exclusive', wish, false),
+    several: () => engine.acquire(0, 12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
     force: () => engine.forceRelease(0, 15, 'a'),
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),
@@ -207,7 +219,7 @@ async function learnScripts(): Promise<Map<string, string>> {
   }
   const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
   sent.length = 0;
-  quorum.acquire(0, 1, 'a', LOCK.exclusive, wish);
+  quorum.acquire(0, 1, lock(PLAIN), settings);
   sent.splice(0).slice(0, 2).forEach(({ call }, at) => quorum.reply(0, call, granted(1_700_000_000_000_000 + at)));
   learn('raise', quorum);
   quorum.free();

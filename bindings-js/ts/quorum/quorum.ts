@@ -8,19 +8,19 @@ import {
 } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 
-/** Makes a driver, after asking all servers for their version and identity. */
+/** Makes a client, after it has asked all servers for their version and identity. */
 export async function openQuorum(connections: unknown, config: Config): Promise<Client> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
-  const identities = new Identities(names);
+  const identities = new ServerIdentities(names);
   let client: Client | undefined;
   try {
-    const wasm = await quorumEngine(names);
-    client = new Client(config, { connect: () => links, judge: (info, at) => identities.judge(info, at), wasm });
+    const engine = await quorumEngine(names);
+    client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine });
     const began = performance.now();
-    const asked = await client.meet();
-    if (identities.twice !== undefined) throw refused(identities.twice);
-    checkMajority(names, asked, Math.trunc(performance.now() - began));
+    const checks = await client.checkServers();
+    if (identities.duplicate !== undefined) throw refused(identities.duplicate);
+    checkMajority(names, checks, Math.trunc(performance.now() - began));
     return client;
   } catch (error) {
     await (client?.close() ?? Promise.all(links.map((link) => link.close())));
@@ -67,48 +67,48 @@ function linkTo(connection: unknown, at: number): Link {
   throw refused(`lists a cluster at position ${at + 1}: list connections to single servers`);
 }
 
-/** Finds connections that lead to the same server, which would then have several votes. */
-class Identities {
+/** Finds connections that lead to the same server. That server would have several votes. */
+class ServerIdentities {
   readonly #names: readonly string[];
   readonly #known = new Map<string, number>();
   /** The problem, if two connections lead to the same server. */
-  twice: string | undefined;
+  duplicate: string | undefined;
 
   constructor(names: readonly string[]) {
     this.#names = names;
   }
 
-  judge(info: string, at: number): string | undefined {
+  problemOf(info: string, at: number): string | undefined {
     const problem = versionProblem(info);
     const id = /^run_id:(\S+)/m.exec(info)?.[1];
     if (problem !== undefined || id === undefined) return problem;
     const other = this.#known.get(id) ?? at;
     this.#known.set(id, other);
     if (other === at) return undefined;
-    this.twice = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
-    return `\`servers\` ${this.twice}`;
+    this.duplicate = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
+    return `\`servers\` ${this.duplicate}`;
   }
 }
 
-function checkMajority(names: readonly string[], asked: readonly VersionCheckResult[], waited: number): void {
-  const problem = asked.find((one) => one.problem !== undefined)?.problem;
+function checkMajority(names: readonly string[], checks: readonly VersionCheckResult[], waited: number): void {
+  const problem = checks.find((check) => check.problem !== undefined)?.problem;
   if (problem !== undefined) throw new UnsupportedError(problem);
-  const votes = asked.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
+  const votes = checks.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
   const needed = Math.floor(votes.length / 2) + 1;
   const count = (answer: Vote['answer']): number => votes.filter((vote) => vote.answer === answer).length;
   if (count('agreed') >= needed) return;
-  const cause = asked.find(({ failed }) => failed?.cause !== undefined)?.failed?.cause;
+  const cause = checks.find(({ failed }) => failed?.cause !== undefined)?.failed?.cause;
   if (count('auth') < needed) throw new UnreachableError(undefined, { waited, votes, cause });
-  const words = votes.find(({ answer }) => answer === 'auth')?.problem;
-  throw new AuthError(`${words}: ${describeVotes(votes)}`, { votes, cause });
+  const message = votes.find(({ answer }) => answer === 'auth')?.problem;
+  throw new AuthError(`${message}: ${describeVotes(votes)}`, { votes, cause });
 }
 
 function voteOf(server: string, failed: Failed | undefined): Vote {
   if (failed === undefined) return { server, answer: 'agreed' };
   const { failure, cause } = failed;
   // A failed connection can have the server's own error as its cause.
-  const words = failure.kind === 'refused' ? failure.text : serverMessage(cause);
-  if (words !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(words)) return { server, answer: 'auth', problem: words };
+  const message = failure.kind === 'refused' ? failure.text : serverMessage(cause);
+  if (message !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(message)) return { server, answer: 'auth', problem: message };
   if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
   // A server that refuses to answer is reachable.
   if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };

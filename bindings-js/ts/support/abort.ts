@@ -2,50 +2,51 @@
 
 import { InvalidOptionError } from './errors.js';
 
-/** The waits that one signal ends. */
-interface Waits {
-  readonly aborts: Set<() => void>;
-  tell(): void;
+/** What to do when one signal aborts. */
+interface AbortListeners {
+  readonly listeners: Set<() => void>;
+  /** The only listener on the signal itself. */
+  run(): void;
 }
 
-const waiting = new WeakMap<AbortSignal, Waits>();
+const listening = new WeakMap<AbortSignal, AbortListeners>();
 
 /**
- * Calls `abort` when the signal aborts. Returns a function that stops listening. All waits share one listener on a signal: a
+ * Calls `listener` when the signal aborts. Returns a function that stops listening. All waits share one listener on a signal. A
  * service may pass its shutdown signal to all of them, and Node warns about more than ten listeners.
  */
-export function onAbort(signal: AbortSignal, abort: () => void): () => void {
-  const waits = waiting.get(signal) ?? listen(signal);
-  waits.aborts.add(abort);
+export function onAbort(signal: AbortSignal, listener: () => void): () => void {
+  const shared = listening.get(signal) ?? startListening(signal);
+  shared.listeners.add(listener);
   return () => {
-    waits.aborts.delete(abort);
-    if (waits.aborts.size === 0 && waiting.get(signal) === waits) stopListening(signal, waits);
+    shared.listeners.delete(listener);
+    if (shared.listeners.size === 0 && listening.get(signal) === shared) stopListening(signal, shared);
   };
 }
 
-function listen(signal: AbortSignal): Waits {
-  const aborts = new Set<() => void>();
-  const waits = {
-    aborts,
+function startListening(signal: AbortSignal): AbortListeners {
+  const listeners = new Set<() => void>();
+  const shared = {
+    listeners,
     // Doesn't use `this`, because `this` is another object if the signal wraps a real one.
-    tell: () => {
-      waiting.delete(signal);
-      for (const abort of aborts) abort();
+    run: () => {
+      listening.delete(signal);
+      for (const listener of listeners) listener();
     },
   };
   try {
-    signal.addEventListener('abort', waits.tell, { once: true });
+    signal.addEventListener('abort', shared.run, { once: true });
   } catch (cause) {
     throw new InvalidOptionError('signal', "can't be listened to: give an AbortSignal", { cause });
   }
-  waiting.set(signal, waits);
-  return waits;
+  listening.set(signal, shared);
+  return shared;
 }
 
-function stopListening(signal: AbortSignal, { tell }: Waits): void {
-  waiting.delete(signal);
+function stopListening(signal: AbortSignal, { run }: AbortListeners): void {
+  listening.delete(signal);
   try {
-    signal.removeEventListener('abort', tell);
+    signal.removeEventListener('abort', run);
   } catch {
     // A real signal never throws here. An error would reach no caller, because this runs in the middle of a grant.
   }

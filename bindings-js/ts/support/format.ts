@@ -1,4 +1,6 @@
-/** Shows any value in a message: short, and without running code of the value. */
+/** Formats values for messages. */
+
+/** Formats any value: short, and without running code of the value. */
 export function formatValue(value: unknown): string {
   switch (typeof value) {
     case 'string':

@@ -13,10 +13,10 @@ export async function caught(promise: Promise<unknown>): Promise<unknown> {
 }
 
 /** Waits until a condition holds. */
-export async function until(isSo: () => Promise<boolean>): Promise<void> {
+export async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`timed out waiting until ${isSo}`);
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`timed out waiting until ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

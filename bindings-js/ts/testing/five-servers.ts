@@ -18,9 +18,9 @@ export class FiveServers {
 
   /** Starts the servers. They end with the test that calls this. */
   static async start(end: (close: () => Promise<void>) => void = after): Promise<FiveServers> {
-    const five = new FiveServers(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
-    end(() => five.close());
-    return five;
+    const servers = new FiveServers(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
+    end(() => servers.close());
+    return servers;
   }
 
   /** Makes one client for each server. */

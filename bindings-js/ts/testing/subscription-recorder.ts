@@ -1,34 +1,33 @@
-/** Records the events of a subscription. */
+/** Records the events of a subscription, so that a test can await them. */
 
 import type { Failure, SubscriptionListener } from '../connections/index.js';
 import { PATIENCE_MS } from './expect.js';
 
-type Word = 'acknowledged' | 'message' | 'broken';
+type EventName = 'acknowledged' | 'message' | 'broken';
 
-/** Records the events of a subscription, so that a test can await them. */
 export class SubscriptionRecorder implements SubscriptionListener {
-  readonly all: Word[] = [];
-  readonly #told: { word: Word; value: string | Failure | undefined }[] = [];
+  readonly all: EventName[] = [];
+  readonly #events: { name: EventName; value: string | Failure | undefined }[] = [];
   #wake: () => void = () => {};
 
-  acknowledged = (): void => this.#tell('acknowledged', undefined);
-  message = (payload: string): void => this.#tell('message', payload);
-  broken = (failure: Failure): void => this.#tell('broken', failure);
+  acknowledged = (): void => this.#record('acknowledged', undefined);
+  message = (payload: string): void => this.#record('message', payload);
+  broken = (failure: Failure): void => this.#record('broken', failure);
 
   /** Awaits the next event, which must be this one. */
-  async next(word: Word): Promise<string | Failure | undefined> {
-    while (this.#told.length === 0) {
-      const told = new Promise<void>((resolve) => (this.#wake = resolve));
-      await within(told, () => `nothing more was heard after ${this.all.join(', ')}; expected ${word}`);
+  async next(name: EventName): Promise<string | Failure | undefined> {
+    while (this.#events.length === 0) {
+      const event = new Promise<void>((resolve) => (this.#wake = resolve));
+      await within(event, () => `nothing more happened after ${this.all.join(', ')}; expected ${name}`);
     }
-    const told = this.#told.shift();
-    if (told?.word !== word) throw new Error(`heard ${told?.word} ${JSON.stringify(told?.value)}, not ${word}`);
-    return told.value;
+    const event = this.#events.shift();
+    if (event?.name !== name) throw new Error(`the next event was ${event?.name} ${JSON.stringify(event?.value)}, not ${name}`);
+    return event.value;
   }
 
-  #tell(word: Word, value: string | Failure | undefined): void {
-    this.all.push(word);
-    this.#told.push({ word, value });
+  #record(name: EventName, value: string | Failure | undefined): void {
+    this.all.push(name);
+    this.#events.push({ name, value });
     this.#wake();
   }
 }

@@ -63,7 +63,7 @@ export async function startReplica(primary: Server): Promise<Server> {
   return replica;
 }
 
-export interface Watched {
+export interface SentinelSetup {
   readonly primary: Server;
   readonly replica: Server;
   readonly sentinel: Server;
@@ -71,26 +71,26 @@ export interface Watched {
 
 export const PRIMARY = 'primary';
 
-export async function startSentinel(t: TestContext): Promise<Watched> {
+export async function startSentinel(t: TestContext): Promise<SentinelSetup> {
   const primary = await Server.start('--repl-diskless-sync-delay', '0');
   t.after(() => primary.kill());
   const replica = await Server.start('--replicaof', `127.0.0.1 ${primary.port}`);
   t.after(() => replica.kill());
-  await told(replica, ['info', 'replication'], /master_link_status:up/);
+  await untilReply(replica, ['info', 'replication'], /master_link_status:up/);
   const file = join(directory, `sentinel-${primary.port}.conf`);
   const settings = [`monitor ${PRIMARY} 127.0.0.1 ${primary.port} 1`, `down-after-milliseconds ${PRIMARY} 300`, `failover-timeout ${PRIMARY} 3000`];
   writeFileSync(file, settings.map((line) => `sentinel ${line}\n`).join(''));
   const sentinel = await Server.start(file, '--sentinel');
   t.after(() => sentinel.kill());
-  await told(sentinel, ['sentinel', 'replicas', PRIMARY], new RegExp(`${replica.port}`));
+  await untilReply(sentinel, ['sentinel', 'replicas', PRIMARY], new RegExp(`${replica.port}`));
   return { primary, replica, sentinel };
 }
 
-/** Waits until a server's answer contains a text. */
-async function told({ port }: Server, [name = '', ...args]: string[], what: RegExp): Promise<void> {
+/** Waits until the reply to a command contains a text. */
+async function untilReply({ port }: Server, [name = '', ...args]: string[], text: RegExp): Promise<void> {
   const client = new Redis(port, '127.0.0.1');
   try {
-    await until(async () => what.test(String(await client.call(name, ...args))));
+    await until(async () => text.test(String(await client.call(name, ...args))));
   } finally {
     client.disconnect();
   }
