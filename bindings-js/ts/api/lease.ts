@@ -5,6 +5,7 @@ import type { Mode, ReleaseOutcome } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 import { type Duration, readDuration } from './validate.js';
 
 /**
@@ -243,8 +244,6 @@ function abortWith(controller: AbortController, signal: AbortSignal, name: strin
   if (signal.aborted) abort();
   return onAbort(signal, abort);
 }
-
-function ignore(): undefined {}
 
 /** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */
 export function openLease(client: Client, state: LeaseState): Lease {

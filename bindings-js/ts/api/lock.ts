@@ -5,6 +5,7 @@ import { type LockSpec, type Mode, PLAIN } from '../engine/index.js';
 import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 import { type Lease, openLease } from './lease.js';
 import {
   type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
@@ -215,5 +216,3 @@ function untilLost<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', interrupt));
   });
 }
-
-function ignore(): undefined {}

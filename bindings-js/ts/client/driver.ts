@@ -3,6 +3,7 @@
 import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineModule, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
+import { ignore } from '../support/ignore.js';
 import { Clock, WakeTimer } from './clock.js';
 import type { ConnectionState } from './engine-errors.js';
 import { type ReplicaResult, type ReplicaSettings, waitForReplicas } from './replicas.js';
@@ -210,5 +211,3 @@ export class Driver {
 function sendOver(link: Link, command: Command): Promise<CallResult> {
   return link.send === undefined ? link.call(command.words) : link.send(command.wire);
 }
-
-function ignore(): void {}

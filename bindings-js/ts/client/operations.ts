@@ -2,6 +2,7 @@
 
 import type { LockSpec, Mode, Outcome } from '../engine/index.js';
 import { afterPendingIo } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 import type { LeaseState } from './lease-state.js';
 
 /** Something that a user asked for and that has not ended. */
@@ -99,8 +100,6 @@ function dropOurFrames(error: Error, ours: () => unknown): void {
   Error.captureStackTrace?.(error, ours);
   if (stack !== undefined && !/\n\s+at (?!.*node:internal)/.test(error.stack ?? '')) error.stack = stack;
 }
-
-function ignore(): void {}
 
 /** For how long hand-overs may follow each other before I/O and timers run, in microseconds. */
 const LONGEST_RUN = 5_000;

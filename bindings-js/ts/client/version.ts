@@ -2,6 +2,7 @@
 
 import type { CallResult, Failed, Failure, Link } from '../connections/index.js';
 import { setTimerRef } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 
 /** What is wrong with a server's version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
@@ -94,5 +95,3 @@ function toText(reply: unknown): string {
   if (reply instanceof Uint8Array) return decoder.decode(reply);
   return typeof reply === 'string' ? reply : '';
 }
-
-function ignore(): void {}

@@ -1,5 +1,6 @@
 /** Connections that the user implements. */
 
+import { ignore } from '../support/ignore.js';
 import { messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
@@ -95,5 +96,3 @@ function openPubSub(connection: CustomConnection, listener: PubSubListener): Pub
     ref: ignore,
   };
 }
-
-function ignore(): void {}

@@ -6,6 +6,7 @@
  * go out in one write anyway.
  */
 
+import { ignore } from '../support/ignore.js';
 import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
@@ -346,5 +347,3 @@ function originalFor(client: IoRedis, role: 'all' | 'master'): IoRedis {
   if (node === undefined) throw new Error('the cluster has no node yet');
   return node;
 }
-
-function ignore(): void {}

@@ -1,5 +1,6 @@
 /** A cluster client of node-redis 4, 5 or 6 (`createCluster`). It follows redirections and never resends commands by itself. */
 
+import { ignore } from '../support/ignore.js';
 import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
 import { COMMAND_OPTIONS, failedBy, type NodeRedis, openDedicated, openPubSub } from './node-redis.js';
@@ -116,5 +117,3 @@ function openPubSubAtNode(cluster: NodeRedisCluster, listener: PubSubListener): 
     },
   };
 }
-
-function ignore(): void {}

@@ -5,6 +5,7 @@
  * and timeout don't affect them.
  */
 
+import { ignore } from '../support/ignore.js';
 import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { closeOnAbort } from './dedicated.js';
@@ -189,5 +190,3 @@ export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubC
 function disconnect(client: NodeRedis, connected: Promise<unknown>): void {
   connected.then(() => client.disconnect()).catch(ignore);
 }
-
-function ignore(): void {}

@@ -1,5 +1,6 @@
 /** Keeps the subscriptions of a client, over one connection that is opened on demand. */
 
+import { ignore } from '../support/ignore.js';
 import type { Failed, SubscriptionListener } from './link.js';
 import { unavailable } from './results.js';
 
@@ -152,5 +153,3 @@ class SharedConnection {
     }
   }
 }
-
-function ignore(): void {}
