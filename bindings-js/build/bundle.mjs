@@ -28,13 +28,13 @@ const common = {
 // A dynamic import becomes a late `require`, because hosts with their own CommonJS, such as Jest, don't support `import()`.
 const node = { ...common, format: 'cjs', supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
 await build({ ...node, outfile: 'dist/leasehold.cjs' });
-await build({ ...node, entryPoints: ['ts/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
+await build({ ...node, entryPoints: ['ts/engine/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
 for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs']]) {
   await build({ entryPoints: [`${text}/base64.js`], format: 'cjs', outfile });
 }
 
 const workerd = { ...common, format: 'esm', plugins: [{ name: 'workerd', setup: forWorkerd }] };
-await build({ ...workerd, entryPoints: ['ts/wasm/quorum-workerd.ts'], outfile: 'dist/workerd-quorum.mjs' });
+await build({ ...workerd, entryPoints: ['ts/engine/wasm/quorum-workerd.ts'], outfile: 'dist/workerd-quorum.mjs' });
 const { metafile } = await build({ ...workerd, outfile: 'dist/workerd.mjs', metafile: true });
 const names = metafile.outputs['dist/workerd.mjs'].exports;
 const listed = names.map((name) => `exports.${name} = leasehold.${name};\n`).join('');
@@ -86,5 +86,5 @@ function asItIs(build, filter, name) {
 }
 
 function startFrom(build, name) {
-  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/wasm/${name}.ts` }));
+  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/engine/wasm/${name}.ts` }));
 }

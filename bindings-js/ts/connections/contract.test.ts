@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 
-import { Heard, until } from '../testing/heard.js';
+import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { libraries, type Opened } from '../testing/libraries.js';
 import { kindOf, refusal, replyOf, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
@@ -123,7 +124,7 @@ for (const library of libraries) {
 
     test('a_subscription_is_acknowledged_and_brings_its_messages', () =>
       connected(async ({ link, run }) => {
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         assert.equal(await run('PUBLISH', 'leasehold:channel', 'grant é 1'), 1);
@@ -135,7 +136,7 @@ for (const library of libraries) {
 
     test('a_subscription_that_is_there_is_told_again_over_the_same_connection', () =>
       connected(async ({ link, run }) => {
-        const [first, second] = [new Heard(), new Heard()];
+        const [first, second] = [new SubscriptionRecorder(), new SubscriptionRecorder()];
         link.subscribe?.('leasehold:channel', first);
         await first.next('acknowledged');
         link.subscribe?.('leasehold:channel', second);
@@ -147,7 +148,7 @@ for (const library of libraries) {
 
     test('a_cut_subscription_is_told_and_can_be_made_again', { skip: library.name === 'GLIDE 2' }, () =>
       connected(async ({ link, admin, server }) => {
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         await admin('CLIENT', 'KILL', 'TYPE', 'pubsub');
@@ -164,7 +165,7 @@ for (const library of libraries) {
 
     test('a_cut_subscription_of_glide_comes_back_by_itself', { skip: library.name !== 'GLIDE 2' }, () =>
       connected(async ({ link, server }) => {
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         await server.restart();
@@ -175,7 +176,7 @@ for (const library of libraries) {
     test('a_subscription_that_can_not_be_made_is_told', () =>
       connected(async ({ link, server }) => {
         await server.kill();
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         const failure = await heard.next('broken');
         assert.ok(typeof failure === 'object' && ['interrupted', 'unavailable', 'timed-out'].includes(failure.kind));
@@ -184,7 +185,7 @@ for (const library of libraries) {
     test('a_channel_without_rights_is_refused_in_the_servers_words', { skip: library.name === 'GLIDE 2' }, () =>
       connected(async ({ link, run }) => {
         await run('ACL', 'SETUSER', 'default', 'resetchannels');
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         const failure = await heard.next('broken');
         assert.ok(typeof failure === 'object' && failure.kind === 'refused');
@@ -193,7 +194,7 @@ for (const library of libraries) {
 
     test('an_ended_subscription_is_silent_and_can_be_made_again', () =>
       connected(async ({ link, run }) => {
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         link.unsubscribe?.('leasehold:channel');
         link.subscribe?.('leasehold:channel', heard);
@@ -207,7 +208,7 @@ for (const library of libraries) {
 
     test('many_channels_go_over_one_connection', () =>
       connected(async ({ link, run, admin }) => {
-        const all = Array.from({ length: 50 }, (_, index) => ({ channel: `channel:${index}`, heard: new Heard() }));
+        const all = Array.from({ length: 50 }, (_, index) => ({ channel: `channel:${index}`, heard: new SubscriptionRecorder() }));
         for (const { channel, heard } of all) link.subscribe?.(channel, heard);
         for (const { heard } of all) await heard.next('acknowledged');
         assert.equal(String(await admin('CLIENT', 'LIST', 'TYPE', 'pubsub')).trim().split('\n').length, 1);
@@ -221,7 +222,7 @@ for (const library of libraries) {
 
     test('all_channels_are_told_when_their_connection_breaks', { skip: library.name === 'GLIDE 2' }, () =>
       connected(async ({ link, admin }) => {
-        const [first, second] = [new Heard(), new Heard()];
+        const [first, second] = [new SubscriptionRecorder(), new SubscriptionRecorder()];
         link.subscribe?.('channel:1', first);
         await first.next('acknowledged');
         link.subscribe?.('channel:2', second);
@@ -235,7 +236,7 @@ for (const library of libraries) {
 
     test('close_takes_everything_of_ours_away_and_leaves_the_users_client_open', () =>
       connected(async ({ link, client, run, admin, server }) => {
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         await link.close();

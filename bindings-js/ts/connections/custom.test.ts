@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Heard } from '../testing/heard.js';
+import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import type { CustomConnection } from './custom.js';
 import type { Link } from './link.js';
@@ -65,7 +65,7 @@ test('a_custom_subscription_is_acknowledged_heard_told_when_it_ends_and_ended_on
       return () => ended++;
     },
   );
-  const heard = new Heard();
+  const heard = new SubscriptionRecorder();
   link.subscribe?.('leasehold:channel', heard);
   await heard.next('acknowledged');
   send('hello');
@@ -85,7 +85,7 @@ test('a_custom_subscription_is_acknowledged_heard_told_when_it_ends_and_ended_on
 
 test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is_ended', async () => {
   const refused = custom(async () => null, () => Promise.reject(new Error('NOPERM no rights on the channel')));
-  const heard = new Heard();
+  const heard = new SubscriptionRecorder();
   refused.subscribe?.('leasehold:channel', heard);
   const failure = await heard.next('broken');
   assert.ok(typeof failure === 'object' && failure.kind === 'refused');
@@ -103,7 +103,7 @@ test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is
 });
 
 test('a_custom_subscribe_that_answers_at_once_or_throws_will_do', async () => {
-  const heard = new Heard();
+  const heard = new SubscriptionRecorder();
   custom(async () => null, (_, onMessage) => (onMessage('at once'), () => {})).subscribe?.('leasehold:channel', heard);
   await heard.next('message');
   await heard.next('acknowledged');

@@ -1,8 +1,9 @@
 /** Connections that the user implements. */
 
-import { textOf, toFailed, toReply, unavailable } from './answer.js';
+import { ignore } from '../support/ignore.js';
+import { messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
-import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
+import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
 
 /**
  * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
@@ -46,7 +47,7 @@ export class CustomLink implements Link {
     this.#connection = connection;
     if (typeof connection.subscribe !== 'function') return;
     this.subscribe = (channel, listener) => {
-      const subscriber = this.#subscribers.get(channel) ?? new Subscriber((told) => openChannel(connection, told));
+      const subscriber = this.#subscribers.get(channel) ?? new Subscriber((events) => openPubSub(connection, events));
       this.#subscribers.set(channel, subscriber);
       subscriber.subscribe(channel, listener);
     };
@@ -72,10 +73,10 @@ export class CustomLink implements Link {
 
 function failedBy(error: unknown): Failed {
   const neverSent = typeof error === 'object' && error !== null && 'sent' in error && error.sent === false;
-  return neverSent ? unavailable(textOf(error), error) : toFailed(error);
+  return neverSent ? unavailable(messageOf(error), error) : toFailed(error);
 }
 
-function openChannel(connection: CustomConnection, listener: ChannelsListener): Channels {
+function openPubSub(connection: CustomConnection, listener: PubSubListener): PubSubConnection {
   let closed = false;
   let subscribed: Promise<Unsubscribe | undefined> | undefined;
   const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
@@ -95,5 +96,3 @@ function openChannel(connection: CustomConnection, listener: ChannelsListener): 
     ref: ignore,
   };
 }
-
-function ignore(): void {}

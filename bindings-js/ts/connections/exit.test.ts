@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { libraries } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
 
-const PROGRAM = fileURLToPath(new URL('../testing/idle-subscriber.ts', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../testing/subscriber-program.ts', import.meta.url));
 
 for (const { name } of libraries) {
   for (const end of ['quiet', 'cut']) {

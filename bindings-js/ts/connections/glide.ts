@@ -6,11 +6,11 @@
  * their grants by heartbeat.
  */
 
-import { closed, refused, textOf, toFailed, toReply } from './answer.js';
-import type { CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
-import { onceOver } from './own.js';
+import { closed, messageOf, refused, toFailed, toReply } from './results.js';
+import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
+import { closeOnAbort } from './dedicated.js';
 import { addressOf } from './reconnecting.js';
-import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
+import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
 
 /** The part of a client that is used here, in any version of the library. */
 export interface Glide {
@@ -46,7 +46,7 @@ export class GlideLink implements Link {
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
-  readonly open?: (key: string, patience: number, over: AbortSignal) => Promise<OwnConnection>;
+  readonly openDedicated?: (options: DedicatedOptions) => Promise<DedicatedConnection>;
 
   constructor(client: Glide) {
     this.#client = client;
@@ -54,10 +54,11 @@ export class GlideLink implements Link {
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
     const config = client.config;
     if (createClient === undefined || config === undefined) return;
-    this.open = (key, patience, over) => openOwn(createClient, config, patience, over, this.isCluster ? key : undefined);
+    this.openDedicated = ({ key, timeout, closeOn }) =>
+      openDedicated(createClient, { ...config, requestTimeout: timeout }, closeOn, this.isCluster ? key : undefined);
     // Before 2.3, a client could not subscribe after it was made.
     if (typeof client.subscribe !== 'function') return;
-    const subscriber = new Subscriber((listener) => openChannels(createClient, config, listener));
+    const subscriber = new Subscriber((listener) => openPubSub(createClient, config, listener));
     this.#subscriber = subscriber;
     this.subscribe = (channel, listener) => subscriber.subscribe(channel, listener);
   }
@@ -108,7 +109,7 @@ const CODES: Readonly<Record<string, string>> = {
 };
 
 function failedBy(error: unknown): Failed {
-  const text = textOf(error);
+  const text = messageOf(error);
   if (text === 'timed out') return { failure: { kind: 'timed-out' }, cause: error };
   const [, kind = '', detail = ''] = SERVER_ERROR.exec(text) ?? [];
   const code = CODES[kind] ?? (/^[A-Z][A-Z0-9_]+$/.test(kind) ? kind : undefined);
@@ -117,15 +118,14 @@ function failedBy(error: unknown): Failed {
 }
 
 /** A cluster client has a connection to each server. Routing by the key sends all commands over the same one. */
-async function openOwn(
+async function openDedicated(
   createClient: (config: object) => Promise<Glide>,
   config: object,
-  requestTimeout: number,
-  over: AbortSignal,
+  closeOn: AbortSignal,
   key: string | undefined,
-): Promise<OwnConnection> {
-  const client = await createClient({ ...config, requestTimeout, pubsubSubscriptions: undefined });
-  onceOver(over, () => client.close());
+): Promise<DedicatedConnection> {
+  const client = await createClient({ ...config, pubsubSubscriptions: undefined });
+  closeOnAbort(closeOn, () => client.close());
   const options = key === undefined ? COMMAND_OPTIONS : { ...COMMAND_OPTIONS, route: { type: 'primarySlotKey', key } };
   return { call: (args) => client.customCommand([...args], options).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
@@ -134,7 +134,7 @@ const RESP3 = 0;
 const EXACT = 0;
 
 /** All messages of a client go to one callback, so the user's client can't be used for our messages. */
-function openChannels(createClient: (config: object) => Promise<Glide>, config: object, listener: ChannelsListener): Channels {
+function openPubSub(createClient: (config: object) => Promise<Glide>, config: object, listener: PubSubListener): PubSubConnection {
   let closed = false;
   let alive = false;
   let subscriber: Glide | undefined;
@@ -150,8 +150,8 @@ function openChannels(createClient: (config: object) => Promise<Glide>, config: 
   const opened = open();
   opened.catch((error) => listener.ended(failedBy(error)));
   return {
-    subscribe: (channel) => opened.then((client) => client.subscribe?.(new Set([channel]), FOR_EVER)).then(() => undefined, failedBy),
-    unsubscribe: (channel) => opened.then((client) => client.unsubscribe?.(new Set([channel]), FOR_EVER)),
+    subscribe: (channel) => opened.then((client) => client.subscribe?.(new Set([channel]), FOREVER)).then(() => undefined, failedBy),
+    unsubscribe: (channel) => opened.then((client) => client.unsubscribe?.(new Set([channel]), FOREVER)),
     close: () => {
       closed = true;
       subscriber?.close();
@@ -163,4 +163,4 @@ function openChannels(createClient: (config: object) => Promise<Glide>, config: 
   };
 }
 
-const FOR_EVER = 0;
+const FOREVER = 0;

@@ -2,23 +2,23 @@
  * ioredis 5 and 6 behind Sentinel.
  *
  * After a failover, up to ten seconds pass until the old primary becomes a replica, and all writes that it accepts until then are
- * lost. ioredis leaves it only when it breaks the connection. Even with its `failoverDetector`, ioredis accepts late answers and
- * may miss the message. So the user's client is only a model for our own connections: to its sentinels, and to the server that
- * they name. When they name another server, all open commands count as interrupted at once, whatever the old primary answers
- * later.
+ * lost. ioredis stays with the old primary until that breaks the connection. Even with its `failoverDetector`, ioredis accepts late
+ * replies and may miss the message. So the user's client is only a model for our own connections: to its sentinels, and to the
+ * server that they name. When they name another server, all pending commands count as interrupted at once. Later replies of the
+ * old primary are ignored.
  */
 
-import { closed, unavailable } from './answer.js';
-import { Hold } from './hold.js';
 import { type IoRedis, IoRedisLink } from './ioredis.js';
-import { OwnClient } from './ioredis-own.js';
-import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
+import { DuplicateClient } from './ioredis-duplicate.js';
+import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
+import { ReadyGate } from './reconnecting.js';
+import { closed, unavailable } from './results.js';
 import { DIRECTLY, Sentinels } from './sentinels.js';
 import { type Emitter, watch } from './watch.js';
 
 /** The current primary. */
 interface Primary {
-  readonly own: OwnClient;
+  readonly duplicate: DuplicateClient;
   readonly link: IoRedisLink;
 }
 
@@ -31,7 +31,7 @@ const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500)
 export class IoRedisSentinelLink implements Link {
   readonly library = 'ioredis';
   readonly #client: IoRedis;
-  readonly #hold = new Hold();
+  readonly #ready = new ReadyGate();
   readonly #unwatch: () => void;
   readonly #listeners = new Map<string, SubscriptionListener>();
   #sentinels: Sentinels | undefined;
@@ -69,10 +69,10 @@ export class IoRedisSentinelLink implements Link {
     this.#primary?.link.unsubscribe(channel);
   }
 
-  async open(key: string, patience: number, over: AbortSignal): Promise<OwnConnection> {
-    const primary = await this.#found();
+  async openDedicated({ key, timeout, closeOn }: DedicatedOptions): Promise<DedicatedConnection> {
+    const primary = await this.#findPrimary();
     if (primary === undefined) throw this.lastError() ?? new Error(UNKNOWN);
-    return primary.link.open(key, patience, over);
+    return primary.link.openDedicated({ key, timeout, closeOn });
   }
 
   async close(): Promise<void> {
@@ -91,12 +91,12 @@ export class IoRedisSentinelLink implements Link {
   ref(alive: boolean): void {
     this.#alive = alive;
     this.#sentinels?.ref(alive);
-    this.#primary?.own.ref(alive);
+    this.#primary?.duplicate.ref(alive);
     this.#primary?.link.ref(alive);
   }
 
   async #run(send: (link: IoRedisLink) => Promise<CallResult>): Promise<CallResult> {
-    const primary = this.#primary ?? (await this.#found());
+    const primary = this.#primary ?? (await this.#findPrimary());
     if (this.#isClosed()) return closed('the ioredis client was closed');
     if (primary === undefined) return unavailable(UNKNOWN, this.lastError());
     const result = await send(primary.link);
@@ -105,13 +105,13 @@ export class IoRedisSentinelLink implements Link {
   }
 
   /** The primary, as soon as a sentinel names it; undefined if that takes too long. */
-  async #found(): Promise<Primary | undefined> {
+  async #findPrimary(): Promise<Primary | undefined> {
     if (this.#isClosed()) return undefined;
     if (this.#sentinels === undefined) {
-      this.#sentinels = new Sentinels(this.#client, (address) => this.#follow(address));
+      this.#sentinels = new Sentinels(this.#client, (address) => this.#switchTo(address));
       this.#sentinels.ref(this.#alive);
     }
-    if (this.#primary === undefined) await this.#hold.wait();
+    if (this.#primary === undefined) await this.#ready.wait();
     return this.#primary;
   }
 
@@ -120,15 +120,15 @@ export class IoRedisSentinelLink implements Link {
   }
 
   /** Switches from the old primary to this server. */
-  #follow(address: Address): void {
+  #switchTo(address: Address): void {
     const { enableTLSForSentinelMode, tls } = this.#client.options ?? {};
-    const own = new OwnClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
+    const duplicate = new DuplicateClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
     const old = this.#primary;
-    this.#primary = { own, link: new IoRedisLink(own.client) };
+    this.#primary = { duplicate, link: new IoRedisLink(duplicate.client) };
     this.ref(this.#alive);
-    own.client.connect().catch(() => {});
-    this.#leave(old);
-    this.#hold.end(true);
+    duplicate.client.connect().catch(() => {});
+    this.#disconnect(old);
+    this.#ready.open();
   }
 
   #stop(): void {
@@ -136,15 +136,15 @@ export class IoRedisSentinelLink implements Link {
     this.#sentinels = undefined;
     const old = this.#primary;
     this.#primary = undefined;
-    this.#leave(old);
-    this.#hold.end(false);
+    this.#disconnect(old);
+    this.#ready.giveUp();
   }
 
-  /** Closes the connection to the old primary. Its late answers are ignored. */
-  #leave(old: Primary | undefined): void {
+  /** Closes the connection to the old primary. Its late replies are ignored. */
+  #disconnect(old: Primary | undefined): void {
     if (old === undefined) return;
     void old.link.close();
-    old.own.destroy();
+    old.duplicate.destroy();
     for (const channel of this.#listeners.keys()) this.#break(channel, unavailable(REPLACED));
   }
 

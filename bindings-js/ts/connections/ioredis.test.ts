@@ -1,14 +1,15 @@
 /** Tests what users of ioredis rely on, beyond the contract of all connections. */
 
 import assert from 'node:assert/strict';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 
 import { Cluster as Cluster5, Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Cluster as Cluster6, Redis as IoRedis6 } from 'ioredis-6';
 
-import { startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/heard.js';
+import { startCluster } from '../testing/topologies.js';
+import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { CallResult, Link } from './link.js';
@@ -28,7 +29,7 @@ for (const { name, open, Cluster } of versions) {
       assert.deepEqual(text(await link.call(ECHO)), ['name', 'argument']);
       assert.equal(text(await link.call(['SET', 'key', 'value'])), 'OK');
       assert.equal(await client.exists('key'), 0);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
@@ -150,7 +151,7 @@ for (const { name, open, Cluster } of versions) {
         assert.deepEqual(text(await link.call(['EVAL', 'return {KEYS[1], ARGV[1]}', '1', key, 'x'])), [key, 'x']);
       }
       assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       for (const { port } of [first, second]) {

@@ -6,12 +6,13 @@
  * go out in one write anyway.
  */
 
-import { LONGEST_REPLY, serverText, textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { OwnClient } from './ioredis-own.js';
-import { oneOf, onceOver } from './own.js';
-import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channels, ChannelsListener } from './subscriber.js';
+import { ignore } from '../support/ignore.js';
+import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable } from './results.js';
+import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
+import { DuplicateClient } from './ioredis-duplicate.js';
+import { closeOnAbort, pickNode } from './dedicated.js';
+import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
+import type { PubSubConnection, PubSubListener } from './subscriber.js';
 import { type Emitter, watch } from './watch.js';
 
 /** The part of a client that is used here, in any version of the library. */
@@ -20,7 +21,7 @@ export interface IoRedis {
   readonly isCluster?: boolean;
   readonly mode?: string;
   readonly stream?: Stream | null;
-  /** The commands that were sent and are not answered, oldest first. ioredis doesn't document it, so it is only read. */
+  /** The commands that were sent and have no reply, oldest first. ioredis doesn't document it, so it is only read. */
   readonly commandQueue?: { peekFront?(): { readonly command?: Partial<Command> } | undefined };
   readonly options?: IoRedisOptions;
   connect(): Promise<unknown>;
@@ -71,7 +72,7 @@ interface Stream {
 }
 
 /** The most commands in one write. */
-const AT_ONCE = 16;
+const BATCH_SIZE = 16;
 
 /** Why this client can't be used; undefined if it can. */
 export function ioRedisProblem(client: IoRedis): string | undefined {
@@ -91,26 +92,26 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly isCluster: boolean;
   readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
-  readonly #gather: Gather | undefined;
-  #outgoing: Flight<Command>[] = [];
-  /** The stream that is watched for long replies. `#brought` counts the bytes received for its oldest unanswered command. */
+  readonly #batch: WriteBatch | undefined;
+  #outgoing: PendingCommand<Command>[] = [];
+  /** The stream that is watched for long replies. `#replyBytes` counts the bytes received since its oldest pending command became the oldest. */
   #stream: Stream | undefined;
   #unwatchStream: () => void = ignore;
   #oldest: unknown;
-  #brought = 0;
+  #replyBytes = 0;
 
   constructor(client: IoRedis) {
-    super(client, 'close', (listener) => openChannels(client, listener));
+    super(client, 'close', (listener) => openPubSub(client, listener));
     this.#client = client;
     this.isCluster = client.isCluster === true;
     if (this.isCluster) return;
     // A cluster client needs to see the key.
-    this.send = (wire) => this.run(() => written(client, wire));
-    this.#gather = new Gather(client);
+    this.send = (wire) => this.run(() => makeEncodedCommand(client, wire));
+    this.#batch = new WriteBatch(client);
   }
 
   call(args: readonly string[]): Promise<CallResult> {
-    return this.run(() => mint(this.#client, args));
+    return this.run(() => makeCommand(this.#client, args));
   }
 
   address(): string | undefined {
@@ -119,18 +120,18 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return options.path || addressOf(options.host, options.port);
   }
 
-  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
-    const own = new OwnClient(template(this.#client, 'master'), { ...moved });
-    const { client } = own;
-    own.ref(true);
-    onceOver(over, () => own.close());
+  async openDedicated({ closeOn, moved }: DedicatedOptions): Promise<DedicatedConnection> {
+    const duplicate = new DuplicateClient(originalFor(this.#client, 'master'), { ...moved });
+    const { client } = duplicate;
+    duplicate.ref(true);
+    closeOnAbort(closeOn, () => duplicate.close());
     try {
       await client.connect();
     } catch (error) {
-      throw own.lastError ?? error;
+      throw duplicate.lastError ?? error;
     }
     return {
-      call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(numbers(value)) }), failedBy),
+      call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(restoreNumbers(value)) }), failedBy),
     };
   }
 
@@ -155,17 +156,17 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return wrongMode(this.#client);
   }
 
-  /** ioredis does not emit an `error` that has no listener, so read it from the stream. */
+  /** ioredis emits no `error` if there is no listener, so read it from the stream. */
   protected override breakError(): unknown {
     return this.#client.stream?.errored ?? undefined;
   }
 
   /** ioredis writes each command separately. Here, all commands of one tick and of its microtasks go out in one write. */
-  protected override dispatch(flight: Flight<Command>): void {
-    const waiting = this.#outgoing.push(flight);
+  protected override dispatch(pending: PendingCommand<Command>): void {
+    const waiting = this.#outgoing.push(pending);
     if (waiting === 1) process.nextTick(() => this.#flush());
     // Flush early, so that the server starts working while we prepare the next commands.
-    else if (waiting === AT_ONCE) this.#flush();
+    else if (waiting === BATCH_SIZE) this.#flush();
   }
 
   protected override defuse(command: Command): void {
@@ -173,15 +174,15 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   }
 
   #flush(): void {
-    const flights = this.#outgoing.filter((flight) => this.inFlight.has(flight));
+    const batch = this.#outgoing.filter((pending) => this.pending.has(pending));
     this.#outgoing = [];
     if (!this.isReady()) {
-      for (const { settle } of flights) settle(this.notConnected());
+      for (const { settle } of batch) settle(this.notConnected());
       return;
     }
     this.#watch(this.#client.stream ?? undefined);
-    for (const flight of flights) this.#write(flight);
-    this.#gather?.flush();
+    for (const pending of batch) this.#write(pending);
+    this.#batch?.flush();
   }
 
   /** Watches the length of replies. Not on a cluster, which doesn't expose the connections to its nodes. */
@@ -198,33 +199,33 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     const oldest = this.#client.commandQueue?.peekFront?.()?.command;
     if (oldest !== this.#oldest) {
       this.#oldest = oldest;
-      this.#brought = 0;
+      this.#replyBytes = 0;
       return;
     }
-    this.#brought += bytes.length;
+    this.#replyBytes += bytes.length;
     // Replies to the user's commands may have any length.
-    if (this.#brought > LONGEST_REPLY && isOurs(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
+    if (this.#replyBytes > LONGEST_REPLY && isOurCommand(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
   }
 
-  #write(flight: Flight<Command>): void {
-    const { command, settle } = flight;
+  #write(pending: PendingCommand<Command>): void {
+    const { command, settle } = pending;
     try {
       // Tracing tools may wrap the promise that this returns.
-      Promise.resolve(this.#client.sendCommand(command, this.#gather?.begin())).then(
-        (value) => settle({ reply: toReply(numbers(value)) }),
+      Promise.resolve(this.#client.sendCommand(command, this.#batch?.begin())).then(
+        (value) => settle({ reply: toReply(restoreNumbers(value)) }),
         (error) => settle(failedBy(error)),
       );
     } catch (error) {
       settle(failedBy(error));
     }
-    if (this.#client.isCluster === true) noResend(flight);
+    if (this.#client.isCluster === true) preventResend(pending);
   }
 }
 
 const TOO_LONG = `a reply of more than ${LONGEST_REPLY / 1024 / 1024} MiB was not read to its end`;
 
-/** Collects commands instead of the socket, so that they go out in one write. */
-class Gather {
+/** Collects commands in place of the socket, so that they go out in one write. */
+class WriteBatch {
   readonly #client: IoRedis;
   #text: string | undefined;
 
@@ -232,7 +233,7 @@ class Gather {
     this.#client = client;
   }
 
-  /** No other code may run from here to `flush`: commands of others would be written first and get our answers. */
+  /** No other code may run from here to `flush`: the commands of other code would be written first and get our replies. */
   begin(): this {
     this.#text ??= '';
     return this;
@@ -252,7 +253,7 @@ class Gather {
 }
 
 /** Lets ioredis make its object for a command, without the client's options and without sending it. */
-function mint(client: IoRedis, args: readonly string[]): Command {
+function makeCommand(client: IoRedis, args: readonly string[]): Command {
   const [name = '', ...rest] = args;
   const bare = { options: {}, sendCommand: (command: Command) => command };
   // Use the method of the class. A proxy may have bound the client's method to the client, which would send the command.
@@ -263,12 +264,12 @@ function mint(client: IoRedis, args: readonly string[]): Command {
   return command;
 }
 
-/** Makes a command that ioredis writes exactly as the engine encoded it. Encoding it in ioredis would be the slowest step. */
-function written(client: IoRedis, wire: string): Command {
-  let type = types.get(client);
+/** Makes a command that ioredis writes exactly as the engine encoded it. To encode it in ioredis would be the slowest step. */
+function makeEncodedCommand(client: IoRedis, wire: string): Command {
+  let type = commandTypes.get(client);
   if (type === undefined) {
-    type = mint(client, ['EVALSHA']).constructor as CommandType;
-    types.set(client, type);
+    type = makeCommand(client, ['EVALSHA']).constructor as CommandType;
+    commandTypes.set(client, type);
   }
   const command = new type('evalsha', [], { replyEncoding: null });
   command.setTimeout = ignore;
@@ -277,14 +278,14 @@ function written(client: IoRedis, wire: string): Command {
 }
 
 /** Whether a command was made by this module. */
-function isOurs(command: Partial<Command> | undefined): boolean {
+function isOurCommand(command: Partial<Command> | undefined): boolean {
   return command?.setTimeout === ignore;
 }
 
 type CommandType = new (name: string, args: string[], options: object) => Command;
 
 /** ioredis's command class, by client, because several versions may be loaded. */
-const types = new WeakMap<IoRedis, CommandType>();
+const commandTypes = new WeakMap<IoRedis, CommandType>();
 
 /** Turns a command into a `PING`, in case ioredis still sends it. */
 function defuse(command: Command): void {
@@ -295,56 +296,54 @@ function defuse(command: Command): void {
 }
 
 /** A cluster client follows redirections, which is fine, but also resends commands after a broken connection. This prevents that. */
-function noResend(flight: Flight<Command>): void {
-  const { command } = flight;
+function preventResend(pending: PendingCommand<Command>): void {
+  const { command } = pending;
   const decide = command.reject;
   command.reject = (error) => {
-    if (serverText(error) !== undefined) return decide.call(command, error);
+    if (serverMessage(error) !== undefined) return decide.call(command, error);
     defuse(command);
-    flight.settle(failedBy(error));
+    pending.settle(failedBy(error));
   };
 }
 
 function failedBy(error: unknown): Failed {
-  const text = textOf(error);
+  const text = messageOf(error);
   if (text.includes('enableOfflineQueue')) return unavailable(text, error);
   if (text === 'Command timed out') return { failure: { kind: 'timed-out' }, cause: error };
   return toFailed(error);
 }
 
 /** Strings arrive as bytes, so a string here is a number that the client's option `stringNumbers` converted. */
-function numbers(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(numbers);
+function restoreNumbers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(restoreNumbers);
   return typeof value === 'string' ? Number(value) : value;
 }
 
-function openChannels(client: IoRedis, listener: ChannelsListener): Channels {
-  const own = new OwnClient(template(client), {});
-  const subscriber = own.client;
+function openPubSub(client: IoRedis, listener: PubSubListener): PubSubConnection {
+  const duplicate = new DuplicateClient(originalFor(client, 'all'), {});
+  const subscriber = duplicate.client;
   const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
-  subscriber.on('end', () => listener.ended(failed(own.lastError)));
+  subscriber.on('end', () => listener.ended(failed(duplicate.lastError)));
   subscriber.on('message', (channel: string, payload: string) => listener.message(channel, payload));
   const connected = subscriber.connect();
-  connected.catch((error) => listener.ended(failed(own.lastError ?? error)));
+  connected.catch((error) => listener.ended(failed(duplicate.lastError ?? error)));
   return {
     subscribe: (channel) =>
       connected.then(() => subscriber.subscribe(channel)).then(
         () => undefined,
-        (error) => failed(serverText(error) === undefined ? (own.lastError ?? error) : error),
+        (error) => failed(serverMessage(error) === undefined ? (duplicate.lastError ?? error) : error),
       ),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
-    close: () => own.close(),
-    ref: (alive) => own.ref(alive),
+    close: () => duplicate.close(),
+    ref: (alive) => duplicate.ref(alive),
   };
 }
 
 /** The client to duplicate. In a cluster, any node receives all messages, and any primary knows where a key is. */
-function template(client: IoRedis, role: 'all' | 'master' = 'all'): IoRedis {
+function originalFor(client: IoRedis, role: 'all' | 'master'): IoRedis {
   if (client.isCluster !== true) return client;
   const nodes = client.nodes?.(role) ?? [];
-  const node = oneOf(nodes, ({ status }) => status === 'ready');
+  const node = pickNode(nodes, ({ status }) => status === 'ready');
   if (node === undefined) throw new Error('the cluster has no node yet');
   return node;
 }
-
-function ignore(): void {}

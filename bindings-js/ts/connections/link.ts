@@ -3,20 +3,20 @@
 /** One part of a reply. */
 export type Scalar = null | number | string | Uint8Array;
 
-/** A reply as the engine reads it: a scalar or a flat list. */
+/** A reply as the engine reads it: a scalar or a flat list of scalars. */
 export type Reply = Scalar | readonly Scalar[];
 
-/** Why a command has no answer. */
+/** Why a command has no reply. */
 export type Failure =
   /** The server answered with an error. The text begins with its code: `NOSCRIPT ...`, `WRONGTYPE ...`, `NOAUTH ...`. */
   | { readonly kind: 'refused'; readonly text: string }
   /** Not applied: the command was never written. */
   | { readonly kind: 'unavailable'; readonly text: string }
-  /** Maybe applied: the connection broke before the answer. */
+  /** Maybe applied: the connection broke before the reply. */
   | { readonly kind: 'interrupted'; readonly text: string }
-  /** Maybe applied: there was no answer in time. */
+  /** Maybe applied: there was no reply in time. */
   | { readonly kind: 'timed-out' }
-  /** This connection can't do it at all. */
+  /** Not applied: this connection can't do it at all. */
   | { readonly kind: 'unsupported'; readonly text: string }
   /** Not applied: the connection was closed by its owner and does not come back. */
   | { readonly kind: 'closed'; readonly text: string };
@@ -30,7 +30,7 @@ export interface Failed {
 /** The result of a command. */
 export type CallResult = { readonly reply: Reply } | Failed;
 
-/** Receives the events of a subscription. It is never called from within `subscribe`, `unsubscribe` or `close`. */
+/** Receives the events of a subscription. The link never calls it from within `subscribe`, `unsubscribe` or `close`. */
 export interface SubscriptionListener {
   /** The server has acknowledged the subscription. */
   acknowledged(): void;
@@ -39,9 +39,20 @@ export interface SubscriptionListener {
   broken(failure: Failure, cause?: unknown): void;
 }
 
-/** A connection of its own, which carries no other commands. */
-export interface OwnConnection {
+/** A connection that carries no other commands. */
+export interface DedicatedConnection {
   call(args: readonly string[]): Promise<CallResult>;
+}
+
+export interface DedicatedOptions {
+  /** The connection leads to the server that has this key. */
+  readonly key: string;
+  /** How long a command on it may take, in milliseconds. */
+  readonly timeout: number;
+  /** Closes the connection when it aborts, also if the connection opens after that. */
+  readonly closeOn: AbortSignal;
+  /** The server to connect to instead, if a cluster redirected there. */
+  readonly moved?: Address | undefined;
 }
 
 /** The address of a server. */
@@ -61,7 +72,7 @@ export interface Link {
   /**
    * Sends one command. Never throws and never rejects: a failure is a value.
    *
-   * If the connection breaks before the answer, the command ends as `interrupted` at once, even if the library would resend it.
+   * If the connection breaks before the reply, the command ends as `interrupted` at once, even if the library would resend it.
    * Commands of one tick go out in one write if the library can do that.
    */
   call(args: readonly string[]): Promise<CallResult>;
@@ -80,11 +91,9 @@ export interface Link {
   unsubscribe?(channel: string): void;
 
   /**
-   * Opens a connection like the user's to the server that has `key`, or to `moved` if a cluster redirected there. A command on it
-   * may take `patience` ms. The connection is closed when `over` aborts, also if it opens after that. Rejects with the library's
-   * error. Absent if the library can't open such a connection.
+   * Opens a connection like the user's. Rejects with the library's error. Absent if the library can't open such a connection.
    */
-  open?(key: string, patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection>;
+  openDedicated?(options: DedicatedOptions): Promise<DedicatedConnection>;
 
   /** Closes the adapter's own connections, never the user's, and removes all its listeners. */
   close(): Promise<void>;

@@ -1,10 +1,11 @@
 /** A cluster client of node-redis 4, 5 or 6 (`createCluster`). It follows redirections and never resends commands by itself. */
 
-import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { Address, CallResult, Failed, Link, OwnConnection, SubscriptionListener } from './link.js';
-import { COMMAND_OPTIONS, failedBy, type NodeRedis, openChannels, openOwn } from './node-redis.js';
-import { oneOf } from './own.js';
-import { type Channels, type ChannelsListener, Subscriber } from './subscriber.js';
+import { ignore } from '../support/ignore.js';
+import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
+import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
+import { COMMAND_OPTIONS, failedBy, type NodeRedis, openDedicated, openPubSub } from './node-redis.js';
+import { pickNode } from './dedicated.js';
+import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
 
 /** The part of a cluster client that is used here, in any version of the library. */
 export interface NodeRedisCluster {
@@ -25,8 +26,8 @@ function isConnected({ isOpen, masters }: NodeRedisCluster): boolean {
   return isOpen !== false && masters.length > 0;
 }
 
-/** How long a command may wait for a node that is connecting: see `Hold`. */
-const PATIENCE_MS = 1000;
+/** How long a command may wait for a node that is connecting: see `ReadyGate`. */
+const READY_TIMEOUT_MS = 1000;
 
 export class NodeRedisClusterLink implements Link {
   readonly library = 'node-redis';
@@ -36,7 +37,7 @@ export class NodeRedisClusterLink implements Link {
 
   constructor(cluster: NodeRedisCluster) {
     this.#cluster = cluster;
-    this.#subscriber = new Subscriber((listener) => openChannelsAtNode(cluster, listener));
+    this.#subscriber = new Subscriber((listener) => openPubSubAtNode(cluster, listener));
   }
 
   async call(args: readonly string[]): Promise<CallResult> {
@@ -44,7 +45,7 @@ export class NodeRedisClusterLink implements Link {
     if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
     if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
     // Removes the command from a node's queue, but does nothing once it is written. Version 4 and later ones name this option differently.
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(READY_TIMEOUT_MS);
     try {
       const options = { ...COMMAND_OPTIONS, signal, abortSignal: signal };
       return { reply: toReply(await this.#cluster.sendCommand(keyOf(args), false, [...args], options)) };
@@ -61,8 +62,8 @@ export class NodeRedisClusterLink implements Link {
     this.#subscriber.unsubscribe(channel);
   }
 
-  async open(_key: string, _patience: number, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
-    return openOwn(await someNode(this.#cluster), over, moved);
+  async openDedicated({ closeOn, moved }: DedicatedOptions): Promise<DedicatedConnection> {
+    return openDedicated(await someNode(this.#cluster), closeOn, moved);
   }
 
   async close(): Promise<void> {
@@ -81,40 +82,38 @@ function keyOf([command, first, keys, key]: readonly string[]): string | undefin
 }
 
 function neverWritten(error: unknown): Failed | undefined {
-  return textOf(error) === 'The command was aborted' ? unavailable("the key's node is not connected", error) : undefined;
+  return messageOf(error) === 'The command was aborted' ? unavailable("the key's node is not connected", error) : undefined;
 }
 
 async function someNode(cluster: NodeRedisCluster): Promise<NodeRedis> {
-  const node = oneOf(cluster.masters, ({ client }) => client !== undefined && 'isReady' in client && client.isReady);
+  const node = pickNode(cluster.masters, ({ client }) => client !== undefined && 'isReady' in client && client.isReady);
   if (node === undefined) throw new Error('the cluster has no connected node');
   return cluster.nodeClient(node);
 }
 
 /** Subscribes at any node, because every node receives all messages. */
-function openChannelsAtNode(cluster: NodeRedisCluster, listener: ChannelsListener): Channels {
+function openPubSubAtNode(cluster: NodeRedisCluster, listener: PubSubListener): PubSubConnection {
   let closed = false;
   let alive = false;
-  const open = async (): Promise<Channels> => {
+  const open = async (): Promise<PubSubConnection> => {
     const client = await someNode(cluster);
     if (closed) throw new Error('the subscription ended');
-    const channels = openChannels(client, listener);
-    channels.ref(alive);
-    return channels;
+    const pubSub = openPubSub(client, listener);
+    pubSub.ref(alive);
+    return pubSub;
   };
   const opened = Promise.resolve().then(open);
   opened.catch((error) => listener.ended(toFailed(error)));
   return {
-    subscribe: (channel) => opened.then((channels) => channels.subscribe(channel), toFailed),
-    unsubscribe: (channel) => opened.then((channels) => channels.unsubscribe(channel)),
+    subscribe: (channel) => opened.then((pubSub) => pubSub.subscribe(channel), toFailed),
+    unsubscribe: (channel) => opened.then((pubSub) => pubSub.unsubscribe(channel)),
     close: () => {
       closed = true;
-      opened.then((channels) => channels.close(), ignore);
+      opened.then((pubSub) => pubSub.close(), ignore);
     },
     ref: (stay) => {
       alive = stay;
-      opened.then((channels) => channels.ref(alive), ignore);
+      opened.then((pubSub) => pubSub.ref(alive), ignore);
     },
   };
 }
-
-function ignore(): void {}

@@ -7,8 +7,9 @@ import { createClient as createClient4, createCluster as createCluster4 } from '
 import { createClient as createClient5, createClientPool, createCluster as createCluster5, createSentinel } from 'redis-5';
 import { createClient as createClient6, createCluster as createCluster6 } from 'redis-6';
 
-import { keyOfFirst, type Node, startCluster } from '../testing/cluster.js';
-import { Heard, until } from '../testing/heard.js';
+import { keyOfFirst, type Node, startCluster } from '../testing/topologies.js';
+import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import type { Link } from './link.js';
@@ -73,7 +74,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
@@ -92,7 +93,7 @@ for (const { name, create, createCluster } of versions) {
         await client.connect();
         const link = linked(t, client);
         assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-        const heard = new Heard();
+        const heard = new SubscriptionRecorder();
         link.subscribe?.('leasehold:channel', heard);
         await heard.next('acknowledged');
         assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
@@ -121,7 +122,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
     });
@@ -136,7 +137,7 @@ for (const { name, create, createCluster } of versions) {
         assert.deepEqual(text(await link.call(['EVAL', 'return {KEYS[1], ARGV[1]}', '1', key, 'x'])), [key, 'x']);
       }
       assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-      const heard = new Heard();
+      const heard = new SubscriptionRecorder();
       link.subscribe?.('leasehold:channel', heard);
       await heard.next('acknowledged');
       for (const { port, run } of nodes) {

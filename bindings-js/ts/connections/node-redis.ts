@@ -5,11 +5,12 @@
  * and timeout don't affect them.
  */
 
-import { closed, textOf, toFailed, toReply, unavailable } from './answer.js';
-import type { Address, CallResult, Failed, OwnConnection } from './link.js';
-import { onceOver } from './own.js';
-import { addressOf, type Flight, ReconnectingLink } from './reconnecting.js';
-import type { Channels, ChannelsListener } from './subscriber.js';
+import { ignore } from '../support/ignore.js';
+import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
+import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
+import { closeOnAbort } from './dedicated.js';
+import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
+import type { PubSubConnection, PubSubListener } from './subscriber.js';
 
 /** The part of a client that is used here, in any version of the library. */
 export interface NodeRedis {
@@ -63,7 +64,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
   readonly #sender: Sender;
 
   constructor(client: NodeRedis) {
-    super(client, 'reconnecting', (listener) => openChannels(client, listener));
+    super(client, 'reconnecting', (listener) => openPubSub(client, listener));
     this.#client = client;
     this.#sender = (client.options?.legacyMode === true && client.v4) || client;
   }
@@ -77,8 +78,8 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return path || addressOf(host, port);
   }
 
-  open(_key: string, _patience: number, over: AbortSignal): Promise<OwnConnection> {
-    return openOwn(this.#client, over);
+  openDedicated({ closeOn }: DedicatedOptions): Promise<DedicatedConnection> {
+    return openDedicated(this.#client, closeOn);
   }
 
   protected override isReady(): boolean {
@@ -93,7 +94,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return isSubscriber(this.#client) ? SUBSCRIBER_MODE : undefined;
   }
 
-  protected override dispatch({ command, settle }: Flight<string[]>): void {
+  protected override dispatch({ command, settle }: PendingCommand<string[]>): void {
     try {
       this.#sender.sendCommand(command, COMMAND_OPTIONS).then(
         (value) => settle({ reply: toReply(value) }),
@@ -126,13 +127,13 @@ export const COMMAND_OPTIONS = {
 const NEVER_SENT = ['The client is offline', 'The queue is full'];
 
 export function failedBy(error: unknown): Failed {
-  const text = textOf(error);
+  const text = messageOf(error);
   if (text === 'The client is closed') return closed('the node-redis client was closed');
   return NEVER_SENT.includes(text) ? unavailable(text, error) : toFailed(error);
 }
 
 /** Makes another client with the options of this one. */
-function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
+function duplicateOf(client: NodeRedis, moved?: Address): NodeRedis {
   return client.duplicate({
     // The caller decides when to retry, with a new connection. (Older versions don't accept `false` here.)
     socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
@@ -147,31 +148,31 @@ function copyOf(client: NodeRedis, moved?: Address): NodeRedis {
 }
 
 /** Opens a connection that carries no other commands. */
-export async function openOwn(client: NodeRedis, over: AbortSignal, moved?: Address): Promise<OwnConnection> {
-  const own = copyOf(client, moved);
-  own.on('error', ignore);
-  const connected = own.connect();
-  onceOver(over, () => {
-    own.unref?.();
-    disconnect(own, connected);
+export async function openDedicated(client: NodeRedis, closeOn: AbortSignal, moved?: Address): Promise<DedicatedConnection> {
+  const duplicate = duplicateOf(client, moved);
+  duplicate.on('error', ignore);
+  const connected = duplicate.connect();
+  closeOnAbort(closeOn, () => {
+    duplicate.unref?.();
+    disconnect(duplicate, connected);
   });
   await connected;
-  return { call: (args) => own.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
+  return { call: (args) => duplicate.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
 }
 
 /** Opens a connection for subscriptions. */
-export function openChannels(client: NodeRedis, listener: ChannelsListener): Channels {
-  const subscriber = copyOf(client);
+export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubConnection {
+  const subscriber = duplicateOf(client);
   let alive = false;
   const ref = (): void => (alive ? subscriber.ref?.() : subscriber.unref?.());
   subscriber.on('error', (error: unknown) => listener.ended(toFailed(error)));
-  const heard = (payload: string, channel: string): void => listener.message(channel, payload);
+  const onMessage = (payload: string, channel: string): void => listener.message(channel, payload);
   // Call this before it connects, because version 4 ignores it while a socket is being made.
   ref();
   const connected = subscriber.connect();
   connected.catch((error) => listener.ended(toFailed(error)));
   return {
-    subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, heard)).then(() => undefined, toFailed),
+    subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, onMessage)).then(() => undefined, toFailed),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
     close: () => {
       alive = false;
@@ -189,5 +190,3 @@ export function openChannels(client: NodeRedis, listener: ChannelsListener): Cha
 function disconnect(client: NodeRedis, connected: Promise<unknown>): void {
   connected.then(() => client.disconnect()).catch(ignore);
 }
-
-function ignore(): void {}

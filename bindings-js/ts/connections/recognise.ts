@@ -1,6 +1,6 @@
-/** Finds the library of a connection by its methods, because several versions and copies of a library may be loaded. */
+/** The connections that a manager accepts. Recognises each by its methods, because several versions and copies of a library may be loaded. */
 
-import { InvalidOptionError, isLeaseholdError } from '../errors.js';
+import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
@@ -8,6 +8,52 @@ import { IoRedisSentinelLink } from './ioredis-sentinel.js';
 import type { Link } from './link.js';
 import { type NodeRedisCluster, NodeRedisClusterLink, nodeRedisClusterProblem } from './node-redis-cluster.js';
 import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
+
+/** Any function. */
+type Method = (...args: never[]) => unknown;
+
+/** A `Redis` or a `Cluster` of ioredis 5 or 6. */
+export interface IoRedisConnection {
+  readonly status: string;
+  readonly callBuffer: Method;
+  readonly sendCommand: Method;
+  readonly duplicate: Method;
+  readonly on: Method;
+  readonly off: Method;
+}
+
+/** A client that node-redis's `createClient` makes. The similar result of its `createSentinel` is not accepted. */
+export interface NodeRedisConnection {
+  readonly getSentinelNode?: never;
+  readonly isOpen: boolean;
+  readonly isReady: boolean;
+  readonly sendCommand: Method;
+  readonly duplicate: Method;
+  readonly on: Method;
+  readonly off: Method;
+}
+
+/** A cluster that node-redis's `createCluster` makes. */
+export interface NodeRedisClusterConnection {
+  readonly masters: readonly object[];
+  readonly sendCommand: Method;
+  readonly nodeClient: Method;
+}
+
+/** A `GlideClient` or a `GlideClusterClient` of `@valkey/valkey-glide`. */
+export interface GlideConnection {
+  readonly customCommand: Method;
+  readonly close: Method;
+}
+
+/** A client of ioredis, node-redis or GLIDE, or a {@link CustomConnection} of your own. */
+export type Connection =
+  | IoRedisConnection
+  | NodeRedisConnection
+  | NodeRedisClusterConnection
+  | GlideConnection
+  // A function also has a `call`, but is not a connection.
+  | (CustomConnection & { readonly bind?: never });
 
 /**
  * Makes the adapter for a connection.

@@ -1,49 +1,50 @@
 /**
  * The common part of the adapters for ioredis and node-redis, whose clients reconnect by themselves and emit events about it.
  *
- * A command waits here until its client is connected. It fails as soon as the connection breaks, and the library doesn't resend it.
+ * A command waits here until its client is connected. When the connection breaks, all commands that have no reply fail at once,
+ * and the library does not resend them.
  */
 
-import { closed, textOf, unavailable } from './answer.js';
-import { Flights } from './flights.js';
-import { Hold } from './hold.js';
+import { setTimerRef } from '../support/host.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
-import { type OpenChannels, Subscriber } from './subscriber.js';
+import { closed, messageOf, unavailable } from './results.js';
+import { type OpenPubSub, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
-/** A command that was given to the library and is not answered yet. */
-export interface Flight<Command> {
+/** A command that was given to the library and has no reply yet. */
+export interface PendingCommand<Command> {
+  /** Its place in the list of all of them. */
   place: number;
   readonly command: Command;
   settle(result: CallResult): void;
 }
 
 /**
- * The most commands that are sent without any answer. It limits the memory that a hanging server costs while the other servers
- * of its quorum go on.
+ * The most commands that are sent without any reply. It limits the memory that a hanging server costs while the other servers of
+ * its quorum go on.
  */
 const MOST_UNANSWERED = 20_000;
 
 export abstract class ReconnectingLink<Command> implements Link {
   abstract readonly library: 'ioredis' | 'node-redis';
-  protected readonly inFlight = new Flights<Flight<Command>>();
-  readonly #hold = new Hold();
+  protected readonly pending = new PendingCommands<PendingCommand<Command>>();
+  readonly #ready = new ReadyGate();
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
   #lastError: unknown;
-  /** How many commands were sent since the last answer. */
+  /** How many commands were sent since the last reply. */
   #unanswered = 0;
 
-  /** `breaks` is the client's event for a broken connection. */
-  protected constructor(client: Emitter, breaks: string, openChannels: OpenChannels) {
-    this.#subscriber = new Subscriber(openChannels);
+  /** `breakEvent` is the client's event for a broken connection. */
+  protected constructor(client: Emitter, breakEvent: string, openPubSub: OpenPubSub) {
+    this.#subscriber = new Subscriber(openPubSub);
     this.#unwatch = watch(client, {
       ready: () => {
         this.#lastError = undefined;
-        this.#hold.end(true);
+        this.#ready.open();
       },
-      [breaks]: () => this.#interrupt(),
-      end: () => this.#hold.end(false),
+      [breakEvent]: () => this.#interrupt(),
+      end: () => this.#ready.giveUp(),
       [ERRORS]: (error: unknown) => (this.#lastError = error),
       // A cluster emits this for its nodes.
       'node error': (error) => (this.#lastError = error),
@@ -54,14 +55,14 @@ export abstract class ReconnectingLink<Command> implements Link {
   protected abstract isClosed(): boolean;
   /** Connects a client that would wait for its first command. */
   protected connect(): void {}
-  /** Why the client takes no commands even when it is connected; undefined if it does. */
+  /** Why the client takes no commands even when it is connected. Undefined if it does. */
   protected abstract problem(): string | undefined;
   /** Why the connection broke, if no event says so. */
   protected breakError(): unknown {
     return undefined;
   }
   /** Gives a command to the library. */
-  protected abstract dispatch(flight: Flight<Command>): void;
+  protected abstract dispatch(pending: PendingCommand<Command>): void;
   /** Makes a command harmless, in case the library still sends it. */
   protected abstract defuse(command: Command): void;
   abstract call(args: readonly string[]): Promise<CallResult>;
@@ -78,7 +79,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   async close(): Promise<void> {
     this.#unwatch();
     this.#subscriber.close();
-    this.#hold.end(false);
+    this.#ready.giveUp();
     this.#interrupt();
   }
 
@@ -90,49 +91,49 @@ export abstract class ReconnectingLink<Command> implements Link {
     return this.isReady() ? undefined : this.#lastError;
   }
 
-  protected run(make: () => Command): Promise<CallResult> {
-    return this.isReady() ? this.#send(make) : this.#sendOnceConnected(make);
+  protected run(makeCommand: () => Command): Promise<CallResult> {
+    return this.isReady() ? this.#send(makeCommand) : this.#sendOnceReady(makeCommand);
   }
 
   protected notConnected(): CallResult {
     return this.isClosed() ? this.#closed() : unavailable(`the ${this.library} client is not connected`, this.#lastError);
   }
 
-  async #sendOnceConnected(make: () => Command): Promise<CallResult> {
+  async #sendOnceReady(makeCommand: () => Command): Promise<CallResult> {
     if (this.isClosed()) return this.#closed();
     this.connect();
-    return (await this.#hold.wait()) ? this.#send(make) : this.notConnected();
+    return (await this.#ready.wait()) ? this.#send(makeCommand) : this.notConnected();
   }
 
   #closed(): CallResult {
     return closed(`the ${this.library} client was closed`);
   }
 
-  #send(make: () => Command): Promise<CallResult> {
+  #send(makeCommand: () => Command): Promise<CallResult> {
     const problem = this.problem();
     if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
     if (this.#unanswered >= MOST_UNANSWERED) return Promise.resolve(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`));
     this.#unanswered++;
     return new Promise((resolve) => {
-      const flight: Flight<Command> = {
+      const pending: PendingCommand<Command> = {
         place: -1,
-        command: make(),
+        command: makeCommand(),
         settle: (result) => {
           this.#unanswered = 0;
-          if (this.inFlight.delete(flight)) resolve(result);
+          if (this.pending.delete(pending)) resolve(result);
         },
       };
-      this.inFlight.add(flight);
-      this.dispatch(flight);
+      this.pending.add(pending);
+      this.dispatch(pending);
     });
   }
 
-  /** Fails all open commands after the connection broke. Otherwise the library might send them much later. */
+  /** Fails all pending commands after the connection broke. Otherwise the library might send them much later. */
   #interrupt(): void {
     this.#lastError = this.breakError() ?? this.#lastError;
     const cause = this.#lastError;
-    const text = cause === undefined ? 'before the answer came' : textOf(cause);
-    for (const { command, settle } of this.inFlight.all()) {
+    const text = cause === undefined ? 'before the answer came' : messageOf(cause);
+    for (const { command, settle } of this.pending.all()) {
       this.defuse(command);
       settle({ failure: { kind: 'interrupted', text }, cause });
     }
@@ -143,4 +144,76 @@ export abstract class ReconnectingLink<Command> implements Link {
 export function addressOf(host: unknown, port: unknown): string | undefined {
   if (typeof host !== 'string' || (typeof port !== 'number' && typeof port !== 'string')) return undefined;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/**
+ * The commands that were sent and have no reply yet.
+ *
+ * This is an array instead of a `Set`. When a set grows, its old table keeps deleted entries alive until a full garbage
+ * collection. With thousands of short-lived entries a second, that costs as much as the commands themselves.
+ */
+export class PendingCommands<Item extends { place: number }> {
+  readonly #list: Item[] = [];
+
+  add(item: Item): void {
+    item.place = this.#list.push(item) - 1;
+  }
+
+  has(item: Item): boolean {
+    return this.#list[item.place] === item;
+  }
+
+  /** Removes an item. Returns false if it was removed before. */
+  delete(item: Item): boolean {
+    if (!this.has(item)) return false;
+    const last = this.#list.pop();
+    if (last !== undefined && last !== item) {
+      this.#list[item.place] = last;
+      last.place = item.place;
+    }
+    item.place = -1;
+    return true;
+  }
+
+  all(): Item[] {
+    return [...this.#list];
+  }
+}
+
+/** How long a command waits for a client that is connecting. Shorter than the default response timeout, so that the engine can retry. */
+const READY_TIMEOUT_MS = 1000;
+
+/**
+ * Where commands wait until their client is connected.
+ *
+ * They don't wait in the library's own queue. From there, a command may be sent minutes later, after the engine has given up the
+ * command's token and the server has forgotten that.
+ */
+export class ReadyGate {
+  readonly #waiting = new Set<(isReady: boolean) => void>();
+
+  /** Resolves to true once the client is connected, and to false if that takes too long or can't happen any more. */
+  wait(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (isReady: boolean): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(end);
+        resolve(isReady);
+      };
+      const timer = setTimeout(end, READY_TIMEOUT_MS, false);
+      // A pending operation keeps the process alive by itself.
+      setTimerRef(timer, 'unref');
+      this.#waiting.add(end);
+    });
+  }
+
+  /** The client is connected. */
+  open(): void {
+    for (const end of [...this.#waiting]) end(true);
+  }
+
+  /** The client can't be connected any more. */
+  giveUp(): void {
+    for (const end of [...this.#waiting]) end(false);
+  }
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isNewer, type Statement } from './sentinels.js';
+import { isNewer, type PrimaryReport } from './sentinels.js';
 
-function said(epoch: number, at: number): Statement {
+function said(epoch: number, at: number): PrimaryReport {
   return { host: '127.0.0.1', port: 6379, epoch, at };
 }
 

@@ -1,8 +1,11 @@
-import { unavailable } from './answer.js';
+/** Keeps the subscriptions of a client, over one connection that is opened on demand. */
+
+import { ignore } from '../support/ignore.js';
 import type { Failed, SubscriptionListener } from './link.js';
+import { unavailable } from './results.js';
 
 /** A connection for subscriptions. Failures are values here, too. */
-export interface Channels {
+export interface PubSubConnection {
   /** Resolves once the server has acknowledged the subscription. */
   subscribe(channel: string): Promise<Failed | undefined>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -11,144 +14,142 @@ export interface Channels {
 }
 
 /** Receives the events of such a connection. It is never called before the connection was returned. */
-export interface ChannelsListener {
+export interface PubSubListener {
   message(channel: string, payload: string): void;
   /** The connection has ended, or could not be made. */
   ended(failed: Failed): void;
 }
 
 /** Opens a connection for subscriptions. It does not retry by itself. */
-export type OpenChannels = (listener: ChannelsListener) => Channels;
+export type OpenPubSub = (listener: PubSubListener) => PubSubConnection;
 
 /**
- * The subscriptions of a manager: its own channel, and the channels of the reentrant locks that it waits for. One connection
- * carries them all. It is opened for the first one and stays until it breaks or the manager is closed.
+ * The subscriptions of a client: its own channel, and the channels of the reentrant locks that it waits for. One connection
+ * carries them all. It is opened for the first one and stays until it breaks or the client is closed.
  *
  *     none --subscribe--> pending --acknowledged--> on --connection broken--> none
  *                            \-------refused------> none
  */
 export class Subscriber {
-  readonly #open: OpenChannels;
-  readonly #attempts = new Map<string, Attempt>();
-  #line: Line | undefined;
+  readonly #open: OpenPubSub;
+  readonly #subscriptions = new Map<string, Subscription>();
+  #connection: SharedConnection | undefined;
   #alive = false;
 
-  constructor(open: OpenChannels) {
+  constructor(open: OpenPubSub) {
     this.#open = open;
   }
 
   subscribe(channel: string, listener: SubscriptionListener): void {
-    const current = this.#attempts.get(channel);
-    if (current !== undefined && current.line === this.#line) {
+    const current = this.#subscriptions.get(channel);
+    if (current !== undefined && current.connection === this.#connection) {
       if (current.acknowledged) {
         current.listener = listener;
-        queueMicrotask(() => this.#attempts.get(channel) === current && listener.acknowledged());
+        queueMicrotask(() => this.#subscriptions.get(channel) === current && listener.acknowledged());
         return;
       }
-      // The earlier attempt got no answer, so the connection is of no use to the other channels either.
-      this.#attempts.delete(channel);
-      this.#break(current.line, unavailable('the subscription was not acknowledged'));
+      // The earlier attempt got no reply, so the connection is of no use to the other channels either.
+      this.#subscriptions.delete(channel);
+      this.#break(current.connection, unavailable('the subscription was not acknowledged'));
     }
     try {
-      const attempt: Attempt = { line: this.#connected(), listener, acknowledged: false };
-      this.#attempts.set(channel, attempt);
-      void this.#begin(channel, attempt);
+      const subscription: Subscription = { connection: this.#connect(), listener, acknowledged: false };
+      this.#subscriptions.set(channel, subscription);
+      void this.#begin(channel, subscription);
     } catch (cause) {
-      this.#attempts.delete(channel);
+      this.#subscriptions.delete(channel);
       queueMicrotask(() => listener.broken({ kind: 'unsupported', text: `this client can't open a second connection: ${String(cause)}` }, cause));
     }
   }
 
   unsubscribe(channel: string): void {
-    const ended = this.#attempts.get(channel);
-    this.#attempts.delete(channel);
-    if (ended?.line === this.#line) void ended?.line.inTurn(channel, () => ended.line.channels.unsubscribe(channel).catch(ignore));
+    const ended = this.#subscriptions.get(channel);
+    this.#subscriptions.delete(channel);
+    if (ended?.connection === this.#connection) void ended?.connection.inOrder(channel, (pubSub) => pubSub.unsubscribe(channel).catch(ignore));
   }
 
   /** Ends all subscriptions. */
   close(): void {
-    this.#attempts.clear();
-    this.#line?.channels.close();
-    this.#line = undefined;
+    this.#subscriptions.clear();
+    this.#connection?.pubSub.close();
+    this.#connection = undefined;
   }
 
   ref(alive: boolean): void {
     this.#alive = alive;
-    this.#line?.channels.ref(alive);
+    this.#connection?.pubSub.ref(alive);
   }
 
-  #connected(): Line {
-    if (this.#line !== undefined) return this.#line;
-    const line: Line = new Line(
+  #connect(): SharedConnection {
+    if (this.#connection !== undefined) return this.#connection;
+    const connection: SharedConnection = new SharedConnection(
       this.#open({
         message: (channel, payload) => {
-          const attempt = this.#attempts.get(channel);
-          if (attempt?.line === line) attempt.listener.message(payload);
+          const subscription = this.#subscriptions.get(channel);
+          if (subscription?.connection === connection) subscription.listener.message(payload);
         },
-        ended: (failed) => this.#break(line, failed),
+        ended: (failed) => this.#break(connection, failed),
       }),
     );
-    line.channels.ref(this.#alive);
-    this.#line = line;
-    return line;
+    connection.pubSub.ref(this.#alive);
+    this.#connection = connection;
+    return connection;
   }
 
-  async #begin(channel: string, attempt: Attempt): Promise<void> {
-    const { line } = attempt;
-    const isCurrent = (): boolean => this.#attempts.get(channel) === attempt;
-    const failed = await line.inTurn(channel, async () => (isCurrent() ? line.channels.subscribe(channel) : undefined));
+  async #begin(channel: string, subscription: Subscription): Promise<void> {
+    const { connection } = subscription;
+    const isCurrent = (): boolean => this.#subscriptions.get(channel) === subscription;
+    const failed = await connection.inOrder(channel, async (pubSub) => (isCurrent() ? pubSub.subscribe(channel) : undefined));
     if (!isCurrent()) return;
     if (failed === undefined) {
-      attempt.acknowledged = true;
-      attempt.listener.acknowledged();
+      subscription.acknowledged = true;
+      subscription.listener.acknowledged();
     } else if (failed.failure.kind === 'refused') {
-      this.#attempts.delete(channel);
-      attempt.listener.broken(failed.failure, failed.cause);
+      this.#subscriptions.delete(channel);
+      subscription.listener.broken(failed.failure, failed.cause);
     } else {
-      this.#break(line, failed);
+      this.#break(connection, failed);
     }
   }
 
   /** Gives up a connection and notifies the listeners of all its channels. */
-  #break(line: Line, { failure, cause }: Failed): void {
-    if (line !== this.#line) return;
-    this.#line = undefined;
-    line.channels.close();
+  #break(connection: SharedConnection, { failure, cause }: Failed): void {
+    if (connection !== this.#connection) return;
+    this.#connection = undefined;
+    connection.pubSub.close();
     queueMicrotask(() => {
-      for (const [channel, attempt] of [...this.#attempts]) {
-        if (attempt.line !== line || this.#attempts.get(channel) !== attempt) continue;
-        this.#attempts.delete(channel);
-        attempt.listener.broken(failure, cause);
+      for (const [channel, subscription] of [...this.#subscriptions]) {
+        if (subscription.connection !== connection || this.#subscriptions.get(channel) !== subscription) continue;
+        this.#subscriptions.delete(channel);
+        subscription.listener.broken(failure, cause);
       }
     });
   }
 }
 
-interface Attempt {
-  readonly line: Line;
+interface Subscription {
+  readonly connection: SharedConnection;
   listener: SubscriptionListener;
   acknowledged: boolean;
 }
 
-/** A connection and its pending requests. */
-class Line {
-  readonly channels: Channels;
-  readonly #turns = new Map<string, Promise<unknown>>();
+/** A connection, and its requests that have no reply yet. */
+class SharedConnection {
+  readonly pubSub: PubSubConnection;
+  readonly #last = new Map<string, Promise<unknown>>();
 
-  constructor(channels: Channels) {
-    this.channels = channels;
+  constructor(pubSub: PubSubConnection) {
+    this.pubSub = pubSub;
   }
 
   /** Runs the requests of one channel one after the other, because the libraries mix up concurrent ones. */
-  async inTurn<T>(channel: string, act: () => Promise<T>): Promise<T> {
-    const turn = (this.#turns.get(channel) ?? Promise.resolve()).then(act);
-    this.#turns.set(channel, turn);
+  async inOrder<T>(channel: string, act: (pubSub: PubSubConnection) => Promise<T>): Promise<T> {
+    const request = (this.#last.get(channel) ?? Promise.resolve()).then(() => act(this.pubSub));
+    this.#last.set(channel, request);
     try {
-      return await turn;
+      return await request;
     } finally {
-      if (this.#turns.get(channel) === turn) this.#turns.delete(channel);
+      if (this.#last.get(channel) === request) this.#last.delete(channel);
     }
   }
 }
-
-function ignore(): void {}

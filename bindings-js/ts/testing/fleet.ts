@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import { Redis } from 'ioredis-6';
 
 import { LockManager, type LockManagerOptions } from '../index.js';
-import { until } from './heard.js';
+import { until } from './expect.js';
 import { Server } from './server.js';
 
 export class Fleet {

@@ -1,0 +1,251 @@
+/** A lease: a lock that is held. */
+
+import type { Client, LeaseState, ReplicaSettings } from '../client/index.js';
+import type { Mode, ReleaseOutcome } from '../engine/index.js';
+import { onAbort } from '../support/abort.js';
+import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
+import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
+import { type Duration, readDuration } from './validate.js';
+
+/**
+ * A lock that you hold for a limited time. The client renews it while you hold it, and notifies you if it is lost.
+ *
+ * Give it back with {@link Lease.release} or `await using`, or use `run`. A lease that you forget is renewed for as long as
+ * the process lives, unless it has a `maxHold`. It is not released when it is garbage-collected, because you may still rely
+ * on its `signal`.
+ *
+ * @example
+ * ```ts
+ * await using lease = await locks.mutex('invoice:42').acquire();
+ * await db.save(invoice, { fence: lease.fence, signal: lease.signal });
+ * ```
+ */
+export class Lease implements AsyncDisposable {
+  readonly #client: Client;
+  readonly #state: LeaseState;
+  #released: Promise<ReleaseOutcome> | undefined;
+
+  /** @internal */
+  constructor(client: Client, state: LeaseState) {
+    this.#client = client;
+    this.#state = state;
+  }
+
+  /** The lock's name, without the manager's prefix. */
+  get name(): string {
+    return this.#state.name;
+  }
+
+  /**
+   * The fencing token, an integer below 2^53. It is greater than the fence of every lease that excluded this one before. Send
+   * it along with every write, and let the resource refuse a fence that is smaller than one it has seen. `upgrade` and
+   * `downgrade` change it.
+   */
+  get fence(): number {
+    return this.#state.fence;
+  }
+
+  /**
+   * The fencing token of each name. A lease on several names has one for each: send the resource of a name the fence of that
+   * name. `fence` is the greatest of them.
+   */
+  get fences(): ReadonlyMap<string, number> {
+    return this.#state.fences;
+  }
+
+  /** Whether the lock is held exclusively or shared. */
+  get mode(): Mode {
+    return this.#state.mode;
+  }
+
+  /** The option `ttl` of the acquire, in milliseconds: how long the server keeps the lease unless it is renewed. */
+  get ttl(): number {
+    return this.#state.ttl;
+  }
+
+  /** How long the lease stays valid without another renewal, by the local clock, in milliseconds. 0 once it is over. */
+  get remaining(): number {
+    if (this.#released !== undefined) return 0;
+    return Math.max(0, this.#client.remaining(this.#state) / 1_000);
+  }
+
+  /** Whether the lease is still valid by the local clock. It does no I/O. */
+  get isHeld(): boolean {
+    return this.remaining > 0;
+  }
+
+  /**
+   * Aborts when the lease is lost, with a `LostError` as its reason, or when the manager is closed, with a `ClosedError`. It
+   * does not abort when you release the lease. Pass it to everything that takes a signal: `fetch`, queries, timers.
+   *
+   * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
+   */
+  get signal(): AbortSignal {
+    this.#state.watched = true;
+    return this.#state.signal;
+  }
+
+  /**
+   * Resolves with the reason when the lease is lost; at once if it is already lost. It never rejects, and it never settles if
+   * the lease is released first.
+   */
+  get lost(): Promise<LossReason> {
+    this.#state.watched = true;
+    return this.#state.lost;
+  }
+
+  /**
+   * How many holds this lease has that are not released yet: the first one, one for each `nested()`, and one for each further
+   * acquire of a reentrant lock by its owner.
+   */
+  get holdCount(): number {
+    return this.#state.holds;
+  }
+
+  /**
+   * Takes one more hold on this lease, without I/O. The lock is free when the last hold is released. Use it to pass a lease to
+   * a helper that also wants to release it.
+   *
+   * @throws `not-held` if the lease was lost or released, `closed`.
+   */
+  nested(): Lease {
+    this.#assertNotReleased();
+    this.#client.hold(this.#state);
+    return openLease(this.#client, this.#state);
+  }
+
+  /**
+   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`. It never makes the lease shorter.
+   * 10 ms to 24 h.
+   *
+   * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
+   */
+  async extend(ttl: Duration): Promise<void> {
+    const millis = readDuration('ttl', ttl);
+    this.#assertNotReleased();
+    await this.#client.extend(this.#state, millis);
+  }
+
+  /**
+   * Asks the server whether the lease is still there. If it resolves to `false`, the lease is lost or was released.
+   *
+   * @throws `unreachable`, `auth`, `closed` (as rejections).
+   */
+  async verify(): Promise<boolean> {
+    if (this.#released !== undefined || this.#state.loss !== undefined) return false;
+    try {
+      return await this.#client.verify(this.#state);
+    } catch (error) {
+      if (this.#state.loss !== undefined || error instanceof NotHeldError) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * Turns an exclusive lease into a shared one. No writer can get in between. Waiting readers may join. It draws a new fence.
+   *
+   * @throws `unsupported` for any kind except the read-write lock and the mutex, `not-held`, `lost`, `conflict`,
+   * `unreachable`, `closed` (as rejections).
+   */
+  async downgrade(): Promise<void> {
+    this.#assertNotReleased();
+    await this.#client.convert(this.#state, 'shared');
+  }
+
+  /**
+   * Turns the lease of the only reader into an exclusive one. It draws a new fence.
+   *
+   * @throws `conflict` at once if there is another reader: it never waits, because two upgrades would wait for each other.
+   * `unsupported` for any kind except the read-write lock and the mutex, `not-held`, `lost`, `unreachable`, `closed` (as
+   * rejections).
+   */
+  async upgrade(): Promise<void> {
+    this.#assertNotReleased();
+    await this.#client.convert(this.#state, 'exclusive');
+  }
+
+  /**
+   * Gives this hold back and resolves to what happened. Releasing a lease that has already ended is not an error. A second call
+   * resolves to the same answer. A lease that the manager's `close()` gave back answers `released`.
+   *
+   * @throws `unreachable` if the server does not answer in time: the lease then ends with its TTL. `auth`, `server` (as
+   * rejections).
+   */
+  release(): Promise<ReleaseOutcome> {
+    this.#released ??= this.#client.release(this.#state);
+    return this.#released;
+  }
+
+  /**
+   * Resolves once enough replicas have the lease. Otherwise it releases the lease and rejects. It does the same if the lease is
+   * lost or the caller's signal aborts.
+   *
+   * @internal
+   */
+  async replicated(replicas: ReplicaSettings, signal: AbortSignal | undefined): Promise<this> {
+    const unwanted = new AbortController();
+    // A loss before the replicas answer rejects this call, so it needs no warning.
+    const { watched } = this.#state;
+    this.#state.watched = true;
+    const stops = [this.#state.signal, signal].map((cause) => cause && abortWith(unwanted, cause, this.name));
+    try {
+      await this.#client.waitForReplicas(this.#state, replicas, unwanted.signal);
+      this.#state.watched = watched;
+      return this;
+    } catch (error) {
+      await this.release().catch(ignore);
+      throw error;
+    } finally {
+      for (const stop of stops) stop?.();
+    }
+  }
+
+  /** @internal */
+  get [Symbol.toStringTag](): string {
+    return 'Lease';
+  }
+
+  /** @internal */
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('Lease', this.toJSON(), args);
+  }
+
+  /** The lease's state, for logs. */
+  toJSON(): object {
+    const { name, mode, fence, isHeld, holdCount } = this;
+    if (!isHeld) return { name, mode, fence, isHeld, ended: this.#ending() };
+    return { name, mode, fence, isHeld, remaining: Math.trunc(this.remaining), holdCount: holdCount > 1 ? holdCount : undefined };
+  }
+
+  #ending(): string {
+    const { ended, loss } = this.#state;
+    if (loss !== undefined) return `lost: ${loss}`;
+    if (ended !== undefined) return ended.code;
+    return this.#released === undefined ? 'lost: expired' : 'released';
+  }
+
+  /**
+   * Releases the lease at the end of an `await using` block. It never rejects: if the release fails, the lease ends with its
+   * TTL.
+   */
+  async [asyncDispose](): Promise<void> {
+    await this.release().catch(ignore);
+  }
+
+  #assertNotReleased(): void {
+    if (this.#released !== undefined) throw new NotHeldError(this.name);
+  }
+}
+
+/** Aborts `controller` when `signal` aborts, with the same reason. */
+function abortWith(controller: AbortController, signal: AbortSignal, name: string): () => void {
+  const abort = (): void => controller.abort(signal.reason ?? new CancelledError(name));
+  if (signal.aborted) abort();
+  return onAbort(signal, abort);
+}
+
+/** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */
+export function openLease(client: Client, state: LeaseState): Lease {
+  return new Lease(client, state);
+}

@@ -1,0 +1,266 @@
+/** The lock manager: the entry point of the package. */
+
+import { Client, type Closed } from '../client/index.js';
+import { type Connection, recognise } from '../connections/index.js';
+import { type Inspection, PLAIN } from '../engine/index.js';
+import { openQuorum } from '../quorum/quorum.js';
+import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import type { Lease } from './lease.js';
+import { type Lock, makeLock, makeMultiLock, type ManagerContext, ReadWriteLock } from './lock.js';
+import {
+  type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
+  readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
+} from './options.js';
+import { type Owner, ownerId } from './owner.js';
+import { readName } from './validate.js';
+import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
+
+/** Carries a client that is already open into the manager's constructor. */
+class OpenedClient {
+  readonly #context: ManagerContext;
+
+  constructor(context: ManagerContext) {
+    this.#context = context;
+  }
+
+  /** Reads the context if `value` is an `OpenedClient`. This runs no code of `value`. */
+  static read(value: unknown): ManagerContext | undefined {
+    return typeof value === 'object' && value !== null && #context in value ? value.#context : undefined;
+  }
+}
+
+/**
+ * Makes locks on one server or cluster. A process needs one manager for each server.
+ *
+ * It uses the connection that you have: an ioredis, node-redis or GLIDE client, or any object that can send a command. That
+ * connection stays yours: the manager never closes it, and you can use it for other commands at the same time. Don't block it
+ * (`BLPOP`) or change it (`SELECT`, an open `MULTI`). The first wait opens one more connection, which receives messages;
+ * {@link LockManager.close} closes it.
+ *
+ * A waiting call keeps the process alive. A held lease, its renewal and an idle manager don't.
+ *
+ * @example
+ * ```ts
+ * import { Redis } from 'ioredis';
+ * import { LockManager } from 'leasehold';
+ *
+ * const locks = new LockManager(new Redis());
+ * await using lease = await locks.mutex('invoice:42').acquire(); // waits up to 60 s, renews itself while held
+ * await db.save(invoice, { fence: lease.fence, signal: lease.signal });
+ * ```
+ */
+export class LockManager implements AsyncDisposable {
+  readonly #context: ManagerContext;
+
+  /**
+   * Makes a manager. It sends nothing before the first call.
+   *
+   * @throws `invalid-option` (a `TypeError`) for a connection that is closed, in subscriber mode or of an unknown kind, and
+   * for an option that can't be used. `error.field` names it.
+   */
+  constructor(connection: Connection, options?: LockManagerOptions) {
+    this.#context = OpenedClient.read(connection) ?? openClient(connection, options);
+  }
+
+  /**
+   * Makes a manager over an odd number of independent servers, three or more (Redlock). A lock is held while a majority of
+   * them agrees. No failover can lose it, and a minority may be down. A majority must be reachable now.
+   *
+   * A quorum has mutexes only: other kinds of locks reject with `unsupported`. `error.votes` tells how each server answered.
+   * The first call loads a second WebAssembly module.
+   *
+   * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection or
+   * a server that appears twice, and for a cluster; `unsupported` for a server that is too old; `unreachable`, `auth` (all as
+   * rejections).
+   *
+   * @example
+   * ```ts
+   * const locks = await LockManager.quorum([new Redis(6379, 'a'), new Redis(6379, 'b'), new Redis(6379, 'c')]);
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
+   */
+  static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
+    const { config, settings } = readQuorumOptions(options);
+    const opened = new OpenedClient({ client: await openQuorum(connections, config), defaults: settings });
+    return new LockManager(opened as unknown as Connection);
+  }
+
+  /**
+   * A lock with one holder. It is not reentrant.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.mutex('invoice:42').run((lease) => charge(invoice, lease.fence));
+   * ```
+   */
+  mutex(name: string, options?: LockOptions): Lock {
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: PLAIN }, options);
+  }
+
+  /**
+   * A lock that its owner can take again while it holds it, without a round trip. On the server it is Redisson's `RLock`, so
+   * Java services share it: both sides exclude and wake each other.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * const owner = new Owner();
+   * const lease = await locks.reentrant('account:7', owner).acquire();
+   * const again = await locks.reentrant('account:7', owner).acquire(); // at once
+   * await again.release(); // 'still-held'
+   * await lease.release(); // 'released'
+   * ```
+   */
+  reentrant(name: string, owner: Owner, options?: LockOptions): Lock {
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'reentrant', owner: ownerId(owner) } }, options);
+  }
+
+  /**
+   * A limited number of permits. Each acquire takes one or several of them, first come, first served.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.semaphore('reports', { limit: 5 }).run(() => render());
+   * ```
+   */
+  semaphore(name: string, options: SemaphoreOptions): Lock {
+    const { permits, limit, ...rest } = readSemaphoreOptions(options);
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'semaphore', permits, limit } }, rest);
+  }
+
+  /**
+   * Several names as one lock: one lease on all names, or none. Clients that name them in different orders never deadlock.
+   * Names with one hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
+   * 1 to 256 names of at most 1 MiB together, prefixes included.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.multi(['account:1', 'account:2']).run(async (lease) => {
+   *   for (const [account, fence] of lease.fences) await book(account, fence);
+   * });
+   * ```
+   */
+  multi(names: readonly string[], options?: MultiOptions): Lock {
+    return makeMultiLock(this.#context, names, options);
+  }
+
+  /**
+   * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * await locks.readWrite('page:7').read().run(() => render());
+   * ```
+   */
+  readWrite(name: string, options?: LockOptions): ReadWriteLock {
+    const { client, defaults } = this.#context;
+    return new ReadWriteLock(client, readName(name, client.prefix), readLockOptions(options, defaults));
+  }
+
+  /**
+   * Takes a lock, runs the callback, and releases the lock when the callback's promise settles, as `navigator.locks.request`
+   * does in browsers. These things differ:
+   *
+   * - The callback gets a {@link Lease}. Its `name` and `mode` are those of the browser's `Lock`.
+   * - A lease can be lost. The request then rejects with `lost`.
+   * - `steal` rejects with `unsupported`.
+   * - Names may begin with a hyphen.
+   * - Requests of all processes stand in one queue: first come, first served, except for a few hand-overs inside each process.
+   *
+   * @throws The callback's own error, and those of {@link Lock.run}; `unsupported` for `steal`, and for `signal` together
+   * with `ifAvailable` (all as rejections).
+   *
+   * @example
+   * ```ts
+   * await locks.request('page:7', { mode: 'shared' }, async (lock) => render());
+   * ```
+   */
+  request<T>(name: string, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable: true }, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions & { readonly ifAvailable?: false | undefined }, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
+  request<T>(name: string, ...rest: unknown[]): Promise<T> {
+    const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
+    return request(this.#context, name, options, callback) as Promise<T>;
+  }
+
+  /**
+   * The locks that this manager holds and waits for, as `navigator.locks.query` lists them for an origin. It doesn't see
+   * other clients: {@link LockManager.inspect} asks the server.
+   */
+  async query(): Promise<LockManagerSnapshot> {
+    return this.#context.client.query();
+  }
+
+  /**
+   * Asks the server for the holders and the waiters of the lock `name`, in one round trip. Waiters for a reentrant lock are not
+   * listed, because it has no queue on the server.
+   *
+   * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
+   */
+  async inspect(name: string): Promise<Inspection> {
+    const { client } = this.#context;
+    return client.inspect(readName(name, client.prefix));
+  }
+
+  /**
+   * Takes the lock `name` from its holders, whatever its kind, and grants the next waiter. It is meant for operators. Resolves
+   * to the number of holders that lost it.
+   *
+   * The holders are notified with `revoked`, or find out at their next renewal, with `gone` or `taken`. Until then they can
+   * still write: only a fence stops them.
+   *
+   * @throws As {@link LockManager.inspect}. After `unreachable` it is not known whether it was done. Look before you call it
+   * again, because a second call takes the lock from the next holder.
+   */
+  async forceRelease(name: string): Promise<number> {
+    const { client } = this.#context;
+    return client.forceRelease(readName(name, client.prefix));
+  }
+
+  /**
+   * Ends the manager: waits reject with `closed`, leases are released and their signals abort. The connection that you
+   * passed in stays open.
+   *
+   * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
+   * once if nothing is held. It never rejects. `unreleased` is the number of leases that it could not give back: these end
+   * with their TTL. A second call resolves with the first.
+   *
+   * @example
+   * ```ts
+   * const { unreleased } = await locks.close();
+   * if (unreleased > 0) console.warn(`${unreleased} locks stay taken until their TTL ends`);
+   * ```
+   */
+  close(): Promise<Closed> {
+    return this.#context.client.close();
+  }
+
+  /** Closes the manager at the end of an `await using` block. */
+  async [asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** @internal */
+  [inspectSymbol](...args: InspectArguments): string {
+    const { client } = this.#context;
+    const { library, prefix, isClosed } = client;
+    const { held, pending } = client.query();
+    const fields = { connection: library, prefix: prefix || undefined, held: held.length, pending: pending.length, closed: isClosed || undefined };
+    return formatObject('LockManager', fields, args);
+  }
+}
+
+function openClient(connection: Connection, options: LockManagerOptions | undefined): ManagerContext {
+  const { config, settings } = readManagerOptions(options);
+  return { client: new Client(config, { connect: () => [recognise(connection)] }), defaults: settings };
+}

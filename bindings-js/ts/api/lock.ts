@@ -1,0 +1,218 @@
+/** A lock with its options, and the ways to take it. */
+
+import type { Client } from '../client/index.js';
+import { type LockSpec, type Mode, PLAIN } from '../engine/index.js';
+import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
+import { formatValue } from '../support/format.js';
+import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
+import { type Lease, openLease } from './lease.js';
+import {
+  type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
+} from './options.js';
+import { readName } from './validate.js';
+
+/**
+ * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
+ * several times at once.
+ */
+export class Lock {
+  /** The lock's name, without the manager's prefix. */
+  readonly name: string;
+  /** Whether the lock is taken exclusively or shared. */
+  readonly mode: Mode;
+  readonly #client: Client;
+  readonly #spec: LockSpec;
+  readonly #settings: LockSettings;
+
+  /** @internal */
+  constructor(client: Client, spec: LockSpec, settings: LockSettings) {
+    this.#client = client;
+    this.name = spec.name;
+    this.mode = spec.mode;
+    this.#spec = spec;
+    this.#settings = settings;
+  }
+
+  /**
+   * Waits until the lock is free (60 s by default) and takes it. Acquiring a lock that you already hold waits until the
+   * timeout: take a {@link Lease.nested} hold instead, or use a reentrant lock.
+   *
+   * @throws `busy` if the wait ends first, `unreachable` if no server answers in that time, `invalid-option` at once for an
+   * option that can't be used, `not-replicated`, `wrong-kind`, `cross-slot`, `unsupported`, `auth`, `server`, `protocol`,
+   * `closed`, and `signal.reason` if the signal aborts (all as rejections).
+   *
+   * @example
+   * ```ts
+   * const lease = await locks.mutex('invoice:42').acquire({ wait: '5s' });
+   * try {
+   *   await db.save(invoice, lease.fence);
+   * } finally {
+   *   await lease.release();
+   * }
+   * ```
+   */
+  acquire(options?: AcquireOptions): Promise<Lease> {
+    // Not an `async` function: every extra promise makes a hand-over slower.
+    try {
+      const { settings, signal } = readAcquireOptions(options, this.#settings);
+      return this.#acquire(settings, signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * Takes the lock if it is free. Resolves to `null` if another client holds it or waits for it. It never waits for the lock:
+   * `wait` limits how long the server may take to answer, if it is shorter than the `responseTimeout`.
+   *
+   * @throws As {@link Lock.acquire}, but never `busy`. `unreachable` if the server does not answer in time.
+   *
+   * @example
+   * ```ts
+   * const lease = await locks.mutex('nightly-report').tryAcquire();
+   * if (lease === null) return; // another instance is doing it
+   * ```
+   */
+  async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
+    const { settings, signal } = readAcquireOptions(options, this.#settings);
+    try {
+      const within = settings.wait === Infinity ? undefined : settings.wait;
+      return await this.#acquire({ ...settings, wait: undefined, within }, signal);
+    } catch (error) {
+      if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Acquires the lock, runs `work` and releases the lock. It resolves to the result of `work`, and only if the lease was held
+   * the whole time.
+   *
+   * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:
+   * it goes on, and its result is ignored. An error of your work is passed on unchanged.
+   *
+   * @throws The error of `work`, the errors of {@link Lock.acquire}, `lost`, and `closed` if the manager is closed meanwhile.
+   *
+   * @example
+   * ```ts
+   * const total = await locks.mutex('invoice:42').run(async (lease) => {
+   *   return charge(invoice, { fence: lease.fence, signal: lease.signal });
+   * });
+   * ```
+   */
+  async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
+    if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${formatValue(work)}: give a function`);
+    return runWithLease(await this.acquire(options), work);
+  }
+
+  #acquire(settings: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
+    const { replicas } = settings;
+    if (replicas === undefined) return this.#client.acquire(this.#spec, settings, signal, openLease);
+    const problem = this.#client.replicasProblem(this.#spec.kind);
+    if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
+    return this.#client.acquire(this.#spec, settings, signal, openLease).then((lease) => lease.replicated(replicas, signal));
+  }
+
+  /** @internal */
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('Lock', { name: this.name, mode: this.mode }, args);
+  }
+}
+
+/**
+ * A lock for many readers or one writer. Both wait in one queue, so neither starves the other.
+ *
+ * @example
+ * ```ts
+ * const page = locks.readWrite('page:7');
+ * await page.read().run((lease) => render());
+ * await page.write().run((lease) => save(lease.fence));
+ * ```
+ */
+export class ReadWriteLock {
+  /** The lock's name, without the manager's prefix. */
+  readonly name: string;
+  readonly #client: Client;
+  readonly #settings: LockSettings;
+
+  /** @internal */
+  constructor(client: Client, name: string, settings: LockSettings) {
+    this.#client = client;
+    this.name = name;
+    this.#settings = settings;
+  }
+
+  /** The readers' side. Many readers can hold the lock at the same time. */
+  read(options?: LockOptions): Lock {
+    return new Lock(this.#client, { name: this.name, mode: 'shared', kind: PLAIN }, readLockOptions(options, this.#settings));
+  }
+
+  /** The writer's side. A writer holds the lock alone. */
+  write(options?: LockOptions): Lock {
+    return new Lock(this.#client, { name: this.name, mode: 'exclusive', kind: PLAIN }, readLockOptions(options, this.#settings));
+  }
+
+  /** @internal */
+  [inspectSymbol](...args: InspectArguments): string {
+    return formatObject('ReadWriteLock', { name: this.name }, args);
+  }
+}
+
+/** What a manager gives its locks. */
+export interface ManagerContext {
+  readonly client: Client;
+  /** The options of locks that have none of their own. */
+  readonly defaults: LockSettings;
+}
+
+/** Makes a lock whose options override those of its manager. */
+export function makeLock({ client, defaults }: ManagerContext, spec: Omit<LockSpec, 'name'> & { name: unknown }, options: unknown): Lock {
+  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, defaults));
+}
+
+/** Makes a lock on several names. Its own name is all of them, separated by commas. */
+export function makeMultiLock({ client, defaults }: ManagerContext, given: unknown, options: unknown): Lock {
+  const names = readNames(given, client.prefix);
+  const { oneScript, ...rest } = readMultiOptions(options);
+  const kind = { type: 'multi', names, oneScript } as const;
+  return new Lock(client, { name: names.join(', '), mode: 'exclusive', kind }, readLockOptions(rest, defaults));
+}
+
+/**
+ * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
+ * work always takes precedence.
+ */
+export async function runWithLease<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
+  const { signal } = lease;
+  let result: T;
+  try {
+    result = await untilLost(signal, invoke(work, lease));
+  } catch (error) {
+    await lease.release().catch(ignore);
+    throw error;
+  }
+  const outcome = await lease.release().catch(ignore);
+  if (signal.aborted) throw signal.reason;
+  // The lease may have expired a moment before the loss is reported.
+  if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
+  if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
+  return result;
+}
+
+async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
+  return work(lease);
+}
+
+/** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
+function untilLost<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const interrupt = (): void => {
+      // Work that listens to the signal gets time to fail with an error of its own.
+      setTimeout(() => reject(signal.reason), 0);
+    };
+    signal.addEventListener('abort', interrupt, { once: true });
+    if (signal.aborted) interrupt();
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', interrupt));
+  });
+}

@@ -1,0 +1,264 @@
+/** The options of managers, locks and acquires: their types, defaults and bounds. */
+
+import type { ReplicaSettings } from '../client/index.js';
+import type { AcquireSettings, Config } from '../engine/index.js';
+import { InvalidOptionError } from '../support/errors.js';
+import { formatValue, isArray } from '../support/format.js';
+import {
+  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readName, readSignal, readString,
+} from './validate.js';
+
+/** The options of a lock. They override the manager's options; the options of a call override both. */
+export interface LockOptions {
+  /**
+   * How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long.
+   * 10 ms to 24 h. Default `'30s'`.
+   */
+  readonly ttl?: Duration | undefined;
+  /** Renews the lease at a third of `ttl` while it is held. `false` makes a fixed lease. Default `true`. */
+  readonly renew?: boolean | undefined;
+  /** A renewed lease is lost after this time, with the reason `max-hold`. 10 ms to 30 days. Default: no limit. */
+  readonly maxHold?: Duration | undefined;
+  /**
+   * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`. That is longer than the default `ttl`,
+   * so a waiter outlasts a crashed holder's lease. `tryAcquire` does not wait for the lock: there, `wait` limits how
+   * long the server may take to answer.
+   */
+  readonly wait?: Duration | 'forever' | undefined;
+  /**
+   * Returns a lease only after that many replicas have acknowledged it, so that a failover to one of them does not lose it.
+   * If fewer replicas do so within `timeout`, the lease is given back and the call rejects with `not-replicated`. This comes
+   * after the `wait`, and takes at most `timeout` and four `responseTimeout`s. Releases and renewals don't wait for replicas.
+   *
+   * Each acquire opens a connection of its own for this, even if the lock is handed over inside this client. So it needs an
+   * ioredis, node-redis or GLIDE client. A custom connection, a quorum and several names reject with `unsupported`.
+   * Default: don't wait for replicas.
+   */
+  readonly waitForReplicas?: ReplicaOptions | undefined;
+}
+
+/** The options of one acquire. */
+export interface AcquireOptions extends LockOptions {
+  /** Ends the wait: the call then rejects with `signal.reason`. It has no effect once the call has returned a lease. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The options of a {@link LockManager}. `ttl`, `renew`, `maxHold` and `wait` are defaults for its locks. All clients of one
+ * fleet should use the same values for the others.
+ */
+export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'> {
+  /** Put before every lock name. Default: empty. */
+  readonly prefix?: string | undefined;
+  /**
+   * How many times this client hands a lock over locally while another client waits, for 1 s at most. Smaller is fairer
+   * between clients, larger is faster. 0 to 1023. Default 32.
+   */
+  readonly localHandoffs?: number | undefined;
+  /**
+   * How long the answer to one command may take. After that, the command counts as maybe applied. 10 ms to 60 s.
+   * Default `'2s'`.
+   */
+  readonly responseTimeout?: Duration | undefined;
+  /**
+   * How long a grant is kept for a waiter, and so how long a dead waiter can delay the others. Waiters send heartbeats at a
+   * third of it. 100 ms to 60 s. Default `'3s'`.
+   */
+  readonly claimWindow?: Duration | undefined;
+  /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
+  readonly mixedFleet?: boolean | undefined;
+  /** How long the server remembers the last fence of an unused name. 1 min to 30 days. Default `'1h'`. */
+  readonly fenceRetention?: Duration | undefined;
+}
+
+/** The options of {@link LockManager.quorum}. */
+export interface QuorumOptions extends LockManagerOptions {
+  /**
+   * How long one server may take to answer a command. A slower server counts as down. 10 ms to 60 s. Default `'100ms'`,
+   * which suits a LAN. `responseTimeout` applies only to the first question to each server.
+   */
+  readonly nodeTimeout?: Duration | undefined;
+}
+
+/** The options of {@link LockManager.semaphore}. */
+export interface SemaphoreOptions extends LockOptions {
+  /**
+   * How many permits there are: 1 to 1,000,000. All callers should use the same limit. The limit of the latest acquire counts.
+   * A lower limit takes nothing from current holders. A request for more than the new limit is granted when everything else
+   * is free.
+   */
+  readonly limit: number;
+  /** How many permits one acquire takes: 1 to `limit`. Default 1. */
+  readonly permits?: number | undefined;
+}
+
+/** The options of {@link LockManager.multi}. */
+export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
+  /**
+   * Rejects with `cross-slot` if no single script can take the names, because they are in different slots of a cluster.
+   * Names in one slot are always tried with one script. Default `false`.
+   */
+  readonly oneScript?: boolean | undefined;
+}
+
+/** How many replicas must acknowledge a lease, and how long to wait for them. */
+export interface ReplicaOptions {
+  /** How many replicas must acknowledge the lease. At least 1. */
+  readonly min: number;
+  /** How long to wait for the replicas: 1 ms to 60 s. */
+  readonly timeout: Duration;
+}
+
+/** The checked options of a lock. Durations are in milliseconds. */
+export interface LockSettings extends AcquireSettings {
+  /** Used after the engine's grant. The engine doesn't know it. */
+  readonly replicas: ReplicaSettings | undefined;
+}
+
+const DEFAULTS = {
+  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies LockSettings,
+  config: {
+    prefix: '',
+    localHandoffs: 32,
+    claimWindow: 3_000,
+    responseTimeout: 2_000,
+    nodeTimeout: 100,
+    mixedFleet: false,
+    fenceRetention: 3_600_000,
+  } satisfies Config,
+};
+
+const MOST_PERMITS = 1_000_000;
+const MOST_NAMES = 256;
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+/** The bounds of durations, in milliseconds and in words. The engine has the same bounds. */
+const BOUNDS = {
+  ttl: [10, DAY, '10 ms to 24 h'],
+  maxHold: [10, 30 * DAY, '10 ms to 30 days'],
+  wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],
+} as const;
+
+/** The fields of each kind of options, in the order in which messages list them. */
+const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
+const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas'] as const;
+const ACQUIRE = [...LOCK, 'signal'] as const;
+const MANAGER = [...LOCK_DEFAULTS, 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
+const SEMAPHORE = ['limit', 'permits', ...LOCK] as const;
+const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
+
+/** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
+export function readManagerOptions(options: unknown): { config: Config; settings: LockSettings } {
+  return managerOptions(readFields(options, MANAGER));
+}
+
+/** Checks the options of a quorum's manager. */
+export function readQuorumOptions(options: unknown): { config: Config; settings: LockSettings } {
+  const { nodeTimeout, ...rest } = readFields(options, QUORUM);
+  const { config, settings } = managerOptions(rest);
+  if (nodeTimeout === undefined) return { config, settings };
+  return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings };
+}
+
+function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: LockSettings } {
+  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
+  const config = {
+    prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
+    localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
+    claimWindow: given.claimWindow === undefined ? claimWindow : readDuration('claimWindow', given.claimWindow),
+    responseTimeout:
+      given.responseTimeout === undefined ? responseTimeout : readDuration('responseTimeout', given.responseTimeout),
+    nodeTimeout,
+    mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
+    fenceRetention:
+      given.fenceRetention === undefined ? fenceRetention : readDuration('fenceRetention', given.fenceRetention),
+  };
+  return { config, settings: mergeSettings(given, DEFAULTS.settings) };
+}
+
+/** Merges a lock's options over its manager's. */
+export function readLockOptions(options: unknown, defaults: LockSettings): LockSettings {
+  return options === undefined ? defaults : mergeSettings(readFields(options, LOCK), defaults);
+}
+
+/** Merges the options of one acquire over its lock's. */
+export function readAcquireOptions(options: unknown, defaults: LockSettings): { settings: LockSettings; signal: AbortSignal | undefined } {
+  if (options === undefined) return { settings: defaults, signal: undefined };
+  const given = readFields(options, ACQUIRE);
+  return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
+}
+
+/** Checks the options of a semaphore. */
+export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
+  const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE);
+  if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose 1 to 1,000,000 permits`);
+  if (!isCount(permits) || permits > limit) {
+    throw new InvalidOptionError('permits', `is ${formatValue(permits)}: choose 1 to the semaphore's limit, ${limit}`);
+  }
+  return { ...rest, permits, limit };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1;
+}
+
+/** Checks the names of a lock on several names. */
+export function readNames(given: unknown, prefix: string): readonly string[] {
+  const names = listOf(given).map((name) => readName(name, prefix));
+  if (new Set(names).size < names.length) throw new InvalidOptionError('names', 'has a name twice: give each name once');
+  return names;
+}
+
+/** Checks the options of a lock on several names. */
+export function readMultiOptions(options: unknown): { oneScript: boolean } {
+  const { oneScript = false, ...rest } = readFields(options, MULTI);
+  return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
+}
+
+function listOf(given: unknown): readonly unknown[] {
+  return readGuarded('names', () => {
+    const list = isArray(given) ? (given as readonly unknown[]) : [];
+    if (list.length > 0 && list.length <= MOST_NAMES) return Array.from(list);
+    const problem = isArray(given) ? (list.length === 0 ? 'is empty' : `has ${list.length}`) : `is ${formatValue(given)}`;
+    throw new InvalidOptionError('names', `${problem}: give a list of 1 to ${MOST_NAMES} names`);
+  });
+}
+
+function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: LockSettings): LockSettings {
+  const settings = {
+    ttl: given.ttl === undefined ? defaults.ttl : readBounded('ttl', given.ttl),
+    renew: given.renew === undefined ? defaults.renew : readBoolean('renew', given.renew),
+    maxHold: given.maxHold === undefined ? defaults.maxHold : readBounded('maxHold', given.maxHold),
+    wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : readBounded('wait', given.wait),
+    replicas: given.waitForReplicas === undefined ? defaults.replicas : readGuarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
+  };
+  if (settings.maxHold !== undefined && !settings.renew) {
+    throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
+  }
+  return settings;
+}
+
+function readBounded(field: keyof typeof BOUNDS, value: unknown): number {
+  const millis = readDuration(field, value);
+  const [least, most, bounds] = BOUNDS[field];
+  if (millis >= least && millis <= most) return millis;
+  throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}`);
+}
+
+function readReplicas(given: unknown): ReplicaSettings {
+  if (typeof given !== 'object' || given === null || isArray(given)) {
+    throw new InvalidOptionError('waitForReplicas', `is ${formatValue(given)}: give { min, timeout }`);
+  }
+  const { min, timeout: duration, ...others } = given as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw new InvalidOptionError('waitForReplicas', `has no \`${unknown}\`: give { min, timeout }`);
+  if (typeof min !== 'number' || !Number.isSafeInteger(min) || min < 1) {
+    throw new InvalidOptionError('waitForReplicas', `has \`min\` ${formatValue(min)}: give a whole number of replicas, at least 1`);
+  }
+  if (duration === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
+  const timeout = readDuration('waitForReplicas', duration);
+  if (timeout < 1 || timeout > MINUTE) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
+  return { min, timeout };
+}

@@ -1,0 +1,107 @@
+/** Checks what callers pass in: fields of options, names and durations. Untyped callers can pass anything. */
+
+import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
+import { formatValue, isArray } from '../support/format.js';
+
+/** Reads the fields of an options object. An unknown field counts as a typo and is refused. */
+export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
+  if (options === undefined) return {};
+  if (typeof options !== 'object' || options === null || isArray(options)) {
+    throw new InvalidOptionError('options', `is ${formatValue(options)}: give an object, or nothing`);
+  }
+  for (const field of readGuarded('options', () => Object.keys(options))) {
+    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
+  }
+  const given: { [field in Field]?: unknown } = {};
+  for (const field of fields) given[field] = readGuarded(field, () => (options as Record<string, unknown>)[field]);
+  return given;
+}
+
+/** Checks a signal, if there is one. */
+export function readSignal(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  const isSignal = readGuarded('signal', () => {
+    const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Record<string, unknown>;
+    return typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function';
+  });
+  if (!isSignal) throw new InvalidOptionError('signal', `is ${formatValue(signal)}: give an AbortSignal, e.g. controller.signal`);
+  return signal as AbortSignal;
+}
+
+export function readString(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw new InvalidOptionError(field, `is ${formatValue(value)}: give a string`);
+  return value;
+}
+
+export function readBoolean(field: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${formatValue(value)}: give true or false`);
+  return value;
+}
+
+export function readCount(field: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new InvalidOptionError(field, `is ${formatValue(value)}: give a whole number`);
+}
+
+/** Runs `get`, which may hit a getter or a proxy that throws. */
+export function readGuarded<T>(field: string, get: () => T): T {
+  try {
+    return get();
+  } catch (cause) {
+    if (isLeaseholdError(cause)) throw cause;
+    throw new InvalidOptionError(field, "can't be read", { cause });
+  }
+}
+
+/**
+ * A duration: a number of milliseconds, or a string with a unit: `'500ms'`, `'30s'`, `'5m'`, `'1h'`, `'2d'`.
+ */
+export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const DURATION = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
+
+/** Converts a duration to milliseconds. The engine checks its bounds. */
+export function readDuration(field: string, value: unknown): number {
+  const millis = typeof value === 'string' ? parseDuration(value) : value;
+  if (typeof millis === 'number' && millis >= 0 && millis <= Number.MAX_SAFE_INTEGER) return millis;
+  throw new InvalidOptionError(field, `is ${formatValue(value)}: give milliseconds, or a string like '30s', '500ms', '5m', '1h'`);
+}
+
+function parseDuration(text: string): number | undefined {
+  const [, number, unit] = DURATION.exec(text) ?? [];
+  return number === undefined || unit === undefined ? undefined : Number(number) * (UNITS[unit] ?? NaN);
+}
+
+/** The maximum length of a name with its prefix, in bytes. */
+const MAX_BYTES = 64 * 1024;
+
+/** Checks a lock's name together with the manager's prefix. */
+export function readName(name: unknown, prefix: string): string {
+  const given = readString('name', name);
+  const problem = problemOf(given, prefix + given);
+  if (problem !== undefined) throw new InvalidOptionError('name', problem);
+  return given;
+}
+
+function problemOf(name: string, key: string): string | undefined {
+  if (name === '') return 'is empty: give the lock a name';
+  // Two such names would become the same key in UTF-8.
+  if (/\p{Surrogate}/u.test(name)) return 'has half of a surrogate pair: give valid Unicode text';
+  if (isTooLong(key)) return 'is longer than 64 KiB with its prefix: hash it first';
+  if (key.startsWith('leasehold:')) return 'begins with `leasehold:`, which is reserved: choose another name or prefix';
+  if (/[{}]/.test(key) && !hasHashTag(key)) {
+    return 'has a brace but no valid hash tag: write one like `{tag}`, or remove the brace';
+  }
+  return undefined;
+}
+
+/** A UTF-16 unit takes at most three bytes in UTF-8, so only long keys need to be encoded. */
+function isTooLong(key: string): boolean {
+  return key.length > MAX_BYTES / 3 && new TextEncoder().encode(key).length > MAX_BYTES;
+}
+
+/** Redis's rule: the hash tag is the text between the first `{` and the next `}`, if it is not empty. */
+function hasHashTag(key: string): boolean {
+  return /^[^{]*\{[^}]+\}/.test(key);
+}

@@ -1,0 +1,90 @@
+/** Tests the client with a fake link. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { openLease } from '../api/lease.js';
+import { readManagerOptions } from '../api/options.js';
+import type { CallResult, Link } from '../connections/index.js';
+import { type LockSpec, PLAIN } from '../engine/index.js';
+import { isLeaseholdError, LockManager } from '../index.js';
+import { caught } from '../testing/expect.js';
+import { Client } from './client.js';
+
+const { config, settings: waiting } = readManagerOptions({ responseTimeout: 100 });
+const settings = { ...waiting, wait: undefined };
+let fence = 1e15;
+
+const lock = (name: string): LockSpec => ({ name, mode: 'exclusive', kind: PLAIN });
+
+/** Grants every acquire, and answers other commands as the test says. */
+class Granting implements Link {
+  readonly library = 'custom';
+  closed = 0;
+  grants = true;
+  others: () => Promise<CallResult> = async () => ({ reply: ['released', 0, 0, ++fence, -1, 0, 0] });
+
+  async call(args: readonly string[]): Promise<CallResult> {
+    return this.grants && args.at(-1) === 'native' ? { reply: ['entered', ++fence, 1, fence, 30_000, 0, 0] } : this.others();
+  }
+
+  async close(): Promise<void> {
+    this.closed++;
+  }
+}
+
+test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
+  const link = new Granting();
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
+  link.grants = false;
+  link.others = async () => ({ failure: { kind: 'no such kind' as never, text: '' } });
+  const second = caught(client.acquire(lock('a'), waiting, undefined, openLease));
+  const { signal } = lease;
+  const extending = caught(lease.extend('1s'));
+  for (const error of [await second, await extending]) assert.ok(isLeaseholdError(error, 'closed') && error.cause instanceof RangeError, String(error));
+  assert.equal(await lease.lost, 'expired');
+  assert.ok(!lease.isHeld && signal.aborted);
+  assert.equal(await lease.release(), 'already-expired');
+  assert.ok(isLeaseholdError(await caught(client.acquire(lock('b'), settings, undefined, openLease)), 'closed'));
+  await client.close();
+  assert.equal(link.closed, 2);
+});
+
+test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
+  const link = new Granting();
+  const answers: ((result: CallResult) => void)[] = [];
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
+  link.others = () => new Promise((resolve) => answers.push(resolve));
+  assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
+  const closing = client.close();
+  for (const answer of answers) answer({ reply: ['renewed', 0, 0, fence, 30_000, 0, 0] });
+  await closing;
+  for (const answer of answers) answer({ reply: null });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(!lease.isHeld);
+});
+
+test('a_link_that_breaks_its_word_breaks_nothing', async () => {
+  const link = new Granting();
+  const client = new Client(config, { connect: () => [link] });
+  const lease = await client.acquire(lock('a'), settings, undefined, openLease);
+  link.others = () => Promise.reject(new Error('it said that it never would'));
+  const error = await caught(lease.extend('1s'));
+  assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));
+  await client.close();
+});
+
+test('a_connection_without_messages_tries_before_it_queues', async () => {
+  const ways: string[] = [];
+  const locks = new LockManager({
+    call: async ([, , , ...args]: string[]) => {
+      ways.push(...args.filter((word) => word === 'try' || word === 'wait'));
+      return ['busy', 0, 0, 1e15, 20, 0, 0];
+    },
+  });
+  await caught(locks.mutex('a').acquire({ wait: 20 }));
+  assert.deepEqual(ways.slice(0, 2), ['try', 'wait']);
+  await locks.close();
+});

@@ -1,0 +1,370 @@
+/**
+ * One client: it gives the engine what users ask for, and keeps their operations and leases.
+ *
+ *     acquire, release, extend, ...  ->  Operation  ->  engine  ->  Outcome  ->  a result or an error
+ */
+
+import type { CallResult } from '../connections/index.js';
+import type {
+  AcquireSettings, Config, Engine, Grant, Inspection, LockKind, LockSpec, Mode, Outcome, ReleaseOutcome,
+} from '../engine/index.js';
+import { onAbort } from '../support/abort.js';
+import {
+  CancelledError, ClosedError, isLeaseholdError, type LossReason, LostError, NotHeldError, NotReplicatedError, ProtocolError,
+  UnsupportedError, type Vote,
+} from '../support/errors.js';
+import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { Driver, type Servers } from './driver.js';
+import { failureError, refusalError, toUserError, unreachableError } from './engine-errors.js';
+import { LeaseState } from './lease-state.js';
+import { fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
+import type { ReplicaSettings } from './replicas.js';
+import type { VersionCheckResult } from './version.js';
+
+/** A lock that a manager holds or waits for. */
+export interface LockInfo {
+  /** The lock's name, without the manager's prefix. */
+  readonly name: string;
+  /** Whether the lock is exclusive or shared. */
+  readonly mode: Mode;
+  /** The manager's id. The tokens that `inspect` shows begin with it. */
+  readonly clientId: string;
+}
+
+/** The result of {@link LockManager.close}. */
+export interface Closed {
+  /**
+   * How many leases the manager could not give back, because the server did not confirm it. They end with their TTL. 0 if all
+   * were given back.
+   */
+  readonly unreleased: number;
+}
+
+type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
+
+export class Client {
+  /** Put before every name. */
+  readonly prefix: string;
+  readonly #id: string;
+  readonly #driver: Driver;
+  readonly #handoffs = new HandoffScheduler();
+  readonly #workerRequest = new WorkerRequest();
+  readonly #operations = new Operations((alive) => this.#driver.ref(alive));
+  /** The leases that are held, by their number in the engine. */
+  readonly #leases = new Map<number, LeaseState>();
+  #closing: Promise<Closed> | undefined;
+  #releasing: Promise<Closed> | undefined;
+  /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
+  #closeError: ((lockName: string) => Error) | undefined;
+  #ended = false;
+
+  constructor(config: Config, servers: Servers) {
+    // Each client draws a new id: two clients with the same id would both be granted the same lease.
+    const id = insideRequest(() => randomBytes(16));
+    this.#id = uuid(id);
+    this.prefix = config.prefix;
+    this.#driver = new Driver(id, config, servers, {
+      completed: (op, outcome) => this.#complete(op, outcome),
+      lost: (lease, reason) => this.#lose(lease, reason),
+      broken: (cause) => this.#break(cause),
+    });
+  }
+
+  get library(): string {
+    return this.#driver.library;
+  }
+
+  /** Asks every server for its version and identity, before any other command. */
+  checkServers(): Promise<VersionCheckResult[]> {
+    return this.#driver.checkServers();
+  }
+
+  get isClosed(): boolean {
+    return this.#closing !== undefined || this.#ended;
+  }
+
+  /**
+   * Takes a lock. Resolves to the handle that `open` makes for the lease. If the signal aborts during the wait, the promise
+   * rejects with the signal's reason.
+   */
+  acquire<Handle>(
+    lock: LockSpec,
+    settings: AcquireSettings,
+    signal: AbortSignal | undefined,
+    open: (client: this, lease: LeaseState) => Handle,
+  ): Promise<Handle> {
+    const { name } = lock;
+    if (signal?.aborted === true) return Promise.reject(abortReason(signal, name));
+    return new Promise((resolve) => {
+      const stopListening = signal && onAbort(signal, () => this.#cancel(op));
+      const op = this.#begin({
+        name,
+        acquire: { lock, ttl: settings.ttl, granted: (lease) => resolve(open(this, lease)), stopListening },
+        done: () => resolve(rejection(() => wrongOutcome(name))),
+        failed: (makeError) => resolve(rejection(makeError, (error) => abortReasonOr(error, signal, name))),
+      });
+      this.#input(op, (engine, now) => engine.acquire(now, op, lock, settings));
+    });
+  }
+
+  /** Why a lease of this kind can't wait for replicas. Undefined if it can. */
+  replicasProblem({ type }: LockKind): string | undefined {
+    return type === 'multi' ? "several names can't wait for replicas: take them one by one" : this.#driver.replicasProblem;
+  }
+
+  /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */
+  async waitForReplicas(lease: LeaseState, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<void> {
+    const began = performance.now();
+    const { name: lockName } = lease;
+    const result = await this.#driver.waitForReplicas(lease.id, replicas, unwanted);
+    // If the lease has ended meanwhile, that is the better error.
+    if (lease.ended !== undefined) throw lease.ended;
+    if (this.remaining(lease) <= 0) throw new LostError(lockName, 'expired');
+    const waited = Math.trunc(performance.now() - began);
+    if ('failure' in result) throw failureError(result, this.#driver.connection, { lockName, waited });
+    if ('loss' in result) throw new LostError(lockName, result.loss);
+    if (!(result.replicas >= replicas.min)) {
+      throw new NotReplicatedError({ lockName, waited, confirmed: result.replicas, wanted: replicas.min });
+    }
+  }
+
+  /** Releases one hold. */
+  release(lease: LeaseState): Promise<ReleaseOutcome> {
+    lease.holds -= 1;
+    if (lease.holds === 0) this.#leases.delete(lease.id);
+    if (lease.ended?.code === 'closed') return this.#releasedByClose(lease.name);
+    // The engine forgets a lost lease. Only its `LeaseState` knows how it was lost.
+    const outcomeOfLost = lease.loss === 'taken' ? 'not-owner' : 'already-expired';
+    if (this.#ended) return Promise.resolve(outcomeOfLost);
+    const began = this.#driver.now;
+    return this.#run('released', lease.name, (engine, now, op) => engine.release(now, op, lease.id)).then(
+      ({ outcome }) => (outcome === 'already-expired' ? outcomeOfLost : outcome),
+      (error: unknown) => {
+        // The manager was closed meanwhile, and ended before the server answered.
+        throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : error;
+      },
+    );
+  }
+
+  async extend(lease: LeaseState, ttl: number): Promise<void> {
+    await this.#run('extended', lease.name, (engine, now, op) => engine.extend(now, op, lease.id, ttl));
+  }
+
+  async convert(lease: LeaseState, mode: Mode): Promise<void> {
+    await this.#run('converted', lease.name, (engine, now, op) => engine.convert(now, op, lease.id, mode));
+  }
+
+  async verify(lease: LeaseState): Promise<boolean> {
+    const outcome = await this.#run('verified', lease.name, (engine, now, op) => engine.verify(now, op, lease.id));
+    return outcome.held;
+  }
+
+  /** Takes one more hold, synchronously. */
+  hold(lease: LeaseState): void {
+    let error: unknown = new NotHeldError(lease.name);
+    const op = this.#begin({ name: lease.name, done: () => (error = undefined), failed: (makeError) => (error = makeError()) });
+    this.#input(op, (engine, now) => engine.hold(now, op, lease.id));
+    if (error !== undefined) throw error;
+    lease.holds += 1;
+  }
+
+  async inspect(name: string): Promise<Inspection> {
+    const { inspection } = await this.#run('inspected', name, (engine, now, op) => engine.inspect(now, op, name));
+    return inspection;
+  }
+
+  async forceRelease(name: string): Promise<number> {
+    const { holders } = await this.#run('revoked', name, (engine, now, op) => engine.forceRelease(now, op, name));
+    return holders;
+  }
+
+  /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
+  remaining(lease: LeaseState): number {
+    return lease.ended === undefined ? this.#driver.remaining(lease.id) : 0;
+  }
+
+  /** The locks that this manager holds and waits for, each in their order. */
+  query(): { held: LockInfo[]; pending: LockInfo[] } {
+    const clientId = this.#id;
+    const held = [...this.#leases.values()].map(({ name, mode }) => ({ name, mode, clientId }));
+    return { held, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
+  }
+
+  /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */
+  close(): Promise<Closed> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<Closed> {
+    let closed: Closed = { unreleased: 0 };
+    if (!this.#ended) {
+      this.#releasing = this.#releaseAll();
+      closed = await this.#releasing;
+      this.#end();
+    }
+    await this.#driver.closeLinks();
+    return closed;
+  }
+
+  async #releaseAll(): Promise<Closed> {
+    const leases = [...this.#leases.values()];
+    this.#leases.clear();
+    for (const lease of leases) lease.markClosed();
+    const began = this.#driver.now;
+    const closed = this.#run('closed', undefined, (engine, now, op) => engine.close(now, op));
+    this.#closeError = (lockName) => this.#unreachable(lockName, began);
+    for (const lease of leases) lease.notify();
+    // This fails only if the engine is broken. Then the server has confirmed no release.
+    const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
+    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
+    return { unreleased };
+  }
+
+  /** Called when the engine has closed: with the last command's result, or with none if the engine has stopped waiting for the server. */
+  #engineClosed(result: CallResult | undefined): void {
+    // In a quorum, the last result says nothing about the other servers.
+    if (result === undefined || this.#driver.isQuorum) return;
+    if ('reply' in result) {
+      this.#closeError = undefined;
+    } else if (result.failure.kind === 'refused') {
+      const { failure: { text }, cause } = result;
+      // A key of another type belongs to another client by now, so there is nothing left to release.
+      this.#closeError = text.includes('WRONGTYPE') ? undefined : (lockName) => refusalError(text, lockName, cause);
+    }
+  }
+
+  async #releasedByClose(lockName: string): Promise<ReleaseOutcome> {
+    await this.#releasing;
+    if (this.#closeError === undefined) return 'released';
+    throw this.#closeError(lockName);
+  }
+
+  /** The error of an operation that began at `began` and got no answer. */
+  #unreachable(lockName: string, began: number): Error {
+    const waited = Math.trunc((this.#driver.now - began) / 1_000);
+    const votes = this.#driver.isQuorum ? this.#driver.votesSince(began) : undefined;
+    return unreachableError(undefined, this.#driver.connection, { lockName, waited, votes });
+  }
+
+  /** Runs an operation that ends with this kind of outcome. */
+  #run<Kind extends Outcome['kind']>(
+    kind: Kind,
+    name: string | undefined,
+    input: (engine: Engine, now: number, op: number) => void,
+  ): Promise<OutcomeOf<Kind>> {
+    return new Promise((resolve) => {
+      const isExpected = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
+      const failed = (makeError: () => Error): void => resolve(rejection(makeError));
+      const done = (outcome: Outcome): void => (isExpected(outcome) ? resolve(outcome) : failed(() => wrongOutcome(name)));
+      const op = this.#begin({ name, done, failed });
+      this.#input(op, (engine, now) => input(engine, now, op));
+    });
+  }
+
+  /** Registers an operation and returns its number, or 0 if it has already failed. */
+  #begin(operation: Operation): number {
+    const { name: lockName } = operation;
+    const problem = this.#workerRequest.problem();
+    if (!this.#ended && problem === undefined) return this.#operations.begin(operation);
+    fail(operation, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
+    return 0;
+  }
+
+  #input(op: number, input: (engine: Engine, now: number) => void): void {
+    if (op !== 0) this.#driver.input(input);
+  }
+
+  #cancel(op: number): void {
+    if (this.#operations.has(op)) this.#driver.input((engine, now) => engine.cancel(now, op));
+  }
+
+  #complete(op: number, outcome: Outcome): void {
+    const operation = this.#operations.end(op);
+    if (operation === undefined) return;
+    if (outcome.kind === 'failed') {
+      const { connection } = this.#driver;
+      return fail(operation, () => toUserError(outcome.error, operation.name, connection));
+    }
+    if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);
+    if (outcome.kind === 'converted') this.#leases.get(outcome.grant.lease)?.convert(outcome.grant);
+    const grant = grantOf(outcome);
+    const { acquire } = operation;
+    if (grant === undefined || acquire === undefined) return operation.done(outcome);
+
+    acquire.stopListening?.();
+    const lease = this.#leaseOf(grant, outcome, acquire);
+    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
+    else acquire.granted(lease);
+  }
+
+  #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {
+    const known = this.#leases.get(grant.lease);
+    if (known !== undefined) {
+      // The owner of a reentrant lock gets another handle to the lease that it has.
+      known.holds += 1;
+      return known;
+    }
+    const lease = new LeaseState(grant, lock.name, ttl);
+    if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
+    this.#leases.set(lease.id, lease);
+    return lease;
+  }
+
+  #lose(id: number, reason: LossReason): void {
+    const lease = this.#leases.get(id);
+    if (lease === undefined) return;
+    this.#leases.delete(id);
+    lease.markLost(reason);
+    this.#driver.defer(() => lease.notify());
+  }
+
+  /** The engine is broken: fail all open operations and count all leases as lost. */
+  #break(cause: unknown): void {
+    this.#end(cause);
+    for (const lease of this.#leases.values()) {
+      lease.markLost('expired');
+      this.#driver.defer(() => lease.notify());
+    }
+    this.#leases.clear();
+    this.#driver.defer(() => void this.#driver.closeLinks());
+  }
+
+  #end(cause?: unknown): void {
+    this.#ended = true;
+    this.#driver.stop(cause === undefined ? 'closed' : 'broken');
+    for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
+  }
+}
+
+/** The grant in an outcome, if it has one. The fence of a lease on several names is the greatest of theirs. */
+function grantOf(outcome: Outcome): Grant | undefined {
+  if (outcome.kind === 'acquired') return outcome.grant;
+  if (outcome.kind !== 'acquired-all') return undefined;
+  const { lease, fences, validUntil } = outcome;
+  return { lease, mode: 'exclusive', fence: Math.max(...fences), validUntil, local: false };
+}
+
+function isMajority(votes: readonly Vote[]): boolean {
+  return votes.filter(({ answer }) => answer === 'agreed').length * 2 > votes.length;
+}
+
+function abortReason(signal: AbortSignal, name: string): unknown {
+  return signal.reason ?? new CancelledError(name);
+}
+
+/** The signal's reason if the signal ended the wait, else `error`. */
+function abortReasonOr(error: unknown, signal: AbortSignal | undefined, name: string): unknown {
+  return signal?.aborted === true && error instanceof CancelledError ? abortReason(signal, name) : error;
+}
+
+/** The engine returned the wrong kind of outcome: a bug in this package. */
+function wrongOutcome(name: string | undefined): ProtocolError {
+  return new ProtocolError('the engine returned the wrong kind of outcome; please report this as a bug', { lockName: name });
+}
+
+/** The id as UUID text, as tokens contain it. */
+function uuid(id: Uint8Array): string {
+  const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}

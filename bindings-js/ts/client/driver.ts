@@ -1,0 +1,213 @@
+/** Runs the engine: carries its outputs to the connection, and gives it replies, messages and the time. */
+
+import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
+import { type Command, type Config, Engine, type EngineModule, type Outcome } from '../engine/index.js';
+import type { LossReason, Vote } from '../support/errors.js';
+import { ignore } from '../support/ignore.js';
+import { Clock, WakeTimer } from './clock.js';
+import type { ConnectionState } from './engine-errors.js';
+import { type ReplicaResult, type ReplicaSettings, waitForReplicas } from './replicas.js';
+import { VersionCheck, type VersionCheckResult } from './version.js';
+
+/** Receives the engine's results. It must not call the driver from within these, except `defer`, `stop` and getters. */
+export interface DriverListener {
+  completed(op: number, outcome: Outcome): void;
+  lost(lease: number, reason: LossReason): void;
+  /** The engine threw, which no input should cause. The listener must stop the driver. */
+  broken(cause: unknown): void;
+}
+
+/** The servers that a client uses. */
+export interface Servers {
+  /** Returns one connection, or one to each server of a quorum. */
+  connect(): readonly Link[];
+  /** Says what is wrong with a server, from its reply to `INFO server`. By default only the version is checked. */
+  problemOf?(info: string, server: number): string | undefined;
+  /** Set for a quorum, whose engine is a module of its own. */
+  readonly engine?: EngineModule;
+}
+
+/** What the driver knows about one server. */
+interface ServerState {
+  readonly link: Link;
+  readonly version: VersionCheck;
+  /** The last failure since the last reply. */
+  lastFailure: { failure: Failure; cause: unknown } | undefined;
+  /** When the latest command that got a reply was sent, if there was one. */
+  lastReplied: number | undefined;
+}
+
+export class Driver {
+  /** When the current input happened. */
+  now = 0;
+  /** The result of a command, if the current input is one. Undefined for a wake-up, a message or a user's operation. */
+  result: CallResult | undefined;
+  readonly #servers: readonly ServerState[];
+  readonly #engine: Engine;
+  readonly #listener: DriverListener;
+  readonly #responseTimeout: number;
+  readonly #clock = new Clock();
+  readonly #timer = new WakeTimer(() => this.input((engine, now) => engine.passed(now)));
+  /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
+  #deferred: (() => void)[] = [];
+  #stopped = false;
+
+  /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
+  constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener) {
+    this.#listener = listener;
+    this.#responseTimeout = config.responseTimeout;
+    this.#engine = new Engine(id, config, {
+      send: (call, node, command) => this.defer(() => this.#send(call, node, command)),
+      subscribe: (channel) => this.defer(() => this.#subscribe(channel)),
+      unsubscribe: (channel) => this.defer(() => this.#first.link.unsubscribe?.(channel)),
+      completed: (op, outcome) => this.#listener.completed(op, outcome),
+      lost: (lease, reason) => this.#listener.lost(lease, reason),
+    }, servers.engine);
+    try {
+      this.#servers = servers.connect().map((link, at) => {
+        const problemOf = servers.problemOf && ((info: string) => servers.problemOf?.(info, at));
+        const version = new VersionCheck(link, config.responseTimeout, problemOf);
+        return { link, version, lastFailure: undefined, lastReplied: undefined };
+      });
+    } catch (error) {
+      this.#engine.free();
+      throw error;
+    }
+    if (this.#first.link.isCluster === true) this.#engine.setCluster();
+  }
+
+  get library(): string {
+    return this.isQuorum ? `quorum of ${this.#servers.length}` : this.#first.link.library;
+  }
+
+  get isQuorum(): boolean {
+    return this.#servers.length > 1;
+  }
+
+  /** The current state of the connection, for errors. */
+  get connection(): ConnectionState {
+    const states = this.#servers.map(({ link, lastFailure }) => ({ lastFailure, lastError: link.lastError?.(), address: link.address?.() }));
+    const [only] = states;
+    if (states.length === 1 && only !== undefined) return only;
+    return { lastFailure: undefined, lastError: undefined, address: undefined, servers: states };
+  }
+
+  /** Asks every server for its version and identity, before any other command. */
+  checkServers(): Promise<VersionCheckResult[]> {
+    return Promise.all(this.#servers.map(({ version }) => version.check({ keepAlive: true })));
+  }
+
+  /** Which servers are reachable and have replied to a command that was sent after `began`. */
+  votesSince(began: number): readonly Vote[] {
+    return this.#servers.map(({ link, lastReplied = -1, lastFailure }, at) => {
+      const replied = lastReplied >= began && lastFailure === undefined;
+      return { server: link.address?.() ?? `connection ${at + 1}`, answer: replied ? 'agreed' : 'unreachable' };
+    });
+  }
+
+  /** Gives the engine one input, then carries out its outputs. */
+  input(handle: (engine: Engine, now: number) => void, result?: CallResult): void {
+    if (this.#stopped) return;
+    const now = this.#clock.now();
+    this.now = now;
+    this.result = result;
+    try {
+      handle(this.#engine, now);
+    } catch (cause) {
+      this.#listener.broken(cause);
+    }
+    if (this.#deferred.length > 0) {
+      const deferred = this.#deferred;
+      this.#deferred = [];
+      for (const act of deferred) act();
+    }
+    if (!this.#stopped) this.#timer.set(now, this.#engine.wake);
+  }
+
+  /** Runs `act` once the engine has handled the current input. For calls into the user's code. */
+  defer(act: () => void): void {
+    this.#deferred.push(act);
+  }
+
+  /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
+  remaining(lease: number): number {
+    return this.#stopped ? 0 : this.#engine.validUntil(lease) - this.#clock.now();
+  }
+
+  /** Why this client can't wait for replicas. Undefined if it can. */
+  get replicasProblem(): string | undefined {
+    if (this.isQuorum) return "a quorum can't wait for replicas: its servers are independent of each other";
+    if (this.#first.link.openDedicated !== undefined) return undefined;
+    return '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
+  }
+
+  /** Asks how many replicas have a lease. */
+  waitForReplicas(lease: number, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<ReplicaResult> {
+    const touch = this.#stopped ? [] : this.#engine.touch(lease);
+    return waitForReplicas({ link: this.#first.link, touch, replicas, stepTimeout: this.#responseTimeout, unwanted });
+  }
+
+  /** Sets whether the timer and the adapters' own sockets keep the process alive. */
+  ref(alive: boolean): void {
+    this.#timer.ref(alive);
+    for (const { link } of this.#servers) link.ref?.(alive);
+  }
+
+  /** Ignores all further inputs. A broken engine is not freed. */
+  stop(reason: 'closed' | 'broken'): void {
+    this.#stopped = true;
+    this.#timer.stop();
+    if (reason === 'closed') this.#engine.free();
+  }
+
+  /** Closes the links. It waits for one response timeout at most, because a custom connection may never finish. */
+  async closeLinks(): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const timeout = new Promise((resolve) => (timer = setTimeout(resolve, this.#responseTimeout)));
+    const closed = this.#servers.map(({ link }) => Promise.resolve().then(() => link.close()).catch(ignore));
+    await Promise.race([Promise.all(closed), timeout]);
+    clearTimeout(timer);
+  }
+
+  get #first(): ServerState {
+    return this.#servers[0] as ServerState;
+  }
+
+  #send(call: number, node: number, command: Command): void {
+    const server = this.#servers[node] as ServerState;
+    const { link, version } = server;
+    const sent = this.now;
+    const result = version.passed ? sendOver(link, command) : version.guard(() => sendOver(link, command));
+    result.then(
+      (result) => this.#settle(call, server, sent, result),
+      (cause: unknown) => this.#settle(call, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+    );
+  }
+
+  #settle(call: number, server: ServerState, sent: number, result: CallResult): void {
+    if ('reply' in result) {
+      server.lastFailure = undefined;
+      server.lastReplied = Math.max(server.lastReplied ?? sent, sent);
+      return this.input((engine, now) => engine.reply(now, call, result.reply), result);
+    }
+    const { failure, cause } = result;
+    server.lastFailure = { failure, cause };
+    this.input((engine, now) => engine.failed(now, call, failure), result);
+  }
+
+  #subscribe(channel: string): void {
+    const listener: SubscriptionListener = {
+      acknowledged: () => this.input((engine, now) => engine.subscribed(now, channel)),
+      message: (payload) => this.input((engine, now) => engine.message(now, channel, payload)),
+      broken: (failure) => this.input((engine, now) => engine.unsubscribed(now, channel, failure)),
+    };
+    const { link } = this.#first;
+    if (link.subscribe !== undefined) return link.subscribe(channel, listener);
+    // Asynchronous, so that the commands of this input go first.
+    queueMicrotask(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
+  }
+}
+
+function sendOver(link: Link, command: Command): Promise<CallResult> {
+  return link.send === undefined ? link.call(command.words) : link.send(command.wire);
+}

@@ -1,0 +1,138 @@
+/** Converts the engine's errors and the failures of commands to the errors that users catch. */
+
+import { type Failed, type Failure, messageOf, truncate } from '../connections/index.js';
+import { camelCase, type EngineError } from '../engine/index.js';
+import {
+  AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
+  type LossReason, LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
+} from '../support/errors.js';
+
+/** The state of the connection when an operation fails. The engine keeps only the texts of errors. */
+export interface ConnectionState {
+  /** The last failure of a command, with the library's error. Undefined if a command got a reply since. */
+  readonly lastFailure: { readonly failure: Failure; readonly cause: unknown } | undefined;
+  /** Why the library has no connection now. */
+  readonly lastError: unknown;
+  readonly address: string | undefined;
+  /** The state of each server of a quorum. The other fields are undefined then. */
+  readonly servers?: readonly ConnectionState[];
+}
+
+/** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
+export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
+  const { code, about, text, waited, holderRemaining } = error;
+  const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
+  switch (code) {
+    case 'invalid-option':
+      return new InvalidOptionError(camelCase(about), text);
+    case 'not-held':
+      return new NotHeldError(lockName ?? '');
+    case 'cross-slot':
+      return new CrossSlotError(lockName ?? '');
+    case 'conflict':
+      return new ConflictError(lockName ?? '', text);
+    case 'unsupported':
+      return new UnsupportedError(text, details);
+    case 'closed':
+      return new ClosedError({ lockName });
+    case 'busy':
+      return new BusyError(details);
+    case 'cancelled':
+      return new CancelledError(lockName);
+    case 'lost':
+      return new LostError(lockName, about as LossReason);
+    case 'unreachable':
+      return unreachableError(error.cause, state, details);
+    case 'auth':
+      return new AuthError(text, details);
+    case 'server':
+      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
+      return new ServerError(text, details);
+    case 'wrong-kind':
+      return new WrongKindError(text, details);
+    default:
+      return new ProtocolError(text, details);
+  }
+}
+
+/**
+ * Makes an `unreachable` error. The reason why there is no connection now says more than the result of the last attempt, which
+ * may be long ago.
+ */
+export function unreachableError(
+  failure: Failure | undefined,
+  { lastFailure, lastError, address: server }: ConnectionState,
+  details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
+): UnreachableError {
+  if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(messageOf(lastError), { ...details, server, cause: lastError });
+  const known = failure ?? lastFailure?.failure ?? NO_ANSWER;
+  const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(describeFailure(known));
+  return new UnreachableError(problemOf(known, truncate(messageOf(cause))), { ...details, server, cause });
+}
+
+/** The failure and the message of its cause, for a message that already says that there was no answer. */
+function problemOf(failure: Failure, message: string): string | undefined {
+  const text = failure.kind === 'timed-out' ? undefined : failure.text;
+  const problem = failure.kind === 'interrupted' ? `connection lost: ${text}` : text;
+  if (message === truncate(describeFailure(failure)) || problem?.includes(message) === true) return problem;
+  return problem === undefined ? message : `${problem}: ${message}`;
+}
+
+/** The failure of an operation of which nothing else is known. */
+const NO_ANSWER: Failure = { kind: 'timed-out' };
+
+/** Makes the error for a refusal of the server that the engine did not report. */
+export function refusalError(text: string, lockName: string, cause: unknown): AuthError | ServerError {
+  const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
+  return new kind(text, { lockName, cause });
+}
+
+/** The errors of a server that is not ready yet, or that another server has replaced. */
+const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|MOVED|ASK) /;
+
+/** Whether a server's error means that it is not ready. */
+export function isNotReady(text: string): boolean {
+  return NOT_READY.test(text);
+}
+
+/** Makes the error for a command that did not come from the engine. */
+export function failureError({ failure, cause }: Failed, state: ConnectionState, details: { lockName: string; waited: number }): LeaseholdError {
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusalError(failure.text, details.lockName, cause);
+  return unreachableError(failure, state, { ...details, cause });
+}
+
+/** The library's own error, if it is the one that the engine reports, or if the engine has none. */
+function causeOf({ code, cause, text }: EngineError, { lastFailure: last }: ConnectionState): unknown {
+  if (last === undefined) return cause && new Error(describeFailure(cause));
+  if (code === 'unreachable' && cause === undefined) return last.cause;
+  const message = cause !== undefined && 'text' in cause ? cause.text : text;
+  // The engine leaves out the end of a server's message, which only says where in a script the error occurred.
+  if ('text' in last.failure && message !== '' && last.failure.text.startsWith(message)) return last.cause;
+  return cause && new Error(describeFailure(cause));
+}
+
+/** How each server answered. The reason why there is no connection now says more than the result of the last attempt. */
+function votesOf({ votes }: EngineError, { servers = [] }: ConnectionState): readonly Vote[] | undefined {
+  if (votes.length === 0) return undefined;
+  return votes.map((vote, at) => {
+    const why = vote.answer === 'timed-out' || vote.answer === 'unreachable' ? servers[at]?.lastError : undefined;
+    return why === undefined ? vote : { server: vote.server, answer: 'unreachable', problem: messageOf(why) };
+  });
+}
+
+export function describeFailure(failure: Failure): string {
+  switch (failure.kind) {
+    case 'refused':
+      return `refused by the server: ${failure.text}`;
+    case 'unavailable':
+      return `not available: ${failure.text}`;
+    case 'interrupted':
+      return `the connection broke: ${failure.text}`;
+    case 'unsupported':
+      return `not supported: ${failure.text}`;
+    case 'closed':
+      return `the connection is closed: ${failure.text}`;
+    case 'timed-out':
+      return 'no answer in time';
+  }
+}

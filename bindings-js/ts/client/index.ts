@@ -1,0 +1,7 @@
+/** One client of the servers: it drives the engine, and keeps the state of its operations and leases. */
+
+export { Client, type Closed, type LockInfo } from './client.js';
+export { describeFailure, isNotReady } from './engine-errors.js';
+export type { LeaseState } from './lease-state.js';
+export type { ReplicaSettings } from './replicas.js';
+export { type VersionCheckResult, versionProblem } from './version.js';

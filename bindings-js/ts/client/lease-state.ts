@@ -1,0 +1,85 @@
+/** The state of a lease from its grant to its end. All its handles share it. */
+
+import type { Grant, Mode } from '../engine/index.js';
+import { type AnyLeaseholdError, ClosedError, type LossReason, LostError } from '../support/errors.js';
+import { emitWarning } from '../support/host.js';
+
+export class LeaseState {
+  readonly id: number;
+  readonly name: string;
+  /** How long the server keeps the lease unless it is renewed, in milliseconds. */
+  readonly ttl: number;
+  mode: Mode;
+  fence: number;
+  /** The fence of each name, if the lease holds several names. */
+  #fences: ReadonlyMap<string, number> | undefined;
+  /** The number of holds. Each handle is one hold. */
+  holds = 1;
+  /** Whether the holder has read `signal` or `lost`. */
+  watched = false;
+  /** Why the lease ended before its holder released it. */
+  ended: AnyLeaseholdError | undefined;
+  // Made on first use: most leases are neither watched nor lost.
+  #controller: AbortController | undefined;
+  #lost: Promise<LossReason> | undefined;
+  #resolveLost: ((reason: LossReason) => void) | undefined;
+
+  constructor(grant: Grant, name: string, ttl: number) {
+    this.id = grant.lease;
+    this.name = name;
+    this.ttl = ttl;
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  get fences(): ReadonlyMap<string, number> {
+    return this.#fences ?? new Map([[this.name, this.fence]]);
+  }
+
+  /** Records the fence of each name of a lease on several names. */
+  setFences(names: readonly string[], fences: readonly number[]): void {
+    this.#fences = new Map(names.map((name, index) => [name, fences[index] as number]));
+  }
+
+  get loss(): LossReason | undefined {
+    return this.ended?.code === 'lost' ? this.ended.reason : undefined;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.ended !== undefined) this.#controller.abort(this.ended);
+    }
+    return this.#controller.signal;
+  }
+
+  get lost(): Promise<LossReason> {
+    const { loss } = this;
+    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#resolveLost = resolve));
+    return this.#lost;
+  }
+
+  convert(grant: Grant): void {
+    this.mode = grant.mode;
+    this.fence = grant.fence;
+  }
+
+  markLost(reason: LossReason): void {
+    this.ended ??= new LostError(this.name, reason);
+  }
+
+  /** The manager, not the holder, releases the lease. */
+  markClosed(): void {
+    this.ended ??= new ClosedError({ lockName: this.name });
+  }
+
+  /** Resolves `lost` and aborts `signal`. Warns if the holder has read neither. This runs the user's code. */
+  notify(): void {
+    const { loss } = this;
+    if (loss !== undefined) this.#resolveLost?.(loss);
+    this.#controller?.abort(this.ended);
+    if (loss !== undefined && !this.watched) emitWarning({ type: 'LeaseLostWarning', code: 'LEASEHOLD_LEASE_LOST', message: `${this.ended?.message}. ${ADVICE}` });
+  }
+}
+
+const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';

@@ -1,0 +1,87 @@
+/** Memory does not grow, however long a process lives. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { LockManager } from '../index.js';
+import { caught } from '../testing/expect.js';
+import { Fleet, unique } from '../testing/fleet.js';
+import { memory } from '../engine/wasm/inline.js';
+
+const fleet = await Fleet.start();
+
+/** The memory in use after a garbage collection, in MB. */
+function inUse(): { wasm: number; heap: number } {
+  gc?.();
+  return { wasm: memory.buffer.byteLength / 2 ** 20, heap: process.memoryUsage().heapUsed / 2 ** 20 };
+}
+
+/** The first round may need more memory. A leak grows in every round. */
+async function doesNotGrow(what: (count: number) => Promise<void>, count: number): Promise<void> {
+  assert.ok(gc, 'run with --expose-gc');
+  await what(Math.ceil(count / 10));
+  const seen = [inUse()];
+  for (let round = 0; round < 3; round++) {
+    const before = inUse();
+    await what(count);
+    const after = inUse();
+    seen.push(after);
+    if (after.wasm <= before.wasm && after.heap < before.heap + 1) return;
+  }
+  assert.fail(`it grows: ${JSON.stringify(seen)}`);
+}
+
+test('two_hundred_thousand_cycles_leave_nothing', async () => {
+  const locks = fleet.manager();
+  const prefix = unique();
+  await doesNotGrow(async (count) => {
+    let left = count;
+    await Promise.all(Array.from({ length: 64 }, async (_, task) => {
+      // Half of the tasks have a lock of their own, the others share one.
+      const lock = task % 2 === 0 ? locks.mutex(`${prefix}:${task}`) : locks.mutex(prefix);
+      while (left-- > 0) {
+        const lease = await lock.acquire();
+        if (left % 3 === 0) void lease.signal;
+        if (left % 5 === 0) void lease.lost;
+        await lease.release();
+      }
+    }));
+  }, 200_000);
+});
+
+test('waits_that_end_leave_nothing', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const lease = await others.mutex(name).acquire();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i += 100) {
+      const { signal } = new AbortController();
+      const controller = new AbortController();
+      const waits = Array.from({ length: 100 }, (_, j) =>
+        caught(locks.mutex(name).acquire(j % 2 === 0 ? { signal: controller.signal } : { wait: 5, signal })));
+      setImmediate(() => controller.abort());
+      await Promise.all(waits);
+    }
+  }, 10_000);
+  await lease.release();
+});
+
+test('managers_that_are_closed_leave_nothing', async () => {
+  const redis = fleet.client();
+  await redis.ping();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i++) {
+      const locks = new LockManager(redis);
+      await locks.mutex('a').run(() => {});
+      await locks.close();
+    }
+  }, 1_000);
+  assert.equal(redis.listenerCount('close') + redis.listenerCount('end'), 0);
+});
+
+test('managers_that_are_refused_leave_nothing', async () => {
+  const redis = fleet.client();
+  await redis.ping();
+  await doesNotGrow(async (count) => {
+    for (let i = 0; i < count; i++) assert.throws(() => new LockManager(redis, { claimWindow: '1ms' }), { code: 'invalid-option', field: 'claimWindow' });
+  }, 2_000);
+});

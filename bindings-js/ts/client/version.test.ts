@@ -1,0 +1,79 @@
+/** Tests which servers are accepted, and that the check costs no round trip. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { isLeaseholdError, LockManager } from '../index.js';
+import { caught, until } from '../testing/expect.js';
+import { Fleet, unique } from '../testing/fleet.js';
+import { versionProblem } from './version.js';
+
+const fleet = await Fleet.start();
+
+/** A connection to the real server that answers `INFO` as the test says. */
+function tellingVersion(info: () => unknown): { sent: string[]; manager: LockManager } {
+  const [redis, sent] = [fleet.client(), [] as string[]];
+  const call = async ([name = '', ...args]: string[]): Promise<unknown> => {
+    sent.push(name);
+    return name === 'INFO' ? info() : redis.call(name, ...args);
+  };
+  return { sent, manager: new LockManager({ call }, { responseTimeout: 500 }) };
+}
+
+const INFO = (version: string): string => `# Server\r\nredis_version:${version}\r\nos:Linux\r\n`;
+
+test('a_server_too_old_is_refused_with_the_versions_found_and_needed_and_nothing_is_left_there', async () => {
+  const name = unique();
+  for (const reply of [INFO('6.0.16'), new TextEncoder().encode(INFO('6.0.16'))]) {
+    const { manager } = tellingVersion(async () => reply);
+    for (const call of [manager.mutex(name).acquire(), manager.mutex(unique()).tryAcquire(), manager.inspect(name), manager.mutex(name).acquire()]) {
+      const error = await caught(call);
+      assert.ok(isLeaseholdError(error, 'unsupported') && !error.retryable, String(error));
+      assert.match(error.message, /Redis 6\.0\.16 is too old: leasehold needs Redis 6\.2 or newer/);
+    }
+    await manager.close();
+  }
+  assert.ok(!(await fleet.isThere(name)));
+});
+
+test('the_version_is_asked_for_once_and_beside_the_first_command', async () => {
+  const { manager, sent } = tellingVersion(async () => INFO('7.0.15'));
+  const acquiring = manager.mutex(unique()).acquire();
+  assert.deepEqual(sent, ['INFO', 'EVALSHA']);
+  await (await acquiring).release();
+  await (await manager.mutex(unique()).acquire()).release();
+  assert.equal(sent.filter((name) => name === 'INFO').length, 1);
+  await manager.close();
+});
+
+test('a_server_that_may_not_or_can_not_tell_is_taken_as_it_is', async () => {
+  const answers = [
+    async () => Promise.reject(new Error('NOPERM this user has no permissions to run the info command')),
+    async () => Promise.reject(new Error('ERR unknown command')), async () => null, async () => ['a', 1], async () => 'redis_version:unstable',
+    () => new Promise(() => {}), () => { throw new Error('no such thing'); },
+  ];
+  for (const answer of answers) {
+    const { manager } = tellingVersion(answer as () => unknown);
+    const lease = await manager.mutex(unique()).acquire({ wait: '5s' });
+    assert.equal(await lease.release(), 'released');
+    await manager.close();
+  }
+});
+
+test('a_server_that_was_not_reached_is_asked_again', async () => {
+  let dead = true;
+  const { manager, sent } = tellingVersion(async () => (dead ? Promise.reject(new Error('the connection broke')) : INFO('5.0.0')));
+  const first = await manager.mutex(unique()).acquire();
+  dead = false;
+  await until(async () => isLeaseholdError(await caught(manager.mutex(unique()).acquire()), 'unsupported'));
+  assert.ok(sent.filter((name) => name === 'INFO').length >= 2);
+  await caught(first.release());
+  await manager.close();
+});
+
+test('supported_servers_and_silent_ones_pass', () => {
+  for (const info of ['redis_version:6.2.14', 'redis_version:7.0.15', 'redis_version:10.0.0', 'redis_version:unstable', '', 'redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n']) {
+    assert.equal(versionProblem(info), undefined, info);
+  }
+  assert.match(versionProblem('redis_version:7.2.4\r\nvalkey_version:7.1.9\r\n') ?? '', /^Valkey 7\.1\.9 is too old: leasehold needs Valkey 7\.2 or newer$/);
+});

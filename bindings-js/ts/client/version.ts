@@ -1,0 +1,97 @@
+/** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
+
+import type { CallResult, Failed, Failure, Link } from '../connections/index.js';
+import { setTimerRef } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
+
+/** What is wrong with a server's version, from its reply to `INFO server`. A reply without a version is accepted. */
+export function versionProblem(info: string): string | undefined {
+  const field = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\s*$`, 'm').exec(info)?.[1];
+  // Valkey also has a `redis_version`, which always stays the same.
+  const valkey = field('valkey_version');
+  const [server, found, major, minor] = valkey === undefined ? ['Redis', field('redis_version'), 6, 2] : ['Valkey', valkey, 7, 2];
+  const [, foundMajor, foundMinor] = /^(\d+)\.(\d+)/.exec(found ?? '')?.map(Number) ?? [];
+  if (foundMajor === undefined || foundMinor === undefined) return undefined;
+  if (foundMajor > major || (foundMajor === major && foundMinor >= minor)) return undefined;
+  return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
+}
+
+/** How a server answered the version check. */
+export interface VersionCheckResult {
+  /** Why the server can't be used. */
+  readonly problem?: string | undefined;
+  /** Why there was no reply. */
+  readonly failed?: Failed | undefined;
+}
+
+/**
+ * Asks a server for its version, together with the first command.
+ *
+ * So the check costs no round trip. The reply to that command counts only once the version is known. A server that is too old
+ * gets no more commands until a later check passes. Each command checks it again.
+ */
+export class VersionCheck {
+  /** Whether the check is done. */
+  passed = false;
+  readonly #link: Link;
+  readonly #timeout: number;
+  readonly #problemOf: (info: string) => string | undefined;
+  readonly #mustReply: boolean;
+  #checking: Promise<VersionCheckResult> | undefined;
+  #isRefused = false;
+
+  /**
+   * A server that does not reply within `timeout` ms is accepted. With a `problemOf`, the server must reply, and is asked again.
+   */
+  constructor(link: Link, timeout: number, problemOf?: (info: string) => string | undefined) {
+    this.#link = link;
+    this.#timeout = timeout;
+    this.#problemOf = problemOf ?? versionProblem;
+    this.#mustReply = problemOf !== undefined;
+  }
+
+  /** Asks the server. With `keepAlive`, the process stays alive meanwhile. A command that waits for its reply does that already. */
+  check({ keepAlive = false } = {}): Promise<VersionCheckResult> {
+    return (this.#checking ??= this.#check(keepAlive));
+  }
+
+  /** Resolves to the result of `send`, or to `unsupported`. */
+  async guard(send: () => Promise<CallResult>): Promise<CallResult> {
+    const check = this.check();
+    const result = this.#isRefused ? undefined : send();
+    const { problem } = await check;
+    if (problem === undefined) return result ?? send();
+    // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
+    result?.catch(ignore);
+    return { failure: { kind: 'unsupported', text: problem } };
+  }
+
+  async #check(keepAlive: boolean): Promise<VersionCheckResult> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const timeout = new Promise<CallResult>((resolve) => {
+      timer = setTimeout(resolve, this.#timeout, TIMED_OUT);
+      setTimerRef(timer, keepAlive ? 'ref' : 'unref');
+    });
+    const reply = this.#link.call(['INFO', 'server']).catch((): CallResult => TIMED_OUT);
+    const result = await Promise.race([reply, timeout]);
+    clearTimeout(timer);
+    this.#checking = undefined;
+    const problem = 'reply' in result ? this.#problemOf(toText(result.reply)) : undefined;
+    this.#isRefused = problem !== undefined;
+    // A server that was not reached may still reply later. One that refuses `INFO` never will.
+    this.passed = 'reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind);
+    return { problem, failed: 'failure' in result ? result : undefined };
+  }
+
+  #isFinal(failure: Failure['kind']): boolean {
+    return failure === 'timed-out' ? !this.#mustReply : failure === 'refused' || failure === 'unsupported';
+  }
+}
+
+const TIMED_OUT: Failed = { failure: { kind: 'timed-out' } };
+const decoder = new TextDecoder();
+
+function toText(reply: unknown): string {
+  if (reply instanceof Uint8Array) return decoder.decode(reply);
+  return typeof reply === 'string' ? reply : '';
+}

@@ -1,0 +1,151 @@
+/** Tests locks, waits by message, and all kinds of failovers, with ioredis behind Sentinel. */
+
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
+import { Redis as IoRedis6 } from 'ioredis-6';
+
+import { LockManager } from '../index.js';
+import { until } from '../testing/expect.js';
+import { PRIMARY, startSentinel, type SentinelSetup } from '../testing/topologies.js';
+
+const versions = [
+  { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },
+  { name: 'ioredis 6', open: (options: RedisOptions) => new IoRedis6(options as object) as unknown as IoRedis5 },
+];
+
+type Open = (typeof versions)[number]['open'];
+
+/** A client of the primary that the sentinel names. */
+function clientOf(t: TestContext, open: Open, { sentinel }: SentinelSetup): IoRedis5 {
+  const redis = open({ sentinels: [{ host: '127.0.0.1', port: sentinel.port }], name: PRIMARY, retryStrategy: () => 20, sentinelRetryStrategy: () => 20 });
+  redis.on('error', () => {});
+  t.after(() => redis.disconnect());
+  return redis;
+}
+
+for (const { name, open } of versions) {
+  test(`${name}: a lease that the replica has is held through a failover, and nobody else gets it`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const managers = [0, 1].map(() => new LockManager(clientOf(t, open, watched), { responseTimeout: 500, wait: '30s' }));
+    t.after(() => Promise.all(managers.map((locks) => locks.close())));
+    const [locks, others] = managers;
+    assert.ok(locks && others);
+
+    const lease = await locks.mutex('a').acquire({ waitForReplicas: { min: 1, timeout: '5s' } });
+    await watched.primary.kill();
+    const busy = async (): Promise<boolean> => (await others.mutex('a').tryAcquire().catch(() => undefined)) === null;
+    await until(busy);
+    await until(() => lease.verify().catch(() => false));
+    assert.ok(lease.isHeld && (await busy()));
+    // The former replica has no replica of its own.
+    await assert.rejects(locks.mutex('b').acquire({ waitForReplicas: { min: 1, timeout: 100 } }), { code: 'not-replicated', confirmed: 0, wanted: 1 });
+    assert.equal(await lease.release(), 'released');
+    const next = await others.mutex('a').acquire();
+    assert.ok(next.fence > lease.fence);
+    await next.release();
+  });
+
+  test(`${name}: waiters are granted by message, and go on after a failover`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const { primary, replica } = watched;
+    const client = (): IoRedis5 => clientOf(t, open, watched);
+    const [locks, others] = [client(), client()].map((redis) => new LockManager(redis, { claimWindow: 600, responseTimeout: 500, wait: '30s' }));
+    assert.ok(locks && others);
+    t.after(() => Promise.all([locks.close(), others.close()]));
+    const waiting = async (count: number): Promise<void> => until(async () => (await locks.inspect('a').catch(() => undefined))?.waiters.length === count);
+
+    const lease = await locks.mutex('a').acquire();
+    const next = others.mutex('a').acquire({ ttl: '1s', renew: false });
+    await waiting(1);
+    await lease.release();
+    const granted = await next;
+    assert.ok(granted.fence > lease.fence);
+
+    const last = locks.mutex('a').acquire();
+    await waiting(1);
+    await primary.kill();
+    // The key is on the replica, or lost with the primary. In both cases the lease ends, and another client gets the lock after it.
+    assert.equal(await granted.lost, 'expired');
+    const after = await last;
+    assert.ok(after.fence > granted.fence && after.isHeld);
+    assert.equal(await after.verify(), true);
+    const holder = new IoRedis6(replica.port, '127.0.0.1');
+    const role = await holder.info('replication').finally(() => holder.disconnect());
+    assert.match(role, /role:master/);
+    assert.equal(await after.release(), 'released');
+  });
+
+  test(`${name}: the old primary grants nothing once the sentinel names another, though it still takes writes`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const locks = new LockManager(clientOf(t, open, watched), { responseTimeout: 500, wait: '10s' });
+    t.after(() => locks.close());
+    const old = await locks.mutex('before').acquire();
+    const [before, after] = [straight(t, watched.primary.port), straight(t, watched.replica.port)];
+    assert.equal(await before.exists('before'), 1);
+    await failOver(watched);
+    const switched = performance.now();
+
+    // The client learns of the switch at the same moment. The old primary may still grant commands that were sent before.
+    const late: number[] = [];
+    for (let i = 0; performance.now() - switched < 3_000; i++) {
+      const lease = await locks.mutex(`name:${i}`).acquire();
+      if ((await after.exists(lease.name)) === 0) late.push(Math.trunc(performance.now() - switched));
+      await lease.release();
+      await sleep(10);
+    }
+    assert.equal(await before.set('still', 'writable'), 'OK', 'the old primary did not know that it was replaced');
+    t.diagnostic(`${late.length} grants by the old primary, the last ${late.at(-1) ?? 0} ms after the switch`);
+    assert.ok(late.every((ms) => ms < 1_000), `${late.length} grants by the old primary, the last after ${late.at(-1)} ms`);
+    await old.release().catch(() => {});
+  });
+
+  test(`${name}: an old primary that wakes up has its late answers discarded`, { timeout: 60_000 }, async (t) => {
+    const watched = await startSentinel(t);
+    const locks = new LockManager(clientOf(t, open, watched), { responseTimeout: '20s', wait: '20s' });
+    t.after(() => locks.close());
+    await (await locks.mutex('before').acquire()).release();
+    watched.primary.pause();
+    const asked = locks.mutex('asked').acquire();
+    await until(async () => (await named(t, watched)) === watched.replica.port);
+    // By now the sentinel has published the switch. The command that the old primary executes when it resumes is still unanswered.
+    await sleep(300);
+    watched.primary.resume();
+    const lease = await asked;
+    const [before, after] = [straight(t, watched.primary.port), straight(t, watched.replica.port)];
+    assert.deepEqual({ old: await before.exists('asked'), new: await after.exists('asked') }, { old: 1, new: 1 }, 'the old primary ran it, too');
+    assert.equal(await lease.verify(), true);
+    assert.equal(await lease.release(), 'released');
+  });
+}
+
+/** A client of one of the servers, whatever its role. */
+function straight(t: TestContext, port: number): IoRedis6 {
+  const client = new IoRedis6(port, '127.0.0.1');
+  client.on('error', () => {});
+  t.after(() => client.disconnect());
+  return client;
+}
+
+/** The port of the primary that the sentinel names. */
+async function named(t: TestContext, { sentinel }: SentinelSetup): Promise<number> {
+  const client = straight(t, sentinel.port);
+  const [, port] = (await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as [string, string];
+  client.disconnect();
+  return Number(port);
+}
+
+/** Makes the sentinel promote the replica while the primary is healthy. The old primary learns of it only seconds later. */
+async function failOver(watched: SentinelSetup): Promise<void> {
+  const { sentinel, replica } = watched;
+  const client = new IoRedis6(sentinel.port, '127.0.0.1');
+  try {
+    // The sentinel refuses this until it knows the state of the replica.
+    await until(() => client.call('SENTINEL', 'FAILOVER', PRIMARY).then(() => true, () => false));
+    await until(async () => ((await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', PRIMARY)) as string[])[1] === `${replica.port}`);
+  } finally {
+    client.disconnect();
+  }
+}

@@ -1,0 +1,143 @@
+/** What goes into the engine, and what comes out. */
+
+import type { Failure } from '../connections/index.js';
+import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
+import type { Command } from './command.js';
+
+/** How a lock is held: by one holder, or shared by many readers. */
+export type Mode = 'exclusive' | 'shared';
+
+/** The kind of a lock, with what only this kind has. */
+export type LockKind =
+  | { readonly type: 'plain' }
+  | { readonly type: 'reentrant'; readonly owner: number }
+  | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number }
+  /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
+  | { readonly type: 'multi'; readonly names: readonly string[]; readonly oneScript: boolean };
+
+/** A lock, and how to hold it. */
+export interface LockSpec {
+  /** The lock's name without the prefix. For several names: all of them, separated by commas. */
+  readonly name: string;
+  readonly mode: Mode;
+  readonly kind: LockKind;
+}
+
+/** A lock with one holder, or with many readers or one writer. */
+export const PLAIN: LockKind = { type: 'plain' };
+
+/**
+ * What a release did:
+ *
+ * - `released`: the lease was given back.
+ * - `still-held`: other holds on the same lease remain.
+ * - `already-expired`: the lease was lost before.
+ * - `not-owner`: the lease was lost before, and another client holds the lock now.
+ */
+export type ReleaseOutcome = 'released' | 'still-held' | 'already-expired' | 'not-owner';
+
+/** A granted lease. Times are in microseconds. */
+export interface Grant {
+  readonly lease: number;
+  readonly mode: Mode;
+  readonly fence: number;
+  readonly validUntil: number;
+  /** Whether the lock was handed over inside this client, without the server. */
+  readonly local: boolean;
+}
+
+/** One holder of a lock, as the server knows it. */
+export interface Holder {
+  /** The holder's token on the server: `<manager's id>:<number>`, or any text if another library holds the lock. */
+  readonly token: string;
+  /** How the holder holds the lock. */
+  readonly mode: Mode;
+  /** How long the holder's lease lasts unless it is renewed, in milliseconds; `null` for a foreign key that never expires. */
+  readonly remaining: number | null;
+  /** Whether a client of another library holds the lock. */
+  readonly foreign: boolean;
+}
+
+/** One waiter for a lock, as the server knows it. */
+export interface Waiter {
+  /** The waiter's token on the server: `<manager's id>:<number>`. */
+  readonly token: string;
+  /** How the waiter wants to hold the lock. */
+  readonly mode: Mode;
+}
+
+/** The holders and the waiters of a lock, at one moment on the server. */
+export interface Inspection {
+  /**
+   * No holder, one exclusive holder, or any number of readers. Several readers of one manager can appear as one holder. The
+   * holders of a semaphore appear as `shared`.
+   */
+  readonly holders: readonly Holder[];
+  /** The waiters, in the order of the queue. */
+  readonly waiters: readonly Waiter[];
+  /** The last fence that was given out or reserved; `null` if the server does not remember it. */
+  readonly lastFence: number | null;
+}
+
+/** Why a user's operation failed. */
+export interface EngineError {
+  readonly code: ErrorCode;
+  /** The field of the option, or the reason of the loss. */
+  readonly about: string;
+  /** The message of the engine or of the server. */
+  readonly text: string;
+  readonly waited: number | undefined;
+  readonly holderRemaining: number | undefined;
+  /** How the last attempt failed, if no server was reached. */
+  readonly cause: Failure | undefined;
+  /** How each server of a quorum answered; empty for one server. */
+  readonly votes: readonly Vote[];
+}
+
+/** How a user's operation ended. */
+export type Outcome =
+  | { readonly kind: 'acquired' | 'converted'; readonly grant: Grant }
+  | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
+  | { readonly kind: 'released'; readonly outcome: ReleaseOutcome }
+  | { readonly kind: 'extended'; readonly validUntil: number }
+  | { readonly kind: 'held'; readonly holds: number }
+  | { readonly kind: 'verified'; readonly held: boolean }
+  | { readonly kind: 'inspected'; readonly inspection: Inspection }
+  | { readonly kind: 'revoked'; readonly holders: number }
+  | { readonly kind: 'closed'; readonly unreleased: number }
+  | { readonly kind: 'failed'; readonly error: EngineError };
+
+/** What the engine asks the driver to do. The driver must not call the engine from within these. */
+export interface Outputs {
+  /** Sends a command. `call` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
+  send(call: number, node: number, command: Command): void;
+  subscribe(channel: string): void;
+  unsubscribe(channel: string): void;
+  /** A user's operation has ended. */
+  completed(op: number, outcome: Outcome): void;
+  /** A lease was lost. */
+  lost(lease: number, reason: LossReason): void;
+}
+
+/** The options of a client. Durations are in milliseconds. */
+export interface Config {
+  readonly prefix: string;
+  readonly localHandoffs: number;
+  readonly claimWindow: number;
+  readonly responseTimeout: number;
+  /** For a quorum only. */
+  readonly nodeTimeout: number;
+  readonly mixedFleet: boolean;
+  readonly fenceRetention: number;
+}
+
+/** The options of an acquire. Durations are in milliseconds. */
+export interface AcquireSettings {
+  readonly ttl: number;
+  readonly renew: boolean;
+  readonly maxHold: number | undefined;
+  /** `Infinity` to wait forever, undefined not to wait. */
+  readonly wait: number | undefined;
+  /** How long a call that does not wait may take, if this is shorter than the response timeout. */
+  readonly within?: number | undefined;
+}

@@ -1,0 +1,285 @@
+/** Replays the engine's transcripts in `tests/vectors`, whose README defines the format, through WebAssembly. */
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import type { Failure, Reply, Scalar } from '../connections/index.js';
+import { isLeaseholdError, type Vote } from '../support/errors.js';
+import { camelCase, Engine, quorumEngine } from './engine.js';
+import {
+  type Config, type EngineError, type Grant, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
+} from './types.js';
+
+const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const files = readdirSync(new URL('../../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
+
+/** The engine's scripts, by digest and by source, under the name of the call that sends them. */
+const scripts = await learnScripts();
+
+for (const name of files) {
+  const file = JSON.parse(read(`tests/vectors/${name}`)) as File;
+  test(`${name}: ${file.about}`, () => replay(file));
+}
+
+test('there are vectors', () => assert.ok(files.length >= 90, `${files.length}`));
+
+interface File {
+  about: string;
+  client: string;
+  config?: Record<string, unknown>;
+  servers?: string[];
+  refused?: { code: string; field: string };
+  steps: { at: number; why?: string; input: Event; outputs: unknown; wake: number | null }[];
+}
+
+type Text = string | { hex: string };
+type FailureText = 'timed-out' | Record<string, string>;
+type Event = 'wake' | Record<string, Record<string, never>>;
+
+async function replay(file: File): Promise<void> {
+  const found: unknown[] = [];
+  const engineModule = file.servers && await quorumEngine(file.servers);
+  let engine: Engine;
+  try {
+    engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), engineModule);
+  } catch (refused) {
+    assert.ok(isLeaseholdError(refused, 'invalid-option'), String(refused));
+    assert.deepEqual({ code: refused.code, field: refused.field }, { ...file.refused, field: camelCase(file.refused?.field ?? '') });
+    return;
+  }
+  assert.equal(file.refused, undefined);
+  file.steps.forEach((step, index) => {
+    found.length = 0;
+    handle(engine, step.at, step.input);
+    const place = `step ${index + 1} at ${step.at} µs: ${step.why ?? JSON.stringify(step.input)}`;
+    assert.deepEqual(found, step.outputs, place);
+    assert.equal(engine.wake < 0 ? null : engine.wake, step.wake, place);
+  });
+  engine.free();
+}
+
+function config(given: Record<string, unknown> = {}): Config {
+  const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
+  const { node_timeout = 100, mixed_fleet = false, fence_retention = 3_600_000 } = given;
+  return {
+    prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
+    mixedFleet: mixed_fleet, fenceRetention: fence_retention,
+  } as Config;
+}
+
+function handle(engine: Engine, at: number, event: Event): void {
+  if (event === 'wake') return engine.passed(at);
+  const [kind, fields] = Object.entries(event)[0] as [string, Record<string, unknown>];
+  const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
+  switch (kind) {
+    case 'acquire': {
+      const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
+        name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
+      };
+      const { owner, permits } = fields as { owner?: number; permits?: [number, number] };
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within };
+      return engine.acquire(at, op, { name, mode, kind: kindOf(owner, permits) }, settings);
+    }
+    case 'acquire-all': {
+      const { names, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, one_script = false } = fields as {
+        names: string[]; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; one_script?: boolean;
+      };
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait) };
+      return engine.acquire(at, op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settings);
+    }
+    case 'cancel':
+      return engine.cancel(at, op);
+    case 'release':
+      return engine.release(at, op, lease);
+    case 'extend':
+      return engine.extend(at, op, lease, ttl);
+    case 'convert':
+      return engine.convert(at, op, lease, mode);
+    case 'hold':
+      return engine.hold(at, op, lease);
+    case 'verify':
+      return engine.verify(at, op, lease);
+    case 'inspect':
+      return engine.inspect(at, op, fields['name'] as string);
+    case 'force-release':
+      return engine.forceRelease(at, op, fields['name'] as string);
+    case 'close':
+      return engine.close(at, op);
+    case 'reply': {
+      const { call, result } = fields as { call: number; result: { one: unknown } | { list: unknown[] } | FailureText };
+      if (typeof result === 'object' && 'one' in result) return engine.reply(at, call, scalar(result.one));
+      if (typeof result === 'object' && 'list' in result) return engine.reply(at, call, (result.list as unknown[]).map(scalar));
+      return engine.failed(at, call, failure(result));
+    }
+    case 'message':
+      return engine.message(at, channelOf(fields), textOf(fields['payload'] as Text));
+    case 'subscribed':
+      return engine.subscribed(at, channelOf(fields));
+    case 'unsubscribed':
+      return engine.unsubscribed(at, channelOf(fields), failure(fields['cause'] as FailureText));
+    default:
+      assert.fail(`unknown input ${kind}`);
+  }
+}
+
+function waitOf(wait: number | 'no' | 'forever'): number | undefined {
+  return wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait;
+}
+
+function kindOf(owner: number | undefined, permits: [number, number] | undefined): LockKind {
+  if (owner !== undefined) return { type: 'reentrant', owner };
+  return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1] };
+}
+
+/** The client's own channel, if the step names none. */
+function channelOf({ channel = 'leasehold:' }: { channel?: string }): string {
+  return channel;
+}
+
+function failure(given: FailureText): Failure {
+  if (given === 'timed-out') return { kind: 'timed-out' };
+  const [kind, text] = Object.entries(given)[0] as [Exclude<Failure['kind'], 'timed-out'>, string];
+  return { kind, text };
+}
+
+function scalar(given: unknown): Scalar & Reply {
+  return typeof given === 'object' && given !== null ? bytes((given as { hex: string }).hex) : (given as Scalar & Reply);
+}
+
+function textOf(given: Text): string {
+  return typeof given === 'string' ? given : Buffer.from(given.hex, 'hex').toString();
+}
+
+function bytes(hex: string): Uint8Array {
+  return new Uint8Array(Buffer.from(hex, 'hex'));
+}
+
+function recorder(found: unknown[]): Outputs {
+  return {
+    send: (call, node, { words: [command, script = '', ...rest] }) =>
+      found.push({ send: { call, command: [command, scripts.get(script) ?? script, ...rest], ...(node === 0 ? {} : { node }) } }),
+    subscribe: (channel) => found.push({ subscribe: { channel } }),
+    unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),
+    completed: (op, outcome) => found.push({ completed: { op, result: resultOf(outcome) } }),
+    lost: (lease, reason) => found.push({ lost: { lease, reason } }),
+  };
+}
+
+async function learnScripts(): Promise<Map<string, string>> {
+  const scripts = new Map<string, string>();
+  const sent: { call: number; words: string[] }[] = [];
+  const outputs: Outputs = {
+    send: (call, _node, { words }) => sent.push({ call, words }),
+    subscribe: () => {},
+    unsubscribe: () => {},
+    completed: () => {},
+    lost: () => {},
+  };
+  const engine = new Engine(new Uint8Array(16), config(), outputs);
+  const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
+  const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
+  const forceAnother = (op: number, misses: number): void => {
+    engine.forceRelease(0, op, 'a');
+    for (let miss = 0; miss < misses; miss += 1) engine.failed(0, sent.pop()?.call ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
+  };
+  const inputs: Record<string, () => void> = {
+    inspect: () => engine.inspect(0, 1, 'a'),
+    acquire: () => engine.acquire(0, 2, lock(PLAIN), settings),
+    renew: () => engine.extend(0, 3, 1, 60_000),
+    convert: () => engine.convert(0, 4, 1, 'shared'),
+    release: () => engine.release(0, 5, 1),
+    'reentrant-acquire': () => engine.acquire(0, 6, lock({ type: 'reentrant', owner: 1 }), settings),
+    'reentrant-renew': () => engine.extend(0, 7, 2, 60_000),
+    'reentrant-release': () => engine.release(0, 8, 2),
+    'semaphore-acquire': () => engine.acquire(0, 9, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings),
+    'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
+    'semaphore-release': () => engine.release(0, 11, 3),
+    several: () => engine.acquire(0, 12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
+    force: () => engine.forceRelease(0, 15, 'a'),
+    'reentrant-force': () => forceAnother(13, 1),
+    'semaphore-force': () => forceAnother(14, 2),
+  };
+  /** The engine has just sent the script by its digest, and sends the source if the server doesn't know the digest. */
+  const learn = (name: string, engine: Engine): number => {
+    const { call, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
+    engine.failed(0, call, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
+    const again = sent.pop() ?? assert.fail(name);
+    const [evaluate, source = ''] = again.words;
+    assert.deepEqual([command, evaluate, createHash('sha1').update(source).digest('hex')], ['EVALSHA', 'EVAL', digest]);
+    scripts.set(digest, name).set(source, name);
+    return again.call;
+  };
+  const granted = (fence: number, status = 'entered'): Reply => [status, fence, 1, 1_700_000_000_000_000, 30_000, 0, 0];
+  for (const [name, input] of Object.entries(inputs)) {
+    input();
+    const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
+    engine.reply(0, learn(name, engine), granted(1_700_000_000_000_000, status));
+  }
+  const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
+  sent.length = 0;
+  quorum.acquire(0, 1, lock(PLAIN), settings);
+  sent.splice(0).slice(0, 2).forEach(({ call }, at) => quorum.reply(0, call, granted(1_700_000_000_000_000 + at)));
+  learn('raise', quorum);
+  quorum.free();
+  engine.free();
+  return scripts;
+}
+
+function resultOf(outcome: Outcome): unknown {
+  switch (outcome.kind) {
+    case 'acquired':
+    case 'converted':
+      return { [outcome.kind]: grantOf(outcome.grant) };
+    case 'acquired-all': {
+      const { lease, fences, validUntil } = outcome;
+      return { 'acquired-all': { lease, fences, valid_until: validUntil } };
+    }
+    case 'released':
+      return { released: outcome.outcome };
+    case 'extended':
+      return { extended: { valid_until: outcome.validUntil } };
+    case 'held':
+      return { held: outcome.holds };
+    case 'verified':
+      return { verified: outcome.held };
+    case 'inspected':
+      return { inspected: inspectionOf(outcome.inspection) };
+    case 'revoked':
+      return { revoked: outcome.holders };
+    case 'closed':
+      return { closed: outcome.unreleased };
+    case 'failed':
+      return { error: errorOf(outcome.error) };
+  }
+}
+
+function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
+  return { lease, mode, fence, valid_until: validUntil, local };
+}
+
+function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
+  return { holders, waiters, last_fence: lastFence };
+}
+
+function errorOf({ code, about, text, waited, holderRemaining, cause, votes: all }: EngineError): unknown {
+  const votes = all.length === 0 ? {} : { votes: all.map(({ server, answer }: Vote) => ({ server, answer })) };
+  switch (code) {
+    case 'invalid-option':
+      return { code, field: about };
+    case 'busy':
+      return { code, waited, holder_remaining: holderRemaining ?? null, ...votes };
+    case 'unreachable':
+      return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text }, ...votes };
+    case 'lost':
+      return { code, reason: about };
+    case 'auth':
+    case 'server':
+    case 'wrong-kind':
+    case 'unsupported':
+      return { code, text };
+    default:
+      return { code };
+  }
+}

@@ -1,0 +1,7 @@
+import { initSync } from '../../../generated/quorum/leasehold_js.js';
+import { fileBeside } from './file.js';
+import { bytesOf } from './text.js';
+
+export { Engine } from '../../../generated/quorum/leasehold_js.js';
+const beside = typeof __filename === 'string' ? fileBeside(__filename, 'quorum.cjs', 'quorum.wasm') : undefined;
+export const { memory } = initSync({ module: beside ?? bytesOf((require('../../../generated/quorum/base64.js') as { base64: string }).base64) });

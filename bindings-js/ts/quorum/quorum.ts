@@ -1,0 +1,120 @@
+/** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
+
+import { Client, describeFailure, isNotReady, type VersionCheckResult, versionProblem } from '../client/index.js';
+import { type Failed, type Link, messageOf, recognise, serverMessage } from '../connections/index.js';
+import { type Config, quorumEngine } from '../engine/index.js';
+import {
+  AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote,
+} from '../support/errors.js';
+import { formatValue, isArray } from '../support/format.js';
+
+/** Makes a client, after it has asked all servers for their version and identity. */
+export async function openQuorum(connections: unknown, config: Config): Promise<Client> {
+  const links = linksOf(connections);
+  const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
+  const identities = new ServerIdentities(names);
+  let client: Client | undefined;
+  try {
+    const engine = await quorumEngine(names);
+    client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine });
+    const began = performance.now();
+    const checks = await client.checkServers();
+    if (identities.duplicate !== undefined) throw refused(identities.duplicate);
+    checkMajority(names, checks, Math.trunc(performance.now() - began));
+    return client;
+  } catch (error) {
+    await (client?.close() ?? Promise.all(links.map((link) => link.close())));
+    throw error;
+  }
+}
+
+function linksOf(given: unknown): readonly Link[] {
+  const connections = listOf(given);
+  if (connections.length < 3 || connections.length % 2 === 0) {
+    throw refused(`lists ${connections.length} servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual`);
+  }
+  connections.forEach((connection, at) => {
+    if (connections.indexOf(connection) < at) throw refused(`lists one connection twice, at positions ${connections.indexOf(connection) + 1} and ${at + 1}: list each server once`);
+  });
+  const links: Link[] = [];
+  try {
+    connections.forEach((connection, at) => links.push(linkTo(connection, at)));
+    return links;
+  } catch (error) {
+    for (const link of links) void link.close();
+    throw error;
+  }
+}
+
+function listOf(given: unknown): readonly unknown[] {
+  if (!isArray(given)) throw refused(`is ${formatValue(given)}: give a list of connections`);
+  try {
+    return [...(given as readonly unknown[])];
+  } catch (cause) {
+    throw refused("can't be read", cause);
+  }
+}
+
+function linkTo(connection: unknown, at: number): Link {
+  try {
+    const link = recognise(connection);
+    if (link.isCluster !== true) return link;
+    void link.close();
+  } catch (cause) {
+    if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
+    throw refused(`lists an unusable connection at position ${at + 1}: it ${cause.message.replace('`connection` ', '')}`, cause);
+  }
+  throw refused(`lists a cluster at position ${at + 1}: list connections to single servers`);
+}
+
+/** Finds connections that lead to the same server. That server would have several votes. */
+class ServerIdentities {
+  readonly #names: readonly string[];
+  readonly #known = new Map<string, number>();
+  /** The problem, if two connections lead to the same server. */
+  duplicate: string | undefined;
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+  }
+
+  problemOf(info: string, at: number): string | undefined {
+    const problem = versionProblem(info);
+    const id = /^run_id:(\S+)/m.exec(info)?.[1];
+    if (problem !== undefined || id === undefined) return problem;
+    const other = this.#known.get(id) ?? at;
+    this.#known.set(id, other);
+    if (other === at) return undefined;
+    this.duplicate = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
+    return `\`servers\` ${this.duplicate}`;
+  }
+}
+
+function checkMajority(names: readonly string[], checks: readonly VersionCheckResult[], waited: number): void {
+  const problem = checks.find((check) => check.problem !== undefined)?.problem;
+  if (problem !== undefined) throw new UnsupportedError(problem);
+  const votes = checks.map(({ failed }, at) => voteOf(names[at] ?? '', failed));
+  const needed = Math.floor(votes.length / 2) + 1;
+  const count = (answer: Vote['answer']): number => votes.filter((vote) => vote.answer === answer).length;
+  if (count('agreed') >= needed) return;
+  const cause = checks.find(({ failed }) => failed?.cause !== undefined)?.failed?.cause;
+  if (count('auth') < needed) throw new UnreachableError(undefined, { waited, votes, cause });
+  const message = votes.find(({ answer }) => answer === 'auth')?.problem;
+  throw new AuthError(`${message}: ${describeVotes(votes)}`, { votes, cause });
+}
+
+function voteOf(server: string, failed: Failed | undefined): Vote {
+  if (failed === undefined) return { server, answer: 'agreed' };
+  const { failure, cause } = failed;
+  // A failed connection can have the server's own error as its cause.
+  const message = failure.kind === 'refused' ? failure.text : serverMessage(cause);
+  if (message !== undefined && /^-?(?:NOAUTH|WRONGPASS)/.test(message)) return { server, answer: 'auth', problem: message };
+  if (failure.kind === 'timed-out') return { server, answer: 'timed-out' };
+  // A server that refuses to answer is reachable.
+  if (failure.kind === 'refused' && !isNotReady(failure.text)) return { server, answer: 'agreed' };
+  return { server, answer: 'unreachable', problem: cause === undefined ? describeFailure(failure) : messageOf(cause) };
+}
+
+function refused(problem: string, cause?: unknown): InvalidOptionError {
+  return new InvalidOptionError('servers', problem, { cause });
+}

@@ -1,0 +1,60 @@
+/** Five independent real servers, and managers over a quorum of them. */
+
+import { after } from 'node:test';
+
+import { Redis } from 'ioredis-6';
+
+import { LockManager, type QuorumOptions } from '../index.js';
+import { Server } from './server.js';
+
+export class FiveServers {
+  readonly servers: readonly Server[];
+  readonly #clients: Redis[] = [];
+  readonly #managers: LockManager[] = [];
+
+  private constructor(servers: readonly Server[]) {
+    this.servers = servers;
+  }
+
+  /** Starts the servers. They end with the test that calls this. */
+  static async start(end: (close: () => Promise<void>) => void = after): Promise<FiveServers> {
+    const servers = new FiveServers(await Promise.all(Array.from({ length: 5 }, () => Server.start())));
+    end(() => servers.close());
+    return servers;
+  }
+
+  /** Makes one client for each server. */
+  clients(): Redis[] {
+    const clients = this.servers.map(({ port }) => {
+      const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 20 });
+      client.on('error', () => {});
+      return client;
+    });
+    this.#clients.push(...clients);
+    return clients;
+  }
+
+  /** Makes a manager with a node timeout that is long enough for a busy machine. */
+  async manager(options: QuorumOptions = {}): Promise<LockManager> {
+    const locks = await LockManager.quorum(this.clients(), { nodeTimeout: 500, ttl: '2s', ...options });
+    this.#managers.push(locks);
+    return locks;
+  }
+
+  /** Sends one command directly to one of the servers. */
+  async run(at: number, name: string, ...args: string[]): Promise<unknown> {
+    const client = new Redis(this.servers[at]?.port ?? 0, '127.0.0.1');
+    try {
+      return await client.call(name, ...args);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const server of this.servers) server.resume();
+    await Promise.all(this.#managers.map((locks) => locks.close()));
+    for (const client of this.#clients) client.disconnect();
+    await Promise.all(this.servers.map((server) => server.kill()));
+  }
+}
