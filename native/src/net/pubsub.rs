@@ -13,10 +13,10 @@ use redis::{Msg, RedisError};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use crate::endpoint::Endpoint;
-use crate::server::within;
-use crate::shared::Shared;
-use crate::wire;
+use crate::client::shared::Shared;
+use crate::net::codec;
+use crate::net::topology::endpoint::Endpoint;
+use crate::net::topology::server::within;
 
 /// A connection that is silent for this long gets a PING, the only way to notice that it is dead.
 const QUIET: Duration = Duration::from_secs(5);
@@ -173,9 +173,9 @@ impl Channels {
 
 /// Only a refusal by the server is final. Any other failure is worth another attempt.
 fn refusal(error: &RedisError) -> Failure {
-    match wire::connect_failure(error) {
+    match codec::connect_failure(error) {
         refused @ Failure::Refused(_) => refused,
-        _ if error.code().is_some() => Failure::Refused(wire::error_text(error)),
+        _ if error.code().is_some() => Failure::Refused(codec::error_text(error)),
         other => other,
     }
 }

@@ -11,9 +11,9 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
-use crate::first::first_of;
-use crate::server::{Server, within};
-use crate::slots::Address;
+use crate::net::topology::first_ok::first_of;
+use crate::net::topology::server::{Server, within};
+use crate::net::topology::slots::Address;
 
 pub(crate) struct Sentinel {
     service: String,

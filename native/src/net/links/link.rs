@@ -9,10 +9,10 @@ use leasehold_core::{CallId, Command, Failure, NodeId, Reply};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
-use crate::endpoint::Endpoint;
-use crate::router::Router;
-use crate::server_link::{ServerLink, Way};
-use crate::wire;
+use crate::net::codec;
+use crate::net::links::cluster_link::Router;
+use crate::net::links::server_link::{ServerLink, Way};
+use crate::net::topology::endpoint::Endpoint;
 
 /// The result of a command.
 pub(crate) type Answer = (CallId, Result<Reply, Failure>);
@@ -65,11 +65,11 @@ impl Link {
     /// Sends a command, or queues it while connecting. [`poll_answers`](Self::poll_answers) returns its result.
     pub(crate) fn send(&mut self, node: NodeId, call: CallId, command: Command) {
         match self {
-            Self::Server(link) => link.send(call, wire::command(&command), Way::Plain),
+            Self::Server(link) => link.send(call, codec::command(&command), Way::Plain),
             Self::Cluster(router) => router.send(call, command),
             Self::Quorum(links) => {
                 if let Some(link) = links.get_mut(usize::from(node.0)) {
-                    link.send(call, wire::command(&command), Way::Plain);
+                    link.send(call, codec::command(&command), Way::Plain);
                 }
             }
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, LossReason, Outcome, ReleaseOutcome, Wait};
 use tracing::Instrument;
 
-use crate::builder::set_wait;
-use crate::call::Request;
-use crate::client::unexpected;
-use crate::error::Error;
-use crate::lease::{Fence, Lease};
-use crate::manager::LockManager;
-use crate::state::granted;
+use crate::api::builder::set_wait;
+use crate::api::lease::{Fence, Lease};
+use crate::api::manager::LockManager;
+use crate::client::handle::unexpected;
+use crate::client::operation::Request;
+use crate::client::state::granted;
+use crate::errors::error::Error;
 
 /// Several names that are taken together, exclusively, as one lease. Clients that name them in different orders never
 /// deadlock.

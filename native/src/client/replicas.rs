@@ -14,12 +14,12 @@ use leasehold_core::{Command, Error as EngineError, Failure, LeaseId, LossReason
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, timeout};
 
-use crate::client::Client;
-use crate::endpoint::Endpoint;
-use crate::error::Error;
-use crate::link::Commands;
-use crate::slots::key_of;
-use crate::wire;
+use crate::client::handle::Client;
+use crate::errors::error::Error;
+use crate::net::codec;
+use crate::net::links::link::Commands;
+use crate::net::topology::endpoint::Endpoint;
+use crate::net::topology::slots::key_of;
 
 /// How many replicas must have a lease, and how long to wait for them.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +94,10 @@ impl Question<'_> {
         // The slot may have moved. The second attempt knows the new place.
         let mut again = true;
         loop {
-            let connection = self.endpoint.connect_for(key).await.map_err(|error| wire::connect_failure(&error))?;
-            let mut answer = self.ask(&connection, wire::command(digest), self.limit).await;
+            let connection = self.endpoint.connect_for(key).await.map_err(|error| codec::connect_failure(&error))?;
+            let mut answer = self.ask(&connection, codec::command(digest), self.limit).await;
             if matches!(&answer, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
-                answer = self.ask(&connection, wire::command(source), self.limit).await;
+                answer = self.ask(&connection, codec::command(source), self.limit).await;
             }
             match answer {
                 Err(Failure::Refused(text)) if again && self.endpoint.learn(&text, key) => again = false,
@@ -127,7 +127,7 @@ impl Question<'_> {
         limit: Duration,
     ) -> Result<Reply, Failure> {
         match timeout(limit, connection.run(cmd)).await {
-            Ok(answer) => wire::result(answer),
+            Ok(answer) => codec::result(answer),
             Err(_) => Err(Failure::TimedOut),
         }
     }

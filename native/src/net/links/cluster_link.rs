@@ -14,12 +14,12 @@ use leasehold_core::{ByNumber, CallId, Command, Failure};
 use redis::RedisResult;
 use tokio::time::Instant;
 
-use crate::cluster::Cluster;
-use crate::endpoint::Endpoint;
-use crate::link::Answer;
-use crate::server_link::{ServerLink, Way};
-use crate::slots::{Address, Redirect, key_of, slot_of};
-use crate::wire;
+use crate::net::codec;
+use crate::net::links::link::Answer;
+use crate::net::links::server_link::{ServerLink, Way};
+use crate::net::topology::cluster::Cluster;
+use crate::net::topology::endpoint::Endpoint;
+use crate::net::topology::slots::{Address, Redirect, key_of, slot_of};
 
 /// How many redirects one command follows.
 const MOST_HOPS: u8 = 5;
@@ -65,7 +65,7 @@ impl Router {
             return self.ready.push((call, Err(why)));
         };
         if let Some(link) = self.link(&owner, call) {
-            link.send(call, wire::command(&command), Way::Plain);
+            link.send(call, codec::command(&command), Way::Plain);
             self.commands.insert(call, Sent { command, hops: 0 });
         }
     }
@@ -105,7 +105,7 @@ impl Router {
             _ => None,
         };
         let (Some(redirect), Some(sent)) = (redirect, sent) else {
-            if wire::is_trouble(failure) {
+            if codec::is_trouble(failure) {
                 self.rediscover();
             }
             answers.push((call, result));
@@ -130,7 +130,7 @@ impl Router {
             Redirect::Ask { to } => (to, Way::Asking),
         };
         let Some(link) = self.link(&to, call) else { return };
-        link.send(call, wire::command(&command), way);
+        link.send(call, codec::command(&command), way);
         self.commands.insert(call, Sent { command, hops: hops + 1 });
     }
 
@@ -142,7 +142,7 @@ impl Router {
                     let link = ServerLink::unconnected(Endpoint::Server(Arc::new(server)), self.response_timeout);
                     self.links.insert(to.clone(), link);
                 }
-                Err(error) => self.ready.push((call, Err(wire::connect_failure(&error)))),
+                Err(error) => self.ready.push((call, Err(codec::connect_failure(&error)))),
             }
         }
         self.links.get_mut(to)

@@ -7,13 +7,13 @@ use leasehold_core::{AcquireOptions, Inspection, Kind, Outcome};
 use redis::IntoConnectionInfo;
 use redis::aio::ConnectionLike;
 
-use crate::builder::Builder;
-use crate::call::Request;
-use crate::client::{Client, unexpected};
-use crate::error::Error;
-use crate::lock::{Lock, ReadWrite, Semaphore};
-use crate::multi::Multi;
-use crate::owner::Owner;
+use crate::api::builder::Builder;
+use crate::api::lock::{Lock, ReadWrite, Semaphore};
+use crate::api::multi::Multi;
+use crate::api::owner::Owner;
+use crate::client::handle::{Client, unexpected};
+use crate::client::operation::Request;
+use crate::errors::error::Error;
 
 /// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.
 ///

@@ -6,8 +6,8 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 
-use crate::error::Error;
-use crate::quorum::Member;
+use crate::errors::error::Error;
+use crate::net::links::quorum::Member;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
         #[cfg(feature = "tls-rustls")]
-        crate::tls::prepare(&info);
+        crate::net::topology::tls::prepare(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })

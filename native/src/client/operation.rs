@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
 
-use crate::error::Error;
-use crate::shared::Shared;
-use crate::state::CallResult;
+use crate::client::shared::Shared;
+use crate::client::state::CallResult;
+use crate::errors::error::Error;
 
 /// What a user can ask of the engine.
 pub(crate) enum Request<'a> {

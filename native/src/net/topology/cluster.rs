@@ -7,9 +7,9 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 
-use crate::first::first_of;
-use crate::server::{Server, within};
-use crate::slots::{Address, Redirect, Slots, slot_of};
+use crate::net::topology::first_ok::first_of;
+use crate::net::topology::server::{Server, within};
+use crate::net::topology::slots::{Address, Redirect, Slots, slot_of};
 
 pub(crate) struct Cluster {
     /// The addresses that the user gave. All servers are reached the way the first one is (credentials, TLS).

@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use redis::RedisResult;
 use redis::aio::{MultiplexedConnection, PubSub};
 
-use crate::cluster::Cluster;
-use crate::sentinel::Sentinel;
-use crate::server::Server;
+use crate::net::topology::cluster::Cluster;
+use crate::net::topology::sentinel::Sentinel;
+use crate::net::topology::server::Server;
 
 /// Something that the client can reconnect to.
 #[derive(Clone)]

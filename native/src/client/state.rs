@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use crate::subscription::Wish;
+use crate::net::pubsub::Wish;
 
 /// The result of a user's call, as the engine returns it.
 pub(crate) type CallResult = Result<Outcome, Error>;

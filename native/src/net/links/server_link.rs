@@ -18,9 +18,9 @@ use leasehold_core::{CallId, Failure};
 use redis::{Cmd, RedisResult, Value};
 use tokio::time::{Instant, timeout};
 
-use crate::endpoint::Endpoint;
-use crate::link::{Answer, Connection};
-use crate::wire;
+use crate::net::codec;
+use crate::net::links::link::{Answer, Connection};
+use crate::net::topology::endpoint::Endpoint;
 
 /// The pause after a failed attempt to connect. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -138,7 +138,7 @@ impl ServerLink {
             }
             if let Err(failure) = &answer.1 {
                 tracing::debug!(call = answer.0.0, %failure, "command failed");
-                if (failure.maybe_applied() || wire::is_demoted(failure)) && generation == self.generation {
+                if (failure.maybe_applied() || codec::is_demoted(failure)) && generation == self.generation {
                     self.lose_connection(failure.clone());
                 }
             }
@@ -163,7 +163,7 @@ impl ServerLink {
                 }
             }
             Err(error) => {
-                let why = wire::connect_failure(&error);
+                let why = codec::connect_failure(&error);
                 let pause = FIRST_PAUSE.saturating_mul(1 << (*failures).min(5)).min(LONGEST_PAUSE);
                 tracing::warn!(%error, "can't connect to the server");
                 self.ready.extend(queue.into_iter().map(|(call, ..)| (call, Err(why.clone()))));
@@ -190,7 +190,7 @@ impl ServerLink {
         }
         tracing::warn!(%why, "connection to the server lost");
         // Without a pause, a demoted server would be connected to in a tight loop.
-        let pause = if wire::is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
+        let pause = if codec::is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
         self.state = State::Down { failures: 0, retry_at: Instant::now() + pause, why };
     }
 
@@ -212,7 +212,7 @@ async fn ended(
     response_timeout: Duration,
 ) -> Ended {
     let answer = match timeout(response_timeout, answer).await {
-        Ok(answer) => wire::result(answer),
+        Ok(answer) => codec::result(answer),
         Err(_) => Err(Failure::TimedOut),
     };
     Ended { generation, answer: (call, answer) }

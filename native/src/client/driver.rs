@@ -9,12 +9,12 @@ use leasehold_core::{Input, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Sleep;
 
-use crate::clock;
-use crate::endpoint::Endpoint;
-use crate::link::{Answer, Link};
-use crate::shared::Shared;
-use crate::state::Work;
-use crate::subscription::{self, Wish};
+use crate::client::clock;
+use crate::client::shared::Shared;
+use crate::client::state::Work;
+use crate::net::links::link::{Answer, Link};
+use crate::net::pubsub::{self, Wish};
+use crate::net::topology::endpoint::Endpoint;
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ enum Event {
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         let (wishes, wished) = unbounded_channel();
-        let subscriptions = subscription::run(Arc::clone(&shared), endpoint, response_timeout, wished);
+        let subscriptions = pubsub::run(Arc::clone(&shared), endpoint, response_timeout, wished);
         Self { shared, link, subscriptions: Box::pin(subscriptions), wishes }
     }
 

@@ -14,9 +14,9 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, watch};
 
-use crate::call::Request;
-use crate::clock;
-use crate::state::{After, CallResult, State, Waiting, Work, granted};
+use crate::client::clock;
+use crate::client::operation::Request;
+use crate::client::state::{After, CallResult, State, Waiting, Work, granted};
 
 /// The shared part of a client.
 pub(crate) struct Shared {

@@ -8,12 +8,12 @@ use leasehold_core::{Roster, Vote, Votes};
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, RedisResult};
 
-use crate::endpoint::Endpoint;
-use crate::error::Error;
-use crate::link::Connection;
-use crate::server::{Server, within};
-use crate::server_link::ServerLink;
-use crate::version::{self, Demands};
+use crate::errors::error::Error;
+use crate::net::links::link::Connection;
+use crate::net::links::server_link::ServerLink;
+use crate::net::topology::checks::{self, Demands};
+use crate::net::topology::endpoint::Endpoint;
+use crate::net::topology::server::{Server, within};
 
 /// The option with the servers' addresses.
 pub(crate) const FIELD: &str = "servers";
@@ -43,8 +43,8 @@ impl Member {
     /// Asks the server about itself and checks the answer.
     pub(crate) async fn judge(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
         let connection: Connection = Arc::new(connection.clone());
-        let (info, policy) = version::answers(&connection, self.demands).await?;
-        Ok(version::judge(&info, self.demands, policy.as_deref()).and_then(|()| self.admit(&info)))
+        let (info, policy) = checks::answers(&connection, self.demands).await?;
+        Ok(checks::judge(&info, self.demands, policy.as_deref()).and_then(|()| self.admit(&info)))
     }
 
     fn admit(&self, info: &str) -> Result<(), Error> {

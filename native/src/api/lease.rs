@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
-use crate::call::{Call, Request};
-use crate::client::{Client, unexpected};
-use crate::error::Error;
-use crate::replicas::Replicas;
+use crate::client::handle::{Client, unexpected};
+use crate::client::operation::{Call, Request};
+use crate::client::replicas::Replicas;
+use crate::errors::error::Error;
 
 /// A lock that you hold for a limited time.
 ///

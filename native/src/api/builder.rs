@@ -8,19 +8,19 @@ use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
-use crate::client::Client;
-use crate::cluster::Cluster;
-use crate::driver::Driver;
-use crate::endpoint::Endpoint;
-use crate::error::Error;
-use crate::link::{Connection, Link};
-use crate::login::{Login, addresses, none_of};
-use crate::manager::LockManager;
-use crate::quorum;
-use crate::sentinel::Sentinel;
-use crate::server::{Server, within};
-use crate::shared::Shared;
-use crate::version::{self, Demands};
+use crate::api::manager::LockManager;
+use crate::client::driver::Driver;
+use crate::client::handle::Client;
+use crate::client::shared::Shared;
+use crate::errors::error::Error;
+use crate::net::links::link::{Connection, Link};
+use crate::net::links::quorum;
+use crate::net::topology::checks::{self, Demands};
+use crate::net::topology::cluster::Cluster;
+use crate::net::topology::endpoint::Endpoint;
+use crate::net::topology::login::{Login, addresses, none_of};
+use crate::net::topology::sentinel::Sentinel;
+use crate::net::topology::server::{Server, within};
 
 /// The options of a [`LockManager`].
 ///
@@ -276,10 +276,10 @@ impl Builder {
             let demands = Demands { primary: false, no_eviction: true };
             let policies = try_join_all(cluster.primaries().into_iter().map(async |server| {
                 let connection: Connection = Arc::new(server.connect().await?);
-                version::answers(&connection, demands).await
+                checks::answers(&connection, demands).await
             }));
             for (info, policy) in within(limit, policies).await.map_err(failed)? {
-                version::judge(&info, demands, policy.as_deref())?;
+                checks::judge(&info, demands, policy.as_deref())?;
             }
         }
         self.start(engine, Arc::new(connection), Some(endpoint), start).await
@@ -298,7 +298,7 @@ impl Builder {
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let demands = Demands { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
         let limit = response_timeout.saturating_sub(since.elapsed());
-        version::check(&connection, server.as_deref(), demands, limit).await?;
+        checks::check(&connection, server.as_deref(), demands, limit).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, link, server, endpoint))
     }

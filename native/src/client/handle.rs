@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use leasehold_core::{Error as EngineError, Outcome};
 
-use crate::call::{Call, Request};
-use crate::endpoint::Endpoint;
-use crate::error::Error;
-use crate::shared::Shared;
+use crate::client::operation::{Call, Request};
+use crate::client::shared::Shared;
+use crate::errors::error::Error;
+use crate::net::topology::endpoint::Endpoint;
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisResult, Value};
 
-use crate::error::Error;
-use crate::link::Connection;
-use crate::server::within;
-use crate::wire;
+use crate::errors::error::Error;
+use crate::net::codec;
+use crate::net::links::link::Connection;
+use crate::net::topology::server::within;
 
 /// What a server must be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,7 +81,7 @@ pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Resul
 
 fn refused(error: leasehold_core::Error) -> Error {
     match Error::from_engine(error, None, None) {
-        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: wire::shortened(problem) },
+        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: codec::shortened(problem) },
         other => other,
     }
 }

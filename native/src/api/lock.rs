@@ -8,14 +8,14 @@ use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use crate::builder::set_wait;
-use crate::call::Request;
-use crate::client::unexpected;
-use crate::clock;
-use crate::error::Error;
-use crate::lease::Lease;
-use crate::manager::LockManager;
-use crate::replicas::Replicas;
+use crate::api::builder::set_wait;
+use crate::api::lease::Lease;
+use crate::api::manager::LockManager;
+use crate::client::clock;
+use crate::client::handle::unexpected;
+use crate::client::operation::Request;
+use crate::client::replicas::Replicas;
+use crate::errors::error::Error;
 
 /// A name, a kind and options.
 ///

@@ -1,0 +1,3 @@
+//! The errors that users see.
+
+pub(crate) mod error;
