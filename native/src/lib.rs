@@ -44,13 +44,8 @@ mod client;
 mod errors;
 mod net;
 
-pub use api::builder::Builder;
-pub use api::lease::{Fence, Lease};
-pub use api::lock::{Lock, ReadWrite, Semaphore};
-pub use api::manager::{Closed, LockManager};
-pub use api::multi::{Multi, MultiLease};
-pub use api::owner::Owner;
-pub use errors::error::{Error, Source};
+pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Multi, MultiLease, Owner, ReadWrite, Semaphore};
+pub use errors::{Error, Source};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
 pub use redis;
 

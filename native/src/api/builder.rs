@@ -3,24 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
-use crate::api::manager::LockManager;
-use crate::client::driver::Driver;
-use crate::client::handle::Client;
-use crate::client::shared::Shared;
-use crate::errors::error::Error;
-use crate::net::links::link::{Connection, Link};
-use crate::net::links::quorum;
-use crate::net::topology::checks::{self, Demands};
-use crate::net::topology::cluster::Cluster;
-use crate::net::topology::endpoint::Endpoint;
-use crate::net::topology::login::{Login, addresses, none_of};
-use crate::net::topology::sentinel::Sentinel;
-use crate::net::topology::server::{Server, within};
+use super::lock::set_wait;
+use super::manager::LockManager;
+use crate::client::Client;
+use crate::errors::Error;
+use crate::net::{
+    Connection, Demands, Endpoint, Link, Login, QUORUM_FIELD, Server, addresses, check_server, connect_quorum, none_of,
+};
 
 /// The options of a [`LockManager`].
 ///
@@ -161,7 +154,7 @@ impl Builder {
         let engine = self.engine()?;
         let info = self.login.apply(client.get_connection_info().clone())?;
         let server = self.server("url", info)?;
-        self.connect_to(engine, Endpoint::Server(Arc::new(server))).await
+        self.connect_to(engine, Endpoint::server(server)).await
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`].
@@ -179,7 +172,7 @@ impl Builder {
         for info in addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);
         }
-        self.connect_to(engine, Endpoint::Cluster(Arc::new(Cluster::new(seeds)))).await
+        self.connect_to(engine, Endpoint::cluster(seeds)).await
     }
 
     /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
@@ -203,8 +196,8 @@ impl Builder {
         let Some(info) = addresses.into_iter().next() else { return Err(none_of(FIELD)) };
         // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
         let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
-        let sentinel = Sentinel::new(service, sentinels, template, self.config.response_timeout);
-        self.connect_to(engine, Endpoint::Sentinel(Arc::new(sentinel))).await
+        let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
+        self.connect_to(engine, endpoint).await
     }
 
     /// Uses a connection that you provide: see [`LockManager::from_connection`].
@@ -229,16 +222,15 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         let mut given = Vec::new();
-        for info in addresses(quorum::FIELD, servers)? {
-            given.push(self.server(quorum::FIELD, self.login.apply(info)?)?);
+        for info in addresses(QUORUM_FIELD, servers)? {
+            given.push(self.server(QUORUM_FIELD, self.login.apply(info)?)?);
         }
         let addresses: Vec<String> = given.iter().map(Server::address).collect();
         let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
         let demands = Demands { primary: true, no_eviction: self.check_eviction };
-        let members = quorum::Member::all(&addresses, demands);
-        let links = quorum::connect(given.into_iter().zip(members).collect(), self.config.node_timeout).await?;
-        Ok(self.run(engine, Link::Quorum(links), None, None))
+        let link = connect_quorum(given, demands, self.config.node_timeout).await?;
+        Ok(self.run(engine, link, None, None))
     }
 
     /// Checks the options and the runtime before anything is sent.
@@ -273,14 +265,7 @@ impl Builder {
         let connection = endpoint.connect().await.map_err(failed)?;
         if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
             let limit = self.config.response_timeout.saturating_sub(start.elapsed());
-            let demands = Demands { primary: false, no_eviction: true };
-            let policies = try_join_all(cluster.primaries().into_iter().map(async |server| {
-                let connection: Connection = Arc::new(server.connect().await?);
-                checks::answers(&connection, demands).await
-            }));
-            for (info, policy) in within(limit, policies).await.map_err(failed)? {
-                checks::judge(&info, demands, policy.as_deref())?;
-            }
+            cluster.check_eviction(limit).await.map_err(failed)??;
         }
         self.start(engine, Arc::new(connection), Some(endpoint), start).await
     }
@@ -298,24 +283,13 @@ impl Builder {
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let demands = Demands { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
         let limit = response_timeout.saturating_sub(since.elapsed());
-        checks::check(&connection, server.as_deref(), demands, limit).await?;
+        check_server(&connection, server.as_deref(), demands, limit).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, link, server, endpoint))
     }
 
     fn run(self, engine: Engine, link: Link, server: Option<String>, endpoint: Option<Endpoint>) -> LockManager {
-        let response_timeout = self.config.response_timeout;
-        let shared = Arc::new(Shared::new(engine, server));
-        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
-        LockManager { client: Arc::new(Client { shared, endpoint, response_timeout }), defaults: self.defaults }
+        let client = Client::start(engine, link, server, endpoint, self.config.response_timeout);
+        LockManager { client, defaults: self.defaults }
     }
-}
-
-/// Sets the wait. A try doesn't wait for the lock, but the same limit then bounds its wait for the server.
-pub(crate) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
-    options.wait = wait;
-    options.within = match wait {
-        Wait::For(wait) => Some(wait),
-        Wait::No | Wait::Forever => None,
-    };
 }

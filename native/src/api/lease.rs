@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
-use crate::client::handle::{Client, unexpected};
-use crate::client::operation::{Call, Request};
-use crate::client::replicas::Replicas;
-use crate::errors::error::Error;
+use crate::client::{Call, Client, Replicas, Request, unexpected};
+use crate::errors::Error;
 
 /// A lock that you hold for a limited time.
 ///
@@ -30,7 +28,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
+    pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
         Self { client, id: grant.lease, name, granted: (Fence(grant.fence), grant.mode), given_back: false }
     }
 
@@ -108,7 +106,7 @@ impl Lease {
     }
 
     /// Resolves with an error when the lease is lost or the client is closed.
-    pub(crate) async fn interrupted(&self) -> Error {
+    pub(super) async fn interrupted(&self) -> Error {
         match self.ended().await {
             Some(reason) => Error::Lost { name: self.name.as_ref().to_owned(), reason },
             None => Error::Closed,
@@ -197,7 +195,7 @@ impl Lease {
     }
 
     /// Gives the hold back after work that doesn't count if the lease ended first.
-    pub(crate) async fn release_or_loss(self) -> Result<(), Error> {
+    pub(super) async fn release_or_loss(self) -> Result<(), Error> {
         let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));
         let lost = |reason| Error::Lost { name: name.as_ref().to_owned(), reason: loss.unwrap_or(reason) };
         match self.release().await {
@@ -209,7 +207,7 @@ impl Lease {
     }
 
     /// Returns when enough replicas have the lease. Fails earlier if the lease is lost or the client is closed.
-    pub(crate) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
+    pub(super) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
         tokio::select! {
             confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
             error = self.interrupted() => Err(error),
@@ -243,7 +241,7 @@ impl fmt::Debug for Lease {
 pub struct Fence(u64);
 
 impl Fence {
-    pub(crate) const fn new(fence: u64) -> Self {
+    pub(super) const fn new(fence: u64) -> Self {
         Self(fence)
     }
 

@@ -8,14 +8,9 @@ use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
-use crate::api::builder::set_wait;
-use crate::api::lease::Lease;
-use crate::api::manager::LockManager;
-use crate::client::clock;
-use crate::client::handle::unexpected;
-use crate::client::operation::Request;
-use crate::client::replicas::Replicas;
-use crate::errors::error::Error;
+use super::lease::Lease;
+use crate::client::{Client, Replicas, Request, now, unexpected};
+use crate::errors::Error;
 
 /// A name, a kind and options.
 ///
@@ -35,19 +30,18 @@ use crate::errors::error::Error;
 #[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
-    manager: LockManager,
+    client: Arc<Client>,
     name: Arc<str>,
     options: AcquireOptions,
     replicas: Option<Replicas>,
 }
 
 impl Lock {
-    pub(crate) fn new(manager: LockManager, name: &str) -> Self {
-        let options = manager.defaults;
-        Self { manager, name: name.into(), options, replicas: None }
+    pub(super) fn new(client: Arc<Client>, name: &str, options: AcquireOptions) -> Self {
+        Self { client, name: name.into(), options, replicas: None }
     }
 
-    pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
+    pub(super) fn with_kind(mut self, kind: Kind) -> Self {
         self.options.kind = kind;
         self
     }
@@ -185,22 +179,19 @@ impl Lock {
         // A lease that is granted at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         if let Some(replicas) = self.replicas {
-            replicas.check(&self.manager.client, &self.name)?;
+            replicas.check(&self.client, &self.name)?;
         }
-        let start = tracing::enabled!(tracing::Level::DEBUG).then(clock::now);
+        let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
         let request = Request::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
-        match self.manager.client.ask(request, Some(&self.name)).await? {
+        match self.client.ask(request, Some(&self.name)).await? {
             Outcome::Acquired(grant) => {
                 if let Some(start) = start {
-                    let waited = clock::now().since(start);
+                    let waited = now().since(start);
                     tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
                 }
-                let lease = Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.name), &grant);
+                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
                 match self.replicas {
-                    Some(replicas) => {
-                        let response_timeout = self.manager.client.response_timeout;
-                        Box::pin(confirmed(lease, replicas, response_timeout)).await
-                    }
+                    Some(replicas) => Box::pin(confirmed(lease, replicas, self.client.response_timeout)).await,
                     None => Ok(lease),
                 }
             }
@@ -241,8 +232,8 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    pub(crate) fn new(manager: LockManager, name: &str, limit: u32) -> Self {
-        Self { lock: Lock::new(manager, name), limit }
+    pub(super) fn new(lock: Lock, limit: u32) -> Self {
+        Self { lock, limit }
     }
 
     /// A lock that takes this many permits at once: 1 to the limit. They are one lease, with one fence and one release.
@@ -274,8 +265,8 @@ pub struct ReadWrite {
 }
 
 impl ReadWrite {
-    pub(crate) fn new(manager: LockManager, name: &str) -> Self {
-        Self { lock: Lock::new(manager, name) }
+    pub(super) fn new(lock: Lock) -> Self {
+        Self { lock }
     }
 
     /// The shared side. Several readers can hold it together.
@@ -287,4 +278,13 @@ impl ReadWrite {
     pub fn write(&self) -> Lock {
         self.lock.clone().with_mode(Mode::Exclusive)
     }
+}
+
+/// Sets the wait. A try doesn't wait for the lock, but the same limit then bounds its wait for the server.
+pub(super) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
+    options.wait = wait;
+    options.within = match wait {
+        Wait::For(wait) => Some(wait),
+        Wait::No | Wait::Forever => None,
+    };
 }

@@ -7,13 +7,12 @@ use leasehold_core::{AcquireOptions, Inspection, Kind, Outcome};
 use redis::IntoConnectionInfo;
 use redis::aio::ConnectionLike;
 
-use crate::api::builder::Builder;
-use crate::api::lock::{Lock, ReadWrite, Semaphore};
-use crate::api::multi::Multi;
-use crate::api::owner::Owner;
-use crate::client::handle::{Client, unexpected};
-use crate::client::operation::Request;
-use crate::errors::error::Error;
+use super::builder::Builder;
+use super::lock::{Lock, ReadWrite, Semaphore};
+use super::multi::Multi;
+use super::owner::Owner;
+use crate::client::{Client, Request, unexpected};
+use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.
 ///
@@ -21,8 +20,8 @@ use crate::errors::error::Error;
 /// are dropped. Then its waits end and its leases are released.
 #[derive(Clone)]
 pub struct LockManager {
-    pub(crate) client: Arc<Client>,
-    pub(crate) defaults: AcquireOptions,
+    pub(super) client: Arc<Client>,
+    pub(super) defaults: AcquireOptions,
 }
 
 impl LockManager {
@@ -172,12 +171,12 @@ impl LockManager {
 
     /// A mutex: one holder at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.clone(), name.as_ref())
+        Lock::new(Arc::clone(&self.client), name.as_ref(), self.defaults)
     }
 
     /// A read-write lock: many readers or one writer, in one queue, so neither starves the other.
     pub fn read_write(&self, name: impl AsRef<str>) -> ReadWrite {
-        ReadWrite::new(self.clone(), name.as_ref())
+        ReadWrite::new(self.mutex(name))
     }
 
     /// A reentrant lock: its owner can take it again while it holds it, without a round trip.
@@ -195,7 +194,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn reentrant(&self, name: impl AsRef<str>, owner: &Owner) -> Lock {
-        Lock::new(self.clone(), name.as_ref()).with_kind(Kind::Reentrant(owner.id()))
+        self.mutex(name).with_kind(Kind::Reentrant(owner.id()))
     }
 
     /// A semaphore with `limit` permits (1 to 1,000,000), granted first come, first served.
@@ -212,14 +211,15 @@ impl LockManager {
     /// # }
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
-        Semaphore::new(self.clone(), name.as_ref(), limit)
+        Semaphore::new(self.mutex(name), limit)
     }
 
     /// One lock over several names: all or none, without deadlocks.
     ///
     /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with `invalid-option`.
     pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Multi {
-        Multi::new(self.clone(), names.into_iter().map(|name| name.as_ref().into()))
+        let names = names.into_iter().map(|name| Arc::from(name.as_ref()));
+        Multi::new(Arc::clone(&self.client), names, self.defaults)
     }
 
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.

@@ -1,8 +1,17 @@
 //! What users call: the manager, its locks and their leases.
+//!
+//! Everything that leaves this folder is public.
 
-pub(crate) mod builder;
-pub(crate) mod lease;
-pub(crate) mod lock;
-pub(crate) mod manager;
-pub(crate) mod multi;
-pub(crate) mod owner;
+mod builder;
+mod lease;
+mod lock;
+mod manager;
+mod multi;
+mod owner;
+
+pub use builder::Builder;
+pub use lease::{Fence, Lease};
+pub use lock::{Lock, ReadWrite, Semaphore};
+pub use manager::{Closed, LockManager};
+pub use multi::{Multi, MultiLease};
+pub use owner::Owner;

@@ -7,13 +7,10 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, LossReason, Outcome, ReleaseOutcome, Wait};
 use tracing::Instrument;
 
-use crate::api::builder::set_wait;
-use crate::api::lease::{Fence, Lease};
-use crate::api::manager::LockManager;
-use crate::client::handle::unexpected;
-use crate::client::operation::Request;
-use crate::client::state::granted;
-use crate::errors::error::Error;
+use super::lease::{Fence, Lease};
+use super::lock::set_wait;
+use crate::client::{Client, Request, grant_of, unexpected};
+use crate::errors::Error;
 
 /// Several names that are taken together, exclusively, as one lease. Clients that name them in different orders never
 /// deadlock.
@@ -35,7 +32,7 @@ use crate::errors::error::Error;
 #[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Multi {
-    manager: LockManager,
+    client: Arc<Client>,
     names: Arc<[Arc<str>]>,
     /// The names as one text, for spans and errors.
     label: Arc<str>,
@@ -44,11 +41,10 @@ pub struct Multi {
 }
 
 impl Multi {
-    pub(crate) fn new(manager: LockManager, names: impl Iterator<Item = Arc<str>>) -> Self {
+    pub(super) fn new(client: Arc<Client>, names: impl Iterator<Item = Arc<str>>, options: AcquireOptions) -> Self {
         let names: Arc<[Arc<str>]> = names.collect();
         let label = names.join(", ").into();
-        let options = manager.defaults;
-        Self { manager, names, label, options, one_script: false }
+        Self { client, names, label, options, one_script: false }
     }
 
     /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. A crashed holder blocks the others for this long.
@@ -151,13 +147,13 @@ impl Multi {
         let names: Vec<&str> = self.names().collect();
         let options = AcquireOptions { wait, ..self.options };
         let request = Request::AcquireAll { label: &self.label, names: &names, options, one_script: self.one_script };
-        let outcome = self.manager.client.ask(request, Some(&self.label)).await?;
-        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, granted(&Ok(outcome.clone()))) else {
+        let outcome = self.client.ask(request, Some(&self.label)).await?;
+        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, grant_of(&outcome)) else {
             return Err(unexpected(&outcome, &self.label));
         };
         tracing::debug!(?fences, "lease granted");
         let fences = self.names.iter().cloned().zip(fences.iter().copied().map(Fence::new)).collect();
-        let lease = Lease::new(Arc::clone(&self.manager.client), Arc::clone(&self.label), &grant);
+        let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.label), &grant);
         Ok(MultiLease { lease, fences })
     }
 }

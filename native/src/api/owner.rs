@@ -19,7 +19,7 @@ impl Owner {
         Self(LAST.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) const fn id(&self) -> leasehold_core::Owner {
+    pub(super) const fn id(&self) -> leasehold_core::Owner {
         leasehold_core::Owner(self.0)
     }
 }

@@ -9,14 +9,12 @@ use leasehold_core::{Input, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Sleep;
 
-use crate::client::clock;
-use crate::client::shared::Shared;
-use crate::client::state::Work;
-use crate::net::links::link::{Answer, Link};
-use crate::net::pubsub::{self, Wish};
-use crate::net::topology::endpoint::Endpoint;
+use super::clock;
+use super::shared::Shared;
+use super::state::Work;
+use crate::net::{Answer, Endpoint, Link, Wish, run_subscriptions};
 
-pub(crate) struct Driver {
+pub(super) struct Driver {
     shared: Arc<Shared>,
     link: Link,
     /// Handles the channels. It passes messages to the engine directly.
@@ -32,14 +30,16 @@ enum Event {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         let (wishes, wished) = unbounded_channel();
-        let subscriptions = pubsub::run(Arc::clone(&shared), endpoint, response_timeout, wished);
+        let engine = Arc::clone(&shared);
+        let tell_engine = move |event: Input<'_>| engine.tell(event);
+        let subscriptions = run_subscriptions(tell_engine, endpoint, response_timeout, wished);
         Self { shared, link, subscriptions: Box::pin(subscriptions), wishes }
     }
 
     /// Runs until the engine is closed.
-    pub(crate) async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let _end = End(Arc::clone(&self.shared));
         let mut work = Work::default();
         let mut answers = Vec::new();

@@ -3,21 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Error as EngineError, Outcome};
+use leasehold_core::{Engine, Error as EngineError, Outcome};
 
-use crate::client::operation::{Call, Request};
-use crate::client::shared::Shared;
-use crate::errors::error::Error;
-use crate::net::topology::endpoint::Endpoint;
+use super::driver::Driver;
+use super::operation::{Call, Request};
+use super::shared::Shared;
+use crate::errors::Error;
+use crate::net::{Endpoint, Link};
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
     /// Where to open more connections. None if the user provided the only connection.
-    pub(crate) endpoint: Option<Endpoint>,
+    pub(super) endpoint: Option<Endpoint>,
     pub(crate) response_timeout: Duration,
 }
 
 impl Client {
+    /// Spawns the task that drives the engine. `server` is the server's URL, for error messages.
+    pub(crate) fn start(
+        engine: Engine,
+        link: Link,
+        server: Option<String>,
+        endpoint: Option<Endpoint>,
+        response_timeout: Duration,
+    ) -> Arc<Self> {
+        let shared = Arc::new(Shared::new(engine, server));
+        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
+        Arc::new(Self { shared, endpoint, response_timeout })
+    }
+
     /// Starts a call to the engine. `name` is the lock that it is about, if any.
     pub(crate) fn ask<'a>(&'a self, request: Request<'a>, name: Option<&'a str>) -> Call<'a> {
         Call::new(&self.shared, request, name)

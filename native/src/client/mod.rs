@@ -1,9 +1,17 @@
-//! One client: the engine with its state, and the task that drives it.
+//! One client: an engine, the state around it, and the task that drives it.
+//!
+//! [`Client`] starts and ends a client and runs its [`Request`]s. [`Replicas`] waits for replicas.
 
-pub(crate) mod clock;
-pub(crate) mod driver;
-pub(crate) mod handle;
-pub(crate) mod operation;
-pub(crate) mod replicas;
-pub(crate) mod shared;
-pub(crate) mod state;
+mod clock;
+mod driver;
+mod handle;
+mod operation;
+mod replicas;
+mod shared;
+mod state;
+
+pub(crate) use clock::now;
+pub(crate) use handle::{Client, unexpected};
+pub(crate) use operation::{Call, Request};
+pub(crate) use replicas::Replicas;
+pub(crate) use state::grant_of;

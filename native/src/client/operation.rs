@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
 
-use crate::client::shared::Shared;
-use crate::client::state::CallResult;
-use crate::errors::error::Error;
+use super::shared::Shared;
+use super::state::CallResult;
+use crate::errors::Error;
 
 /// What a user can ask of the engine.
 pub(crate) enum Request<'a> {
@@ -27,7 +27,7 @@ pub(crate) enum Request<'a> {
 
 impl Request<'_> {
     /// The name of the lock to acquire. None for other requests.
-    pub(crate) fn name(&self) -> Option<Arc<str>> {
+    pub(super) fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
             _ => None,
@@ -35,7 +35,7 @@ impl Request<'_> {
     }
 
     /// The result if the driver has stopped. `unreleased` is how many leases the engine could not give back.
-    pub(crate) fn after_the_end(&self, unreleased: u32) -> CallResult {
+    pub(super) fn after_the_end(&self, unreleased: u32) -> CallResult {
         match self {
             Self::Close => Ok(Outcome::Closed { unreleased }),
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
@@ -43,7 +43,7 @@ impl Request<'_> {
         }
     }
 
-    pub(crate) fn input(&self, op: OpId) -> Input<'_> {
+    pub(super) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
             Self::Acquire { name, options } => Input::Acquire { op, name, options },
             Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
@@ -74,7 +74,7 @@ enum Stage<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) const fn new(shared: &'a Shared, request: Request<'a>, name: Option<&'a str>) -> Self {
+    pub(super) const fn new(shared: &'a Shared, request: Request<'a>, name: Option<&'a str>) -> Self {
         Self { shared, name, stage: Stage::New(request) }
     }
 }

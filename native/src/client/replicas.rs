@@ -1,25 +1,17 @@
 //! Waits until enough replicas have a new lease, before the caller gets it.
 //!
-//! `WAIT` only covers the writes of its own connection, and it blocks everything else on that connection. So this
-//! module opens a connection of its own and writes to the lease. That write comes after the grant in the replication
-//! stream, so a replica that confirms the write has the grant too. If the write finds the lease, this server is the one
-//! that granted it, and not another one that was promoted since. The connection is new each time, because an old one
-//! could still lead to an old primary.
-//!
-//! <https://redis.io/docs/latest/commands/wait/>
+//! The client writes to the lease and waits for the replicas to confirm the write. The write comes after the grant in
+//! the replication stream, so a replica that confirms it has the grant too. If the write finds the lease, this server
+//! is the one that granted it, and not another one that was promoted since.
 
 use std::time::Duration;
 
-use leasehold_core::{Command, Error as EngineError, Failure, LeaseId, LossReason, Reply, Scalar};
-use redis::aio::MultiplexedConnection;
+use leasehold_core::{Error as EngineError, Failure, LeaseId, LossReason, Reply, Scalar};
 use tokio::time::{Instant, timeout};
 
-use crate::client::handle::Client;
-use crate::errors::error::Error;
-use crate::net::codec;
-use crate::net::links::link::Commands;
-use crate::net::topology::endpoint::Endpoint;
-use crate::net::topology::slots::key_of;
+use super::handle::Client;
+use crate::errors::Error;
+use crate::net::ReplicatedWrite;
 
 /// How many replicas must have a lease, and how long to wait for them.
 #[derive(Clone, Copy, Debug)]
@@ -60,17 +52,16 @@ impl Replicas {
         };
         let failed = |failure| client.shared.error(EngineError::of_connecting(failure, start.elapsed()), Some(name));
         let limit = client.response_timeout;
-        let question = Question { endpoint, limit };
-        let touched = timeout(limit, question.touch(&touch)).await.unwrap_or(Err(Failure::TimedOut));
-        let (connection, reply) = touched.map_err(failed)?;
-        match first_word(&reply) {
+        let write = timeout(limit, ReplicatedWrite::send(endpoint, &touch, limit)).await;
+        let write = write.unwrap_or(Err(Failure::TimedOut)).map_err(failed)?;
+        match first_word(&write.reply) {
             Some(b"renewed") => {}
             Some(b"taken") => return Err(lost(LossReason::Taken)),
             _ => return Err(lost(LossReason::Gone)),
         }
         let limit = (self.timeout + limit).saturating_sub(start.elapsed());
-        let confirmed = timeout(limit, question.wait(&connection, self)).await.unwrap_or(Err(Failure::TimedOut));
-        let confirmed = confirmed.map_err(failed)?;
+        let confirmed = timeout(limit, write.wait(self.min, self.timeout)).await;
+        let confirmed = confirmed.unwrap_or(Err(Failure::TimedOut)).map_err(failed)?;
         // The lease may have expired in the meantime.
         if client.shared.remaining(lease).is_zero() {
             return Err(lost(LossReason::Expired));
@@ -79,57 +70,6 @@ impl Replicas {
             return Ok(());
         }
         Err(Error::NotReplicated { name: name.to_owned(), confirmed, wanted: self.min, waited: start.elapsed() })
-    }
-}
-
-struct Question<'a> {
-    endpoint: &'a Endpoint,
-    limit: Duration,
-}
-
-impl Question<'_> {
-    /// Writes to the lease over a new connection to its server. Returns the connection and the reply.
-    async fn touch(&self, [digest, source]: &[Command; 2]) -> Result<(MultiplexedConnection, Reply), Failure> {
-        let key = key_of(digest).unwrap_or_default();
-        // The slot may have moved. The second attempt knows the new place.
-        let mut again = true;
-        loop {
-            let connection = self.endpoint.connect_for(key).await.map_err(|error| codec::connect_failure(&error))?;
-            let mut answer = self.ask(&connection, codec::command(digest), self.limit).await;
-            if matches!(&answer, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
-                answer = self.ask(&connection, codec::command(source), self.limit).await;
-            }
-            match answer {
-                Err(Failure::Refused(text)) if again && self.endpoint.learn(&text, key) => again = false,
-                Err(Failure::Refused(text)) if text.starts_with("MOVED ") || text.starts_with("ASK ") => {
-                    return Err(Failure::Unavailable(text));
-                }
-                answer => return Ok((connection, answer?)),
-            }
-        }
-    }
-
-    /// How many replicas have confirmed the writes of this connection.
-    async fn wait(&self, connection: &MultiplexedConnection, replicas: Replicas) -> Result<u32, Failure> {
-        let mut wait = redis::cmd("WAIT");
-        let ms = u64::try_from(replicas.timeout.as_millis()).unwrap_or(u64::MAX);
-        wait.arg(replicas.min).arg(ms);
-        match self.ask(connection, wait, self.limit + replicas.timeout).await? {
-            Reply::One(Scalar::Int(confirmed)) => Ok(u32::try_from(confirmed).unwrap_or(0)),
-            other => Err(Failure::Refused(format!("WAIT answered {other:?}"))),
-        }
-    }
-
-    async fn ask(
-        &self,
-        connection: &MultiplexedConnection,
-        cmd: redis::Cmd,
-        limit: Duration,
-    ) -> Result<Reply, Failure> {
-        match timeout(limit, connection.run(cmd)).await {
-            Ok(answer) => codec::result(answer),
-            Err(_) => Err(Failure::TimedOut),
-        }
     }
 }
 

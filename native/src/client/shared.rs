@@ -14,9 +14,9 @@ use leasehold_core::{
 };
 use tokio::sync::{Notify, watch};
 
-use crate::client::clock;
-use crate::client::operation::Request;
-use crate::client::state::{After, CallResult, State, Waiting, Work, granted};
+use super::clock;
+use super::operation::Request;
+use super::state::{After, CallResult, State, Waiting, Work, grant_of};
 
 /// The shared part of a client.
 pub(crate) struct Shared {
@@ -24,22 +24,22 @@ pub(crate) struct Shared {
     /// The server's URL, for error messages.
     server: Option<String>,
     /// Notified when the driver has work to do.
-    pub(crate) bell: Notify,
+    pub(super) bell: Notify,
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, server: Option<String>) -> Self {
+    pub(super) fn new(engine: Engine, server: Option<String>) -> Self {
         Self { state: Mutex::new(State::new(engine)), server, bell: Notify::new() }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
-    pub(crate) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
+    pub(super) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
         crate::Error::from_engine(error, name, self.server.as_deref())
     }
 
     /// Begins a user's call. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
     /// [`fetch`](Self::fetch) returns the result.
-    pub(crate) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
+    pub(super) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
         self.turn(|state, now, after| {
             if let Request::Release { lease } = request
                 && let Some(reason) = state.drop_handle(*lease, after)
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// The result of a user's call if it has ended. Otherwise `waker` is woken at its end.
-    pub(crate) fn fetch(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
+    pub(super) fn fetch(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
         let mut state = self.lock();
         let old = match state.calls.get_mut(&op) {
             Some(waiting) if waiting.result.is_none() => match &waiting.waker {
@@ -90,12 +90,12 @@ impl Shared {
     }
 
     /// The call's future was dropped: cancels an acquire, or gives back the lease that it has just got.
-    pub(crate) fn abandon(&self, op: OpId) {
+    pub(super) fn abandon(&self, op: OpId) {
         let abandoned = self.turn(|state, now, after| {
             let abandoned = state.calls.remove(&op);
             match &abandoned {
                 Some(Waiting { result: Some(result), .. }) => {
-                    if let Some(grant) = granted(result) {
+                    if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
                         state.give_back(now, grant.lease, after);
                     }
                 }
@@ -113,7 +113,7 @@ impl Shared {
     }
 
     /// Closes the client without waiting for the result.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         self.turn(|state, now, after| {
             let op = state.next_op();
             state.engine.handle(now, Input::Close { op });
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// A write to the lease on its server, as `EVALSHA` and as `EVAL`. None once the lease has ended.
-    pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+    pub(super) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         self.lock().engine.touch(lease)
     }
 
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// The driver's turn. `inputs` passes events to the engine, and `work` is filled with what the driver has to do.
-    pub(crate) fn drive(&self, work: &mut Work, inputs: impl FnOnce(&mut Engine, Instant)) {
+    pub(super) fn drive(&self, work: &mut Work, inputs: impl FnOnce(&mut Engine, Instant)) {
         self.turn(|state, now, after| {
             inputs(&mut state.engine, now);
             state.sort_outputs(now, after);
@@ -208,12 +208,12 @@ impl Shared {
     }
 
     /// Passes an input to the engine, outside the driver's loop.
-    pub(crate) fn tell(&self, input: Input<'_>) {
+    pub(super) fn tell(&self, input: Input<'_>) {
         self.turn(|state, now, _| state.engine.handle(now, input));
     }
 
     /// The driver has stopped: fails pending and future calls.
-    pub(crate) fn end(&self) {
+    pub(super) fn end(&self) {
         self.turn(|state, _, after| state.end(after));
     }
 

@@ -10,73 +10,73 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use crate::net::pubsub::Wish;
+use crate::net::Wish;
 
 /// The result of a user's call, as the engine returns it.
-pub(crate) type CallResult = Result<Outcome, Error>;
+pub(super) type CallResult = Result<Outcome, Error>;
 
-pub(crate) struct State {
-    pub(crate) engine: Engine,
-    pub(crate) calls: HashMap<OpId, Waiting, ByNumber>,
-    pub(crate) held: HashMap<LeaseId, Held, ByNumber>,
+pub(super) struct State {
+    pub(super) engine: Engine,
+    pub(super) calls: HashMap<OpId, Waiting, ByNumber>,
+    pub(super) held: HashMap<LeaseId, Held, ByNumber>,
     next_op: u64,
-    pub(crate) work: Work,
+    pub(super) work: Work,
     /// Whether the driver was notified and has not run since.
-    pub(crate) rung: bool,
+    pub(super) rung: bool,
     /// Whether the client is closing, so that its leases are being given back.
-    pub(crate) closing: bool,
+    pub(super) closing: bool,
     /// How many of the leases the server did not confirm as released in time.
-    pub(crate) unreleased: u32,
+    pub(super) unreleased: u32,
     /// Whether the driver has stopped, so that nothing is sent any more.
-    pub(crate) ended: bool,
+    pub(super) ended: bool,
 }
 
 /// A user's call that is still running, or whose result was not fetched yet.
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     /// The lock's name, if the call is an acquire.
-    pub(crate) name: Option<Arc<str>>,
-    pub(crate) waker: Option<Waker>,
-    pub(crate) result: Option<CallResult>,
+    pub(super) name: Option<Arc<str>>,
+    pub(super) waker: Option<Waker>,
+    pub(super) result: Option<CallResult>,
 }
 
 /// A lease that has at least one handle.
-pub(crate) struct Held {
+pub(super) struct Held {
     name: Option<Arc<str>>,
-    pub(crate) handles: u32,
-    pub(crate) fence: u64,
-    pub(crate) mode: Mode,
-    pub(crate) lost: Option<LossReason>,
+    pub(super) handles: u32,
+    pub(super) fence: u64,
+    pub(super) mode: Mode,
+    pub(super) lost: Option<LossReason>,
     /// Created when a task first asks to be notified. Dropped with the last handle.
-    pub(crate) told: Option<Told>,
+    pub(super) told: Option<Told>,
 }
 
 /// Notifies the tasks that watch a lease.
-pub(crate) type Told = watch::Sender<Option<LossReason>>;
+pub(super) type Told = watch::Sender<Option<LossReason>>;
 
 /// What the driver has to do.
 #[derive(Default)]
-pub(crate) struct Work {
-    pub(crate) sends: Vec<(NodeId, CallId, Command)>,
+pub(super) struct Work {
+    pub(super) sends: Vec<(NodeId, CallId, Command)>,
     /// Channels to subscribe to or to leave, in this order.
-    pub(crate) subscriptions: Vec<Wish>,
+    pub(super) subscriptions: Vec<Wish>,
     /// When to wake the engine at the latest.
-    pub(crate) wake_at: Option<Instant>,
+    pub(super) wake_at: Option<Instant>,
     /// Whether the engine is closed and nothing is left to do.
-    pub(crate) closed: bool,
+    pub(super) closed: bool,
 }
 
 /// What to do after unlocking, because wakers, watchers and logs run foreign code.
 #[derive(Default)]
-pub(crate) struct After {
-    pub(crate) ring: bool,
-    pub(crate) wakers: Vec<Waker>,
-    pub(crate) lost: Vec<(Option<Arc<str>>, Option<Told>, LossReason)>,
+pub(super) struct After {
+    pub(super) ring: bool,
+    pub(super) wakers: Vec<Waker>,
+    pub(super) lost: Vec<(Option<Arc<str>>, Option<Told>, LossReason)>,
     released: Vec<Held>,
     closed: Vec<Told>,
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine) -> Self {
         Self {
             engine,
             calls: HashMap::default(),
@@ -90,12 +90,12 @@ impl State {
         }
     }
 
-    pub(crate) fn next_op(&mut self) -> OpId {
+    pub(super) fn next_op(&mut self) -> OpId {
         self.next_op += 1;
         OpId(self.next_op)
     }
 
-    pub(crate) fn sort_outputs(&mut self, now: Instant, after: &mut After) {
+    pub(super) fn sort_outputs(&mut self, now: Instant, after: &mut After) {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Send { call, node, command } => self.work.sends.push((node, call, command)),
@@ -126,7 +126,7 @@ impl State {
         }
         match self.calls.get_mut(&op) {
             Some(waiting) => {
-                if let Some(grant) = granted(&result) {
+                if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
                     let name = waiting.name.take();
                     // The owner of a reentrant lock may get a lease that it already has.
                     let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, &grant));
@@ -136,7 +136,7 @@ impl State {
                 after.wakers.extend(waiting.waker.take());
             }
             None => {
-                if let Some(grant) = granted(&result) {
+                if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
                     let op = self.next_op();
                     self.engine.handle(now, Input::Release { op, lease: grant.lease });
                 }
@@ -151,7 +151,7 @@ impl State {
     }
 
     /// The driver has stopped: fails the pending calls, and reports the leases as lost because they can't be renewed any more.
-    pub(crate) fn end(&mut self, after: &mut After) {
+    pub(super) fn end(&mut self, after: &mut After) {
         self.ended = true;
         for waiting in self.calls.values_mut() {
             waiting.result.get_or_insert(Err(Error::Closed));
@@ -167,19 +167,19 @@ impl State {
     }
 
     /// The engine gives every lease back, so losses are no longer reported.
-    pub(crate) fn close_leases(&mut self, after: &mut After) {
+    pub(super) fn close_leases(&mut self, after: &mut After) {
         self.closing = true;
         after.closed.extend(self.held.values_mut().filter_map(|held| held.told.take()));
     }
 
-    pub(crate) fn give_back(&mut self, now: Instant, lease: LeaseId, after: &mut After) {
+    pub(super) fn give_back(&mut self, now: Instant, lease: LeaseId, after: &mut After) {
         self.drop_handle(lease, after);
         let op = self.next_op();
         self.engine.handle(now, Input::Release { op, lease });
     }
 
     /// Removes one handle from a lease. Returns how the lease was lost, if it was.
-    pub(crate) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) -> Option<LossReason> {
+    pub(super) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) -> Option<LossReason> {
         let held = self.held.get_mut(&lease)?;
         let lost = held.lost;
         held.handles = held.handles.saturating_sub(1);
@@ -190,7 +190,7 @@ impl State {
     }
 
     /// The driver wakes by itself at `work.wake_at`. This notifies it if there is something to do sooner.
-    pub(crate) fn ring_if_needed(&mut self, after: &mut After) {
+    pub(super) fn ring_if_needed(&mut self, after: &mut After) {
         if self.rung {
             return;
         }
@@ -206,10 +206,10 @@ impl State {
 }
 
 /// The lease that a call was granted. For several names, the greatest fence is the lease's fence.
-pub(crate) fn granted(result: &CallResult) -> Option<Grant> {
-    match result {
-        Ok(Outcome::Acquired(grant)) => Some(*grant),
-        Ok(Outcome::AcquiredAll { lease, fences, valid_until }) => {
+pub(crate) fn grant_of(outcome: &Outcome) -> Option<Grant> {
+    match outcome {
+        Outcome::Acquired(grant) => Some(*grant),
+        Outcome::AcquiredAll { lease, fences, valid_until } => {
             let fence = fences.iter().copied().max().unwrap_or_default();
             Some(Grant { lease: *lease, mode: Mode::Exclusive, fence, valid_until: *valid_until, local: false })
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{Failure, LossReason, Votes, shown_time as shown};
 use redis::{ErrorKind, RedisError};
 
-use crate::net::codec;
+use super::failure::{cause, connect_failure, error_text, shortened};
 
 /// The cause of an error: the `redis` crate's error, or the engine's report on the last attempt.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -199,7 +199,7 @@ fn unanswered(error: &Error) -> String {
 /// The cause as text. None for a plain timeout, which the rest of the message already says.
 fn cause_text(source: &Source) -> Option<String> {
     if let Some(error) = source.downcast_ref::<RedisError>() {
-        return (!error.is_timeout()).then(|| codec::cause(error));
+        return (!error.is_timeout()).then(|| cause(error));
     }
     match source.downcast_ref::<Attempt>() {
         Some(Attempt(Failure::TimedOut)) => None,
@@ -210,7 +210,7 @@ fn cause_text(source: &Source) -> Option<String> {
             | Failure::Unsupported(cause)
             | Failure::Closed(cause),
         )) => Some(cause.clone()),
-        None => Some(codec::shortened(source)),
+        None => Some(shortened(source)),
     }
 }
 
@@ -316,13 +316,13 @@ impl Error {
     /// Converts an error from connecting, or from asking the server for its version and role.
     pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: codec::cause(&error) },
+            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: cause(&error) },
             ErrorKind::InvalidClientConfig => Self::invalid_address("url", &error),
             ErrorKind::MasterNameNotFoundBySentinel => {
-                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", codec::cause(&error)) }
+                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", cause(&error)) }
             }
             ErrorKind::Server(_) | ErrorKind::Extension => {
-                let failure = Failure::Refused(codec::error_text(&error));
+                let failure = Failure::Refused(error_text(&error));
                 Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
             }
             _ => {
@@ -335,9 +335,9 @@ impl Error {
     /// The same for one server of a quorum, as its vote.
     pub(crate) fn connecting(error: &RedisError, waited: Duration) -> leasehold_core::Error {
         let failure = match error.kind() {
-            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(codec::cause(error)),
-            ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(codec::error_text(error)),
-            _ => codec::connect_failure(error),
+            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(cause(error)),
+            ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
+            _ => connect_failure(error),
         };
         leasehold_core::Error::of_connecting(failure, waited)
     }
@@ -348,7 +348,7 @@ impl Error {
 
     /// The error for an unusable address in the option `field`.
     pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
-        let (cause, feature) = (codec::cause(error), "turn on the feature `tls-rustls` for TLS");
+        let (cause, feature) = (cause(error), "turn on the feature `tls-rustls` for TLS");
         let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
         Self::InvalidOption { field, problem: format!("is not a usable address: {cause}; {remedy}") }
     }

@@ -1,3 +1,12 @@
-//! The errors that users see.
+//! The errors that users get, and what an error of the `redis` crate means.
+//!
+//! [`Error`] and [`Source`] are public. The functions turn errors of the `redis` crate into failures that the engine
+//! understands, and into texts.
 
-pub(crate) mod error;
+mod error;
+mod failure;
+
+pub use error::{Error, Source};
+#[cfg(test)]
+pub(crate) use failure::LONGEST_TEXT;
+pub(crate) use failure::{connect_failure, error_text, failure, is_demoted, is_trouble, server_text, shortened};

@@ -2,7 +2,6 @@
 //! acknowledgement, and is checked for silence.
 
 use std::future::pending;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -13,10 +12,9 @@ use redis::{Msg, RedisError};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use crate::client::shared::Shared;
-use crate::net::codec;
-use crate::net::topology::endpoint::Endpoint;
-use crate::net::topology::server::within;
+use super::connection::within;
+use super::topology::Endpoint;
+use crate::errors::{connect_failure, error_text};
 
 /// A connection that is silent for this long gets a PING, the only way to notice that it is dead.
 const QUIET: Duration = Duration::from_secs(5);
@@ -29,8 +27,9 @@ pub(crate) struct Wish {
 }
 
 /// The channels of one server.
-struct Channels {
-    shared: Arc<Shared>,
+struct Channels<F> {
+    /// Passes an event to the engine.
+    tell_engine: F,
     endpoint: Option<Endpoint>,
     response_timeout: Duration,
     node: NodeId,
@@ -50,14 +49,14 @@ enum Event {
 
 /// Subscribes as requested, passes messages to the engine, and reports every subscription that fails or breaks. Never returns.
 pub(crate) async fn run(
-    shared: Arc<Shared>,
+    tell_engine: impl Fn(Input<'_>),
     endpoint: Option<Endpoint>,
     response_timeout: Duration,
     mut wishes: UnboundedReceiver<Wish>,
 ) {
     let node = NodeId::default();
     let mut channels =
-        Channels { shared, endpoint, response_timeout, node, connection: None, switched: None, open: Vec::new() };
+        Channels { tell_engine, endpoint, response_timeout, node, connection: None, switched: None, open: Vec::new() };
     loop {
         match channels.next_event(&mut wishes).await {
             Event::Wish(Wish { channel, wanted: true, node }) => {
@@ -72,7 +71,7 @@ pub(crate) async fn run(
     }
 }
 
-impl Channels {
+impl<F: Fn(Input<'_>)> Channels<F> {
     async fn next_event(&mut self, wishes: &mut UnboundedReceiver<Wish>) -> Event {
         let wish = async {
             match wishes.recv().await {
@@ -110,7 +109,7 @@ impl Channels {
             }
             self.open.push(channel.clone());
         }
-        self.shared.tell(Input::Subscribed { node: self.node, channel: &channel });
+        (self.tell_engine)(Input::Subscribed { node: self.node, channel: &channel });
     }
 
     async fn listen_on(&mut self, channel: &str) -> Result<(), Failure> {
@@ -159,7 +158,7 @@ impl Channels {
 
     fn tell(&self, message: &Msg) {
         let (channel, payload) = (message.get_channel_name(), message.get_payload_bytes());
-        self.shared.tell(Input::Message { node: self.node, channel, payload });
+        (self.tell_engine)(Input::Message { node: self.node, channel, payload });
     }
 
     fn tell_broken(&self, channel: &str, cause: Failure) {
@@ -167,15 +166,15 @@ impl Channels {
             Failure::Refused(_) => tracing::warn!(channel, %cause, "subscription refused: waiters poll"),
             _ => tracing::info!(channel, %cause, "subscription failed"),
         }
-        self.shared.tell(Input::Unsubscribed { node: self.node, channel, cause });
+        (self.tell_engine)(Input::Unsubscribed { node: self.node, channel, cause });
     }
 }
 
 /// Only a refusal by the server is final. Any other failure is worth another attempt.
 fn refusal(error: &RedisError) -> Failure {
-    match codec::connect_failure(error) {
+    match connect_failure(error) {
         refused @ Failure::Refused(_) => refused,
-        _ if error.code().is_some() => Failure::Refused(codec::error_text(error)),
+        _ if error.code().is_some() => Failure::Refused(error_text(error)),
         other => other,
     }
 }

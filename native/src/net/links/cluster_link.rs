@@ -14,12 +14,10 @@ use leasehold_core::{ByNumber, CallId, Command, Failure};
 use redis::RedisResult;
 use tokio::time::Instant;
 
+use super::server_link::{Answer, ServerLink, Way};
+use crate::errors::{connect_failure, is_trouble};
 use crate::net::codec;
-use crate::net::links::link::Answer;
-use crate::net::links::server_link::{ServerLink, Way};
-use crate::net::topology::cluster::Cluster;
-use crate::net::topology::endpoint::Endpoint;
-use crate::net::topology::slots::{Address, Redirect, key_of, slot_of};
+use crate::net::topology::{Address, Cluster, Endpoint, Redirect, key_of, slot_of};
 
 /// How many redirects one command follows.
 const MOST_HOPS: u8 = 5;
@@ -45,7 +43,7 @@ struct Sent {
 }
 
 impl Router {
-    pub(crate) fn new(cluster: Arc<Cluster>, response_timeout: Duration) -> Self {
+    pub(super) fn new(cluster: Arc<Cluster>, response_timeout: Duration) -> Self {
         Self {
             cluster,
             response_timeout,
@@ -57,7 +55,7 @@ impl Router {
         }
     }
 
-    pub(crate) fn send(&mut self, call: CallId, command: Command) {
+    pub(super) fn send(&mut self, call: CallId, command: Command) {
         let owner = key_of(&command).and_then(|key| self.cluster.owner(slot_of(key)));
         let Some(owner) = owner else {
             self.rediscover();
@@ -71,7 +69,7 @@ impl Router {
     }
 
     /// Appends new results to `answers`. Ready if there is at least one.
-    pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
+    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
         loop {
             let mut came = Vec::new();
             for (address, link) in &mut self.links {
@@ -105,7 +103,7 @@ impl Router {
             _ => None,
         };
         let (Some(redirect), Some(sent)) = (redirect, sent) else {
-            if codec::is_trouble(failure) {
+            if is_trouble(failure) {
                 self.rediscover();
             }
             answers.push((call, result));
@@ -139,10 +137,10 @@ impl Router {
         if !self.links.contains_key(to) {
             match self.cluster.server(to) {
                 Ok(server) => {
-                    let link = ServerLink::unconnected(Endpoint::Server(Arc::new(server)), self.response_timeout);
+                    let link = ServerLink::unconnected(Endpoint::server(server), self.response_timeout);
                     self.links.insert(to.clone(), link);
                 }
-                Err(error) => self.ready.push((call, Err(codec::connect_failure(&error)))),
+                Err(error) => self.ready.push((call, Err(connect_failure(&error)))),
             }
         }
         self.links.get_mut(to)

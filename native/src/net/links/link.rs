@@ -1,50 +1,15 @@
 //! The way to send commands: over a single server, a cluster, or the servers of a quorum.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use leasehold_core::{CallId, Command, Failure, NodeId, Reply};
-use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use leasehold_core::{CallId, Command, NodeId};
 
+use super::cluster_link::Router;
+use super::server_link::{Answer, ServerLink, Way};
 use crate::net::codec;
-use crate::net::links::cluster_link::Router;
-use crate::net::links::server_link::{ServerLink, Way};
-use crate::net::topology::endpoint::Endpoint;
-
-/// The result of a command.
-pub(crate) type Answer = (CallId, Result<Reply, Failure>);
-
-/// A connection of any kind.
-pub(crate) type Connection = Arc<dyn Commands>;
-
-/// Something that runs commands.
-pub(crate) trait Commands: Send + Sync {
-    fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
-
-    /// Runs a command behind an `ASKING`, on a cluster server that is importing the command's slot.
-    fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
-}
-
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Commands for C {
-    fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
-        let mut connection = self.clone();
-        Box::pin(async move { connection.req_packed_command(&cmd).await })
-    }
-
-    fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
-        let mut connection = self.clone();
-        Box::pin(async move {
-            // In one pipeline, so that no other command comes in between.
-            let mut both = Pipeline::with_capacity(2);
-            both.add_command(redis::cmd("ASKING")).add_command(cmd);
-            let mut answers = connection.req_packed_commands(&both, 1, 1).await?;
-            Ok(answers.pop().unwrap_or(Value::Nil))
-        })
-    }
-}
+use crate::net::connection::Connection;
+use crate::net::topology::Endpoint;
 
 pub(crate) enum Link {
     Server(Box<ServerLink>),

@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{CallId, Failure};
+use leasehold_core::{CallId, Failure, Reply};
 use redis::{Cmd, RedisResult, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::net::codec;
-use crate::net::links::link::{Answer, Connection};
-use crate::net::topology::endpoint::Endpoint;
+use crate::errors::{connect_failure, is_demoted};
+use crate::net::connection::{Connection, reply_within};
+use crate::net::topology::Endpoint;
+
+/// The result of a command.
+pub(crate) type Answer = (CallId, Result<Reply, Failure>);
 
 /// The pause after a failed attempt to connect. It doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -55,7 +58,7 @@ enum State {
 
 /// How to send a command.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(super) enum Way {
     Plain,
     /// Behind an `ASKING`.
     Asking,
@@ -69,7 +72,7 @@ struct Ended {
 }
 
 impl ServerLink {
-    pub(crate) fn new(connection: Connection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+    pub(super) fn new(connection: Connection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         let switched = endpoint.as_ref().and_then(Endpoint::switched);
         Self {
             endpoint,
@@ -84,7 +87,7 @@ impl ServerLink {
     }
 
     /// A link that connects when the first command is sent.
-    pub(crate) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
+    pub(super) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
         let why = Failure::Unavailable("not connected yet".to_owned());
         Self {
             endpoint: Some(endpoint),
@@ -99,7 +102,7 @@ impl ServerLink {
     }
 
     /// Sends a command, or queues it while connecting. [`poll_answers`](Self::poll_answers) returns its result.
-    pub(crate) fn send(&mut self, call: CallId, cmd: Cmd, way: Way) {
+    pub(super) fn send(&mut self, call: CallId, cmd: Cmd, way: Way) {
         match &mut self.state {
             State::Up(connection) => {
                 let answer = match way {
@@ -120,12 +123,12 @@ impl ServerLink {
     }
 
     /// Whether no command is in flight.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.calls.is_empty() && self.ready.is_empty() && !matches!(self.state, State::Connecting { .. })
     }
 
     /// Appends new results to `answers`. Ready if there is at least one.
-    pub(crate) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
+    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
         self.poll_connecting(context);
         self.poll_switched(context);
         answers.append(&mut self.ready);
@@ -138,7 +141,7 @@ impl ServerLink {
             }
             if let Err(failure) = &answer.1 {
                 tracing::debug!(call = answer.0.0, %failure, "command failed");
-                if (failure.maybe_applied() || codec::is_demoted(failure)) && generation == self.generation {
+                if (failure.maybe_applied() || is_demoted(failure)) && generation == self.generation {
                     self.lose_connection(failure.clone());
                 }
             }
@@ -163,7 +166,7 @@ impl ServerLink {
                 }
             }
             Err(error) => {
-                let why = codec::connect_failure(&error);
+                let why = connect_failure(&error);
                 let pause = FIRST_PAUSE.saturating_mul(1 << (*failures).min(5)).min(LONGEST_PAUSE);
                 tracing::warn!(%error, "can't connect to the server");
                 self.ready.extend(queue.into_iter().map(|(call, ..)| (call, Err(why.clone()))));
@@ -190,7 +193,7 @@ impl ServerLink {
         }
         tracing::warn!(%why, "connection to the server lost");
         // Without a pause, a demoted server would be connected to in a tight loop.
-        let pause = if codec::is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
+        let pause = if is_demoted(&why) { LONGEST_PAUSE } else { Duration::ZERO };
         self.state = State::Down { failures: 0, retry_at: Instant::now() + pause, why };
     }
 
@@ -211,9 +214,5 @@ async fn ended(
     answer: BoxFuture<'static, RedisResult<Value>>,
     response_timeout: Duration,
 ) -> Ended {
-    let answer = match timeout(response_timeout, answer).await {
-        Ok(answer) => codec::result(answer),
-        Err(_) => Err(Failure::TimedOut),
-    };
-    Ended { generation, answer: (call, answer) }
+    Ended { generation, answer: (call, reply_within(response_timeout, answer).await) }
 }

@@ -1,14 +1,18 @@
 //! Checks whether a server is usable: new enough, a primary and, if required, one that evicts nothing.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use leasehold_core::Roster;
+use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 
-use crate::errors::error::Error;
-use crate::net::codec;
-use crate::net::links::link::Connection;
-use crate::net::topology::server::within;
+use crate::errors::{Error, shortened};
+use crate::net::connection::{Connection, within};
+
+/// The option with the servers' addresses.
+pub(crate) const QUORUM_FIELD: &str = "servers";
 
 /// What a server must be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +24,7 @@ pub(crate) struct Demands {
 }
 
 /// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted.
-pub(crate) async fn check(
+pub(crate) async fn check_server(
     connection: &Connection,
     server: Option<&str>,
     demands: Demands,
@@ -33,7 +37,7 @@ pub(crate) async fn check(
 }
 
 /// The server's `INFO`, and its eviction policy if it matters, in one round trip.
-pub(crate) async fn answers(connection: &Connection, demands: Demands) -> RedisResult<(String, Option<String>)> {
+pub(super) async fn answers(connection: &Connection, demands: Demands) -> RedisResult<(String, Option<String>)> {
     let policy = async { if demands.no_eviction { eviction_policy(connection).await.map(Some) } else { Ok(None) } };
     let role = async { if demands.primary { info(connection, "replication").await } else { Ok(String::new()) } };
     let (server, role, policy) = tokio::try_join!(info(connection, "server"), role, policy)?;
@@ -65,7 +69,7 @@ async fn eviction_policy(connection: &Connection) -> RedisResult<String> {
     Ok(settings.remove(NAME).unwrap_or_default())
 }
 
-pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Result<(), Error> {
+pub(super) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Result<(), Error> {
     let unsupported = |problem: &str| Err(Error::Unsupported { name: None, problem: problem.to_owned() });
     if info.lines().any(|line| line.trim().ends_with("_mode:sentinel")) {
         return unsupported("a sentinel stores no locks; connect with `LockManager::sentinel`");
@@ -81,8 +85,50 @@ pub(crate) fn judge(info: &str, demands: Demands, policy: Option<&str>) -> Resul
 
 fn refused(error: leasehold_core::Error) -> Error {
     match Error::from_engine(error, None, None) {
-        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: codec::shortened(problem) },
+        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: shortened(problem) },
         other => other,
+    }
+}
+
+/// The checks for one server of a quorum: the user's demands, and that it is no other member. A server that is down at
+/// the start is checked when it comes back.
+#[derive(Clone)]
+pub(in crate::net) struct Member {
+    place: usize,
+    addresses: Arc<[String]>,
+    roster: Arc<Mutex<Roster>>,
+    demands: Demands,
+}
+
+impl Member {
+    /// One for each server.
+    pub(in crate::net) fn all(addresses: &[String], demands: Demands) -> impl Iterator<Item = Self> {
+        let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
+        (0..addresses.len()).map(move |place| Self {
+            place,
+            addresses: Arc::clone(&addresses),
+            roster: Arc::clone(&roster),
+            demands,
+        })
+    }
+
+    /// Asks the server about itself and checks the answer.
+    pub(in crate::net) async fn judge(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
+        let connection: Connection = Arc::new(connection.clone());
+        let (info, policy) = answers(&connection, self.demands).await?;
+        Ok(judge(&info, self.demands, policy.as_deref()).and_then(|()| self.admit(&info)))
+    }
+
+    fn admit(&self, info: &str) -> Result<(), Error> {
+        let admitted = self.roster.lock().unwrap_or_else(PoisonError::into_inner).admit(self.place, info);
+        admitted.map_err(|other| {
+            let address = |place: usize| self.addresses.get(place).map(String::as_str).unwrap_or_default();
+            let (other, this) = (address(other), address(self.place));
+            Error::invalid(
+                QUORUM_FIELD,
+                &format!("lists one server twice: {other} and {this} are the same server; list each server once"),
+            )
+        })
     }
 }
 

@@ -1,15 +1,19 @@
 //! A Redis Cluster: its servers, and which one serves which slot.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 
-use crate::net::topology::first_ok::first_of;
-use crate::net::topology::server::{Server, within};
-use crate::net::topology::slots::{Address, Redirect, Slots, slot_of};
+use super::checks::{self, Demands};
+use super::first_ok::first_of;
+use super::server::Server;
+use super::slots::{Address, Redirect, Slots, slot_of};
+use crate::errors::Error;
+use crate::net::connection::{Connection, within};
 
 pub(crate) struct Cluster {
     /// The addresses that the user gave. All servers are reached the way the first one is (credentials, TLS).
@@ -20,17 +24,17 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<Server>) -> Self {
+    pub(super) fn new(seeds: Vec<Server>) -> Self {
         Self { seeds, slots: Mutex::default(), questions: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         let seeds: Vec<_> = self.seeds.iter().map(Server::url).collect();
         seeds.join(", ")
     }
 
     /// Asks the servers which server serves which slot.
-    pub(crate) async fn discover(&self) -> RedisResult<()> {
+    pub(in crate::net) async fn discover(&self) -> RedisResult<()> {
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
         let ask = async |server: Server| {
@@ -45,7 +49,7 @@ impl Cluster {
     }
 
     /// A connection to the known primary of this key's slot.
-    pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self.owner(slot_of(key)) {
             Some(owner) => self.server(&owner)?.connect().await,
             None => Err((ErrorKind::Client, "no server has this key's slot").into()),
@@ -53,7 +57,7 @@ impl Cluster {
     }
 
     /// Discovers the slots, then connects to any of the servers.
-    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let connecting = async {
             self.discover().await?;
             first_of(self.servers().into_iter().map(async |server: Server| server.connect().await)).await
@@ -62,18 +66,29 @@ impl Cluster {
         within(limit, connecting).await
     }
 
+    /// Checks the eviction policy of every server that has slots.
+    pub(crate) async fn check_eviction(&self, limit: Duration) -> RedisResult<Result<(), Error>> {
+        let demands = Demands { primary: false, no_eviction: true };
+        let policies = try_join_all(self.primaries().into_iter().map(async |server| {
+            let connection: Connection = Arc::new(server.connect().await?);
+            checks::answers(&connection, demands).await
+        }));
+        let judge = |(info, policy): (String, Option<String>)| checks::judge(&info, demands, policy.as_deref());
+        Ok(within(limit, policies).await?.into_iter().try_for_each(judge))
+    }
+
     /// The servers that have slots.
-    pub(crate) fn primaries(&self) -> Vec<Server> {
+    fn primaries(&self) -> Vec<Server> {
         self.slots().primaries().iter().filter_map(|address| self.server(address).ok()).collect()
     }
 
     /// As [`Server::subscribe`], on any of the servers: a message reaches all of them.
-    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+    pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
         first_of(self.servers().into_iter().map(async |server: Server| server.subscribe(channel).await)).await
     }
 
     /// Reads a server's refusal. True if it is a `MOVED` for `key`, which is then remembered.
-    pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
+    pub(super) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
         let Some(said_by) = self.owner(slot_of(key)) else { return false };
         match Redirect::parse(refusal, &said_by) {
             Some(Redirect::Moved { slot, to }) => self.set_owner(slot, &to),
@@ -82,20 +97,20 @@ impl Cluster {
         true
     }
 
-    pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
+    pub(in crate::net) fn owner(&self, slot: u16) -> Option<Address> {
         self.slots().owner(slot).cloned()
     }
 
-    pub(crate) fn set_owner(&self, slot: u16, owner: &Address) {
+    pub(in crate::net) fn set_owner(&self, slot: u16, owner: &Address) {
         self.slots().set_owner(slot, owner);
     }
 
-    pub(crate) fn is_primary(&self, address: &Address) -> bool {
+    pub(in crate::net) fn is_primary(&self, address: &Address) -> bool {
         self.slots().primaries().contains(address)
     }
 
     /// The server at this address, with the credentials and TLS settings of the first seed.
-    pub(crate) fn server(&self, address: &Address) -> RedisResult<Server> {
+    pub(in crate::net) fn server(&self, address: &Address) -> RedisResult<Server> {
         match self.seeds.first() {
             Some(seed) => seed.at(&address.host, address.port),
             None => Err((ErrorKind::Client, "there is no server to ask").into()),

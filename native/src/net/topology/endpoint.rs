@@ -1,14 +1,15 @@
 //! Where the locks are and how to connect: one server, a primary behind Sentinel, or a cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::RedisResult;
 use redis::aio::{MultiplexedConnection, PubSub};
 
-use crate::net::topology::cluster::Cluster;
-use crate::net::topology::sentinel::Sentinel;
-use crate::net::topology::server::Server;
+use super::cluster::Cluster;
+use super::sentinel::Sentinel;
+use super::server::Server;
 
 /// Something that the client can reconnect to.
 #[derive(Clone)]
@@ -19,6 +20,24 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
+    pub(crate) fn server(server: Server) -> Self {
+        Self::Server(Arc::new(server))
+    }
+
+    /// The primary that the sentinels monitor as `service`. `template` says how to connect to it.
+    pub(crate) fn sentinel(
+        service: String,
+        sentinels: Vec<Server>,
+        template: Server,
+        response_timeout: Duration,
+    ) -> Self {
+        Self::Sentinel(Arc::new(Sentinel::new(service, sentinels, template, response_timeout)))
+    }
+
+    pub(crate) fn cluster(seeds: Vec<Server>) -> Self {
+        Self::Cluster(Arc::new(Cluster::new(seeds)))
+    }
+
     /// The URL or URLs, without passwords.
     pub(crate) fn url(&self) -> String {
         match self {
@@ -39,7 +58,7 @@ impl Endpoint {
 
     /// Resolves when the server that [`connect`](Self::connect) last reached is no longer the right one. None if
     /// nothing reports such a change.
-    pub(crate) fn switched(&self) -> Option<BoxFuture<'static, ()>> {
+    pub(in crate::net) fn switched(&self) -> Option<BoxFuture<'static, ()>> {
         match self {
             Self::Sentinel(sentinel) => Some(sentinel.switched()),
             Self::Server(_) | Self::Cluster(_) => None,
@@ -47,7 +66,7 @@ impl Endpoint {
     }
 
     /// A connection to the server that has `key`.
-    pub(crate) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
+    pub(in crate::net) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self {
             Self::Server(server) => server.connect().await,
             Self::Sentinel(sentinel) => sentinel.connect_now().await.map(|(_, connection)| connection),
@@ -56,7 +75,7 @@ impl Endpoint {
     }
 
     /// Reads a server's refusal. True if it says that `key` has moved. The new place is then remembered.
-    pub(crate) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
+    pub(in crate::net) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
         match self {
             Self::Cluster(cluster) => cluster.learn(refusal, key),
             _ => false,
@@ -65,7 +84,10 @@ impl Endpoint {
 
     /// A connection that is subscribed to `channel`, after the server's acknowledgement. The second value is that of
     /// [`switched`](Self::switched).
-    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<(PubSub, Option<BoxFuture<'static, ()>>)> {
+    pub(in crate::net) async fn subscribe(
+        &self,
+        channel: &str,
+    ) -> RedisResult<(PubSub, Option<BoxFuture<'static, ()>>)> {
         match self {
             Self::Server(server) => Ok((server.subscribe(channel).await?, None)),
             Self::Sentinel(sentinel) => {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 const STAGGER: Duration = Duration::from_millis(100);
 
 /// The first success. A silent server causes only a small delay. Without any success, returns the most helpful error.
-pub(crate) async fn first_of<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
+pub(super) async fn first_of<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
 where
     F: Future<Output = RedisResult<T>>,
 {

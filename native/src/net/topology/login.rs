@@ -4,7 +4,7 @@ use std::fmt;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
-use crate::errors::error::Error;
+use crate::errors::Error;
 
 /// The credentials and the database for the servers that hold the locks. They replace those of the URLs.
 #[derive(Clone, Default)]

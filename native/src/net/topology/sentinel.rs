@@ -11,9 +11,10 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
-use crate::net::topology::first_ok::first_of;
-use crate::net::topology::server::{Server, within};
-use crate::net::topology::slots::Address;
+use super::first_ok::first_of;
+use super::server::Server;
+use super::slots::Address;
+use crate::net::connection::within;
 
 pub(crate) struct Sentinel {
     service: String,
@@ -33,31 +34,31 @@ const POLL: Duration = Duration::from_secs(1);
 const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {
-    pub(crate) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
+    pub(super) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
         Self { service, sentinels, template, response_timeout, connected: Mutex::default() }
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         let sentinels: Vec<_> = self.sentinels.iter().map(Server::url).collect();
         format!("the primary `{}` (Sentinel at {})", self.service, sentinels.join(", "))
     }
 
     /// A connection to the current primary, which is remembered for [`switched`](Self::switched).
-    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let (address, connection) = self.connect_now().await?;
         *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
         Ok(connection)
     }
 
     /// The address of the current primary, and a connection to it.
-    pub(crate) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
+    pub(super) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
         let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_by(sentinel).boxed()).collect();
         within(self.response_timeout, first_of(attempts)).await
     }
 
     /// Resolves when the primary is no longer the server that [`connect`](Self::connect) last reached. The old primary
     /// may accept writes for some seconds until it learns this, and all of them will be lost.
-    pub(crate) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+    pub(super) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
         let from = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.switched_from(from)
     }
@@ -94,7 +95,7 @@ impl Sentinel {
     }
 
     /// As [`Server::subscribe`], on the primary. The second value resolves when another server becomes the primary.
-    pub(crate) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
+    pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
         let by = |sentinel| async move {
             let address = self.named(sentinel).await?;
             let connection = self.server(&address)?.subscribe(channel).await?;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
-use tokio::time::timeout;
 
-use crate::errors::error::Error;
-use crate::net::links::quorum::Member;
+use super::checks::Member;
+use crate::errors::Error;
+use crate::net::connection::within;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
         #[cfg(feature = "tls-rustls")]
-        crate::net::topology::tls::prepare(&info);
+        install_crypto_provider(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
@@ -45,16 +45,16 @@ impl Server {
     }
 
     /// The time limit for one answer, and for connecting with all its steps.
-    pub(crate) const fn response_timeout(&self) -> Duration {
+    pub(in crate::net) const fn response_timeout(&self) -> Duration {
         self.response_timeout
     }
 
-    pub(crate) fn info(&self) -> &ConnectionInfo {
+    pub(super) fn info(&self) -> &ConnectionInfo {
         self.client.get_connection_info()
     }
 
     /// Another server that is reached the same way: same credentials, TLS settings and database.
-    pub(crate) fn at(&self, host: &str, port: u16) -> RedisResult<Self> {
+    pub(super) fn at(&self, host: &str, port: u16) -> RedisResult<Self> {
         let info = self.info().clone();
         let addr = match info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
@@ -69,12 +69,12 @@ impl Server {
     }
 
     /// The same server as a member of a quorum.
-    pub(crate) fn with_member(self, member: Member) -> Self {
+    pub(in crate::net) fn with_member(self, member: Member) -> Self {
         Self { member: Some(member), ..self }
     }
 
     /// A connection for commands. It never resends one, and its calls have no time limit of their own.
-    pub(crate) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         within(self.response_timeout, self.dial_and_judge()).await
     }
 
@@ -90,14 +90,14 @@ impl Server {
     }
 
     /// A connection without any check of the server.
-    pub(crate) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
+    pub(in crate::net) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// A connection that is subscribed to `channel`, after the server's acknowledgement.
-    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+    pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
         let subscribing = async {
             let mut connection = self.client.get_async_pubsub().await?;
             connection.subscribe(channel).await?;
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// The answer to one command, over a new connection.
-    pub(crate) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
+    pub(super) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
         let asking = async {
             let mut connection = self.dial_and_judge().await?;
             command.query_async::<redis::Value>(&mut connection).await?.extract_error()
@@ -116,10 +116,13 @@ impl Server {
     }
 }
 
-/// The action's result, or the `redis` crate's timeout error.
-pub(crate) async fn within<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    match timeout(limit, action).await {
-        Ok(result) => result,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+/// Installs `ring` as the rustls `CryptoProvider` if the program has installed none before its first TLS connection.
+/// Without one, rustls panics.
+#[cfg(feature = "tls-rustls")]
+fn install_crypto_provider(info: &ConnectionInfo) {
+    use rustls::crypto::{CryptoProvider, ring};
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && CryptoProvider::get_default().is_none() {
+        // Another thread may have installed one first.
+        let _ = ring::default_provider().install_default();
     }
 }

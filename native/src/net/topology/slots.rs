@@ -11,13 +11,13 @@ const COUNT: u16 = 16_384;
 
 /// A server's address as the cluster announces it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: Arc<str>,
-    pub(crate) port: u16,
+pub(in crate::net) struct Address {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
 }
 
 impl Address {
-    pub(crate) fn new(host: &str, port: u16) -> Self {
+    pub(super) fn new(host: &str, port: u16) -> Self {
         Self { host: host.into(), port }
     }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Address {
 
 /// The known primary of each slot.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
+pub(super) struct Slots {
     primaries: Vec<Address>,
     replicas: Vec<Address>,
     /// For each slot, the index of its primary plus 1. 0 if it is unknown.
@@ -46,7 +46,7 @@ pub(crate) struct Slots {
 
 impl Slots {
     /// Parses the answer to `CLUSTER SLOTS` from the server at `said_by`.
-    pub(crate) fn parse(answer: &Value, said_by: &Address) -> Option<Self> {
+    pub(super) fn parse(answer: &Value, said_by: &Address) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
         let mut slots = Self::default();
         for range in ranges {
@@ -62,12 +62,12 @@ impl Slots {
         Some(slots)
     }
 
-    pub(crate) fn owner(&self, slot: u16) -> Option<&Address> {
+    pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         let place = self.owners.get(usize::from(slot))?.checked_sub(1)?;
         self.primaries.get(usize::from(place))
     }
 
-    pub(crate) fn set_owner(&mut self, slot: u16, owner: &Address) {
+    pub(super) fn set_owner(&mut self, slot: u16, owner: &Address) {
         let place = self.primaries.iter().position(|known| known == owner).unwrap_or_else(|| {
             self.primaries.push(owner.clone());
             self.primaries.len() - 1
@@ -78,12 +78,12 @@ impl Slots {
         }
     }
 
-    pub(crate) fn primaries(&self) -> &[Address] {
+    pub(super) fn primaries(&self) -> &[Address] {
         &self.primaries
     }
 
     /// All servers, primaries first.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = &Address> {
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Address> {
         self.primaries.iter().chain(&self.replicas)
     }
 }
@@ -106,7 +106,7 @@ fn address(server: &Value, said_by: &Address) -> Option<Address> {
 
 /// Where a server redirects a command to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Redirect {
+pub(in crate::net) enum Redirect {
     /// The slot has moved to that server for good.
     Moved { slot: u16, to: Address },
     /// The slot is being moved. These keys are already there, or don't exist.
@@ -115,7 +115,7 @@ pub(crate) enum Redirect {
 
 impl Redirect {
     /// Parses the error with which the server at `said_by` refused a command.
-    pub(crate) fn parse(refusal: &str, said_by: &Address) -> Option<Self> {
+    pub(in crate::net) fn parse(refusal: &str, said_by: &Address) -> Option<Self> {
         let mut words = refusal.split_ascii_whitespace();
         let (code, slot, to) = (words.next()?, words.next()?, Address::parse(words.next()?, said_by)?);
         match code {
@@ -127,7 +127,7 @@ impl Redirect {
 }
 
 /// The slot of a key, or of its hash tag if it has one.
-pub(crate) fn slot_of(key: &[u8]) -> u16 {
+pub(in crate::net) fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % COUNT
 }
 
@@ -146,7 +146,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 }
 
 /// The key that decides where a command goes: for a script, its first key.
-pub(crate) fn key_of(command: &leasehold_core::Command) -> Option<&[u8]> {
+pub(in crate::net) fn key_of(command: &leasehold_core::Command) -> Option<&[u8]> {
     let mut words = command.words();
     let name = words.next()?;
     if name.starts_with(b"EVAL") {
