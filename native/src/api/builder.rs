@@ -12,7 +12,8 @@ use super::manager::LockManager;
 use crate::client::Client;
 use crate::errors::Error;
 use crate::net::{
-    Connection, Demands, Endpoint, Link, Login, QUORUM_FIELD, Server, addresses, check_server, connect_quorum, none_of,
+    Endpoint, Link, Login, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
+    no_address, parse_addresses,
 };
 
 /// The options of a [`LockManager`].
@@ -169,7 +170,7 @@ impl Builder {
         let mut engine = self.engine()?;
         engine.set_cluster();
         let mut seeds = Vec::new();
-        for info in addresses(FIELD, nodes)? {
+        for info in parse_addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);
         }
         self.connect_to(engine, Endpoint::cluster(seeds)).await
@@ -188,12 +189,12 @@ impl Builder {
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
-        let addresses = addresses(FIELD, sentinels)?;
+        let addresses = parse_addresses(FIELD, sentinels)?;
         let mut sentinels = Vec::new();
         for info in &addresses {
             sentinels.push(self.server(FIELD, info.clone())?);
         }
-        let Some(info) = addresses.into_iter().next() else { return Err(none_of(FIELD)) };
+        let Some(info) = addresses.into_iter().next() else { return Err(no_address(FIELD)) };
         // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
         let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
         let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
@@ -222,14 +223,14 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         let mut given = Vec::new();
-        for info in addresses(QUORUM_FIELD, servers)? {
+        for info in parse_addresses(QUORUM_FIELD, servers)? {
             given.push(self.server(QUORUM_FIELD, self.login.apply(info)?)?);
         }
         let addresses: Vec<String> = given.iter().map(Server::address).collect();
         let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
-        let demands = Demands { primary: true, no_eviction: self.check_eviction };
-        let link = connect_quorum(given, demands, self.config.node_timeout).await?;
+        let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
+        let link = connect_quorum(given, requirements, self.config.node_timeout).await?;
         Ok(self.run(engine, link, None, None))
     }
 
@@ -273,7 +274,7 @@ impl Builder {
     async fn start(
         self,
         engine: Engine,
-        connection: Connection,
+        connection: SharedConnection,
         endpoint: Option<Endpoint>,
         since: Instant,
     ) -> Result<LockManager, Error> {
@@ -281,9 +282,9 @@ impl Builder {
         let server = endpoint.as_ref().map(Endpoint::url);
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
-        let demands = Demands { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
+        let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
         let limit = response_timeout.saturating_sub(since.elapsed());
-        check_server(&connection, server.as_deref(), demands, limit).await?;
+        check_server(&connection, server.as_deref(), requirements, limit).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, link, server, endpoint))
     }

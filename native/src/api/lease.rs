@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
-use crate::client::{Call, Client, Replicas, Request, unexpected};
+use crate::client::{Client, Operation, OperationFuture, Replicas, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock that you hold for a limited time.
@@ -22,14 +22,14 @@ pub struct Lease {
     client: Arc<Client>,
     id: LeaseId,
     name: Arc<str>,
-    granted: (Fence, Mode),
+    at_grant: (Fence, Mode),
     /// Set when `release` was called, so that dropping the handle does nothing.
-    given_back: bool,
+    released: bool,
 }
 
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
-        Self { client, id: grant.lease, name, granted: (Fence(grant.fence), grant.mode), given_back: false }
+        Self { client, id: grant.lease, name, at_grant: (Fence(grant.fence), grant.mode), released: false }
     }
 
     /// The lock's name, without the manager's prefix.
@@ -42,12 +42,12 @@ impl Lease {
     /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
     /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
-        self.client.shared.grant(self.id).map_or(self.granted.0, |(fence, _)| Fence(fence))
+        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.0, |(fence, _)| Fence(fence))
     }
 
     /// Whether the lease is exclusive or shared.
     pub fn mode(&self) -> Mode {
-        self.client.shared.grant(self.id).map_or(self.granted.1, |(_, mode)| mode)
+        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.1, |(_, mode)| mode)
     }
 
     /// How long the lease is still valid by the local clock, unless it is renewed. Zero once it has ended. No I/O.
@@ -67,9 +67,9 @@ impl Lease {
     /// # Errors
     /// `unreachable`, `auth`, `server`, `closed`.
     pub async fn verify(&self) -> Result<bool, Error> {
-        match self.ask(Request::Verify { lease: self.id }).await {
+        match self.execute(Operation::Verify { lease: self.id }).await {
             Ok(Outcome::Verified(held)) => Ok(held),
-            Ok(other) => Err(unexpected(&other, &self.name)),
+            Ok(other) => Err(unexpected_outcome(&other, &self.name)),
             Err(Error::NotHeld { .. } | Error::Lost { .. }) => Ok(false),
             Err(error) => Err(error),
         }
@@ -101,8 +101,8 @@ impl Lease {
 
     /// Resolves when the lease ends: with the reason if it was lost, with none if it was given back.
     fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
-        let told = self.client.shared.told(self.id);
-        async move { told?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
+        let loss = self.client.shared.loss_receiver(self.id);
+        async move { loss?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
     }
 
     /// Resolves with an error when the lease is lost or the client is closed.
@@ -121,9 +121,9 @@ impl Lease {
     /// # Errors
     /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        match self.ask(Request::Extend { lease: self.id, ttl }).await? {
+        match self.execute(Operation::Extend { lease: self.id, ttl }).await? {
             Outcome::Extended { .. } => Ok(()),
-            other => Err(unexpected(&other, &self.name)),
+            other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
 
@@ -132,19 +132,19 @@ impl Lease {
     /// # Errors
     /// `not-held` if the lease was lost, `closed`.
     pub fn nested(&self) -> Result<Self, Error> {
-        match self.client.ask_now(&Request::Hold { lease: self.id }, &self.name)? {
+        match self.client.execute_now(&Operation::Hold { lease: self.id }, &self.name)? {
             Outcome::Held(_) => {
-                self.client.shared.add_handle(self.id);
+                self.client.shared.add_hold(self.id);
                 let (client, name) = (Arc::clone(&self.client), Arc::clone(&self.name));
-                Ok(Self { client, id: self.id, name, granted: (self.fence(), self.mode()), given_back: false })
+                Ok(Self { client, id: self.id, name, at_grant: (self.fence(), self.mode()), released: false })
             }
-            other => Err(unexpected(&other, &self.name)),
+            other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
 
     /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
-        self.client.shared.handles(self.id)
+        self.client.shared.hold_count(self.id)
     }
 
     /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
@@ -171,9 +171,9 @@ impl Lease {
     }
 
     async fn convert(&self, mode: Mode) -> Result<(), Error> {
-        match self.ask(Request::Convert { lease: self.id, mode }).await? {
+        match self.execute(Operation::Convert { lease: self.id, mode }).await? {
             Outcome::Converted(_) => Ok(()),
-            other => Err(unexpected(&other, &self.name)),
+            other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
 
@@ -187,10 +187,10 @@ impl Lease {
     /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`,
     /// `server`, and `closed` if the runtime ends during the call.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
-        self.given_back = true;
-        match self.ask(Request::Release { lease: self.id }).await? {
+        self.released = true;
+        match self.execute(Operation::Release { lease: self.id }).await? {
             Outcome::Released(outcome) => Ok(outcome),
-            other => Err(unexpected(&other, &self.name)),
+            other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
 
@@ -214,15 +214,15 @@ impl Lease {
         }
     }
 
-    fn ask<'a>(&'a self, request: Request<'a>) -> Call<'a> {
-        self.client.ask(request, Some(&self.name))
+    fn execute<'a>(&'a self, operation: Operation<'a>) -> OperationFuture<'a> {
+        self.client.execute(operation, Some(&self.name))
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.given_back {
-            self.client.shared.give_back(self.id);
+        if !self.released {
+            self.client.shared.release(self.id);
         }
     }
 }

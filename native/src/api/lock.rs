@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::lease::Lease;
-use crate::client::{Client, Replicas, Request, now, unexpected};
+use crate::client::{Client, Operation, Replicas, now, unexpected_outcome};
 use crate::errors::Error;
 
 /// A name, a kind and options.
@@ -114,7 +114,7 @@ impl Lock {
     /// - `not-replicated`, and `lost` while the call waited for replicas.
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        self.acquire_waiting(self.options.wait).await
+        self.acquire_with(self.options.wait).await
     }
 
     /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
@@ -125,7 +125,7 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        match self.acquire_waiting(Wait::No).await {
+        match self.acquire_with(Wait::No).await {
             Ok(lease) => Ok(Some(lease)),
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -170,20 +170,20 @@ impl Lock {
     }
 
     /// Two functions, so that neither keeps a copy of the options: this makes a waiting task small.
-    fn acquire_waiting(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
+    fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
         let span = tracing::info_span!("leasehold.acquire", name = &*self.name, mode = ?self.options.mode);
-        self.granted(wait).instrument(span)
+        self.acquire_in_span(wait).instrument(span)
     }
 
-    async fn granted(&self, wait: Wait) -> Result<Lease, Error> {
+    async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
         // A lease that is granted at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         if let Some(replicas) = self.replicas {
             replicas.check(&self.client, &self.name)?;
         }
         let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
-        let request = Request::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
-        match self.client.ask(request, Some(&self.name)).await? {
+        let operation = Operation::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
+        match self.client.execute(operation, Some(&self.name)).await? {
             Outcome::Acquired(grant) => {
                 if let Some(start) = start {
                     let waited = now().since(start);
@@ -191,17 +191,17 @@ impl Lock {
                 }
                 let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
                 match self.replicas {
-                    Some(replicas) => Box::pin(confirmed(lease, replicas, self.client.response_timeout)).await,
+                    Some(replicas) => Box::pin(confirm_or_release(lease, replicas, self.client.response_timeout)).await,
                     None => Ok(lease),
                 }
             }
-            other => Err(unexpected(&other, &self.name)),
+            other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
 }
 
 /// Returns the lease if the replicas have it, otherwise gives it back. The release goes on if it is not confirmed in time.
-async fn confirmed(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
+async fn confirm_or_release(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
     let deadline = Instant::now() + replicas.timeout + response_timeout;
     match lease.confirmed(replicas).await {
         Ok(()) => Ok(lease),

@@ -11,7 +11,7 @@ use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::multi::Multi;
 use super::owner::Owner;
-use crate::client::{Client, Request, unexpected};
+use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.
@@ -231,9 +231,9 @@ impl LockManager {
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
         let name = name.as_ref();
-        match self.client.ask(Request::Inspect { name }, Some(name)).await? {
+        match self.client.execute(Operation::Inspect { name }, Some(name)).await? {
             Outcome::Inspected(inspection) => Ok(inspection),
-            other => Err(unexpected(&other, name)),
+            other => Err(unexpected_outcome(&other, name)),
         }
     }
 
@@ -251,9 +251,9 @@ impl LockManager {
     /// never sent twice, because a second one would take the lock from the next holder.
     pub async fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
         let name = name.as_ref();
-        match self.client.ask(Request::ForceRelease { name }, Some(name)).await? {
+        match self.client.execute(Operation::ForceRelease { name }, Some(name)).await? {
             Outcome::Revoked(holders) => Ok(holders),
-            other => Err(unexpected(&other, name)),
+            other => Err(unexpected_outcome(&other, name)),
         }
     }
 
@@ -264,11 +264,11 @@ impl LockManager {
     /// the server has been silent for one response timeout. Leases without a confirmation end with their TTL;
     /// [`Closed::unreleased`] counts them. Dropping the future does not stop the closing.
     pub async fn close(&self) -> Closed {
-        let ended = self.client.ask(Request::Close, None).await;
+        let ended = self.client.execute(Operation::Close, None).await;
         let unreleased = match ended {
             Ok(Outcome::Closed { unreleased }) => unreleased,
             // The driver's runtime has ended, so nothing is known about the releases.
-            _ => self.client.shared.holders(),
+            _ => self.client.shared.lease_count(),
         };
         Closed { unreleased }
     }

@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::lease::{Fence, Lease};
 use super::lock::set_wait;
-use crate::client::{Client, Request, grant_of, unexpected};
+use crate::client::{Client, Operation, grant_of, unexpected_outcome};
 use crate::errors::Error;
 
 /// Several names that are taken together, exclusively, as one lease. Clients that name them in different orders never
@@ -97,7 +97,7 @@ impl Multi {
     /// - `invalid-option`: there is no name, a name is given twice, or a name or an option can't be used. Nothing was sent.
     /// - `cross-slot`, `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<MultiLease, Error> {
-        self.acquire_waiting(self.options.wait).await
+        self.acquire_with(self.options.wait).await
     }
 
     /// Takes all names if they are free. Returns `None` if another client holds one or waits for it.
@@ -108,7 +108,7 @@ impl Multi {
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
     pub async fn try_acquire(&self) -> Result<Option<MultiLease>, Error> {
-        match self.acquire_waiting(Wait::No).await {
+        match self.acquire_with(Wait::No).await {
             Ok(lease) => Ok(Some(lease)),
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -137,19 +137,20 @@ impl Multi {
         }
     }
 
-    fn acquire_waiting(&self, wait: Wait) -> impl Future<Output = Result<MultiLease, Error>> + Send {
+    fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<MultiLease, Error>> + Send {
         let span = tracing::info_span!("leasehold.acquire", name = &*self.label);
-        self.granted(wait).instrument(span)
+        self.acquire_in_span(wait).instrument(span)
     }
 
-    async fn granted(&self, wait: Wait) -> Result<MultiLease, Error> {
+    async fn acquire_in_span(&self, wait: Wait) -> Result<MultiLease, Error> {
         tokio::task::coop::consume_budget().await;
         let names: Vec<&str> = self.names().collect();
         let options = AcquireOptions { wait, ..self.options };
-        let request = Request::AcquireAll { label: &self.label, names: &names, options, one_script: self.one_script };
-        let outcome = self.client.ask(request, Some(&self.label)).await?;
+        let operation =
+            Operation::AcquireAll { label: &self.label, names: &names, options, one_script: self.one_script };
+        let outcome = self.client.execute(operation, Some(&self.label)).await?;
         let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, grant_of(&outcome)) else {
-            return Err(unexpected(&outcome, &self.label));
+            return Err(unexpected_outcome(&outcome, &self.label));
         };
         tracing::debug!(?fences, "lease granted");
         let fences = self.names.iter().cloned().zip(fences.iter().copied().map(Fence::new)).collect();

@@ -11,88 +11,88 @@ use tokio::time::Sleep;
 
 use super::clock;
 use super::shared::Shared;
-use super::state::Work;
-use crate::net::{Answer, Endpoint, Link, Wish, run_subscriptions};
+use super::state::Actions;
+use crate::net::{ChannelRequest, Completion, Endpoint, Link, run_subscriber};
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
     link: Link,
     /// Handles the channels. It passes messages to the engine directly.
-    subscriptions: BoxFuture<'static, ()>,
-    wishes: UnboundedSender<Wish>,
+    subscriber: BoxFuture<'static, ()>,
+    channel_requests: UnboundedSender<ChannelRequest>,
 }
 
-/// Why the driver takes a turn.
-enum Event {
-    Rung,
-    Answers,
-    Time,
+/// Why the driver wakes up.
+enum Wakeup {
+    Notified,
+    Completions,
+    Timer,
 }
 
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
-        let (wishes, wished) = unbounded_channel();
+        let (channel_requests, requests) = unbounded_channel();
         let engine = Arc::clone(&shared);
-        let tell_engine = move |event: Input<'_>| engine.tell(event);
-        let subscriptions = run_subscriptions(tell_engine, endpoint, response_timeout, wished);
-        Self { shared, link, subscriptions: Box::pin(subscriptions), wishes }
+        let to_engine = move |event: Input<'_>| engine.handle(event);
+        let subscriber = Box::pin(run_subscriber(to_engine, endpoint, response_timeout, requests));
+        Self { shared, link, subscriber, channel_requests }
     }
 
     /// Runs until the engine is closed.
     pub(super) async fn run(mut self) {
-        let _end = End(Arc::clone(&self.shared));
-        let mut work = Work::default();
-        let mut answers = Vec::new();
+        let _stop = StopOnDrop(Arc::clone(&self.shared));
+        let mut actions = Actions::default();
+        let mut completions = Vec::new();
         let mut timer = Timer::new();
-        self.shared.drive(&mut work, |_, _| {});
-        while !work.closed {
-            self.act(&mut work);
-            timer.set(work.wake_at);
-            let event = self.next_event(&mut answers, &mut timer).await;
-            self.shared.drive(&mut work, |engine, now| match event {
-                Event::Rung => {}
-                Event::Answers => {
-                    for (call, result) in answers.drain(..) {
+        self.shared.drive(&mut actions, |_, _| {});
+        while !actions.closed {
+            self.perform(&mut actions);
+            timer.set(actions.wake_at);
+            let wakeup = self.next_wakeup(&mut completions, &mut timer).await;
+            self.shared.drive(&mut actions, |engine, now| match wakeup {
+                Wakeup::Notified => {}
+                Wakeup::Completions => {
+                    for Completion { call, result } in completions.drain(..) {
                         engine.handle(now, Input::Reply { call, result });
                     }
                 }
-                Event::Time => engine.handle(now, Input::Wake),
+                Wakeup::Timer => engine.handle(now, Input::Wake),
             });
         }
     }
 
-    fn act(&mut self, work: &mut Work) {
-        for (node, call, command) in work.sends.drain(..) {
+    fn perform(&mut self, actions: &mut Actions) {
+        for (node, call, command) in actions.commands.drain(..) {
             self.link.send(node, call, command);
         }
-        for wish in work.subscriptions.drain(..) {
-            // The receiver belongs to `self.subscriptions`, so sending can't fail.
-            let _ = self.wishes.send(wish);
+        for request in actions.channel_requests.drain(..) {
+            // The receiver belongs to `self.subscriber`, so sending can't fail.
+            let _ = self.channel_requests.send(request);
         }
     }
 
-    async fn next_event(&mut self, answers: &mut Vec<Answer>, timer: &mut Timer) -> Event {
-        let Self { shared, link, subscriptions, .. } = self;
+    async fn next_wakeup(&mut self, completions: &mut Vec<Completion>, timer: &mut Timer) -> Wakeup {
+        let Self { shared, link, subscriber, .. } = self;
         tokio::select! {
-            () = timer.sleep() => Event::Time,
-            () = poll_fn(|context| link.poll_answers(context, answers)) => Event::Answers,
-            () = &mut *subscriptions => Event::Rung,
-            () = shared.bell.notified() => Event::Rung,
+            () = timer.sleep() => Wakeup::Timer,
+            () = poll_fn(|context| link.poll_completions(context, completions)) => Wakeup::Completions,
+            () = &mut *subscriber => Wakeup::Notified,
+            () = shared.driver_wakeup.notified() => Wakeup::Notified,
         }
     }
 }
 
-/// Fails pending and future calls when the driver stops, even if the runtime drops the task.
-struct End(Arc<Shared>);
+/// Fails pending and future operations when the driver stops, even if the runtime drops the task.
+struct StopOnDrop(Arc<Shared>);
 
-impl Drop for End {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.stop();
     }
 }
 
 /// The longest time between two looks at the clock. Timers stop while the machine is suspended, but leases don't.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// Sleeps until the engine wants to be woken. If the wake-up moves to a later time, the timer stays: waking early is fine.
 struct Timer {
@@ -108,7 +108,7 @@ impl Timer {
     fn set(&mut self, wake_at: Option<Instant>) {
         let Some(wake_at) = wake_at else { return };
         let now = clock::now();
-        let wake_at = wake_at.min(now + LONGEST_SLEEP);
+        let wake_at = wake_at.min(now + MAX_SLEEP);
         if self.at.is_none_or(|at| wake_at < at) {
             self.at = Some(wake_at);
             self.sleep.as_mut().reset(tokio::time::Instant::now() + wake_at.since(now));

@@ -1,4 +1,4 @@
-//! What every handle shares. The client ends when the last handle is dropped.
+//! The client as the API sees it. It ends when the last manager, lock and lease that use it are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_core::{Engine, Error as EngineError, Outcome};
 
 use super::driver::Driver;
-use super::operation::{Call, Request};
+use super::operation::{Operation, OperationFuture};
 use super::shared::Shared;
 use crate::errors::Error;
 use crate::net::{Endpoint, Link};
@@ -32,14 +32,14 @@ impl Client {
         Arc::new(Self { shared, endpoint, response_timeout })
     }
 
-    /// Starts a call to the engine. `name` is the lock that it is about, if any.
-    pub(crate) fn ask<'a>(&'a self, request: Request<'a>, name: Option<&'a str>) -> Call<'a> {
-        Call::new(&self.shared, request, name)
+    /// Runs an operation. `name` is the lock that it is about, if any.
+    pub(crate) fn execute<'a>(&'a self, operation: Operation<'a>, name: Option<&'a str>) -> OperationFuture<'a> {
+        OperationFuture::new(&self.shared, operation, name)
     }
 
-    /// Makes a call that the engine answers at once.
-    pub(crate) fn ask_now(&self, request: &Request<'_>, name: &str) -> Result<Outcome, Error> {
-        match self.shared.begin(request, None) {
+    /// Runs an operation that the engine completes at once.
+    pub(crate) fn execute_now(&self, operation: &Operation<'_>, name: &str) -> Result<Outcome, Error> {
+        match self.shared.start(operation, None) {
             Ok(result) => result.map_err(|error| self.shared.error(error, Some(name))),
             Err(op) => {
                 self.shared.abandon(op);
@@ -56,6 +56,6 @@ impl Drop for Client {
 }
 
 /// An outcome of the wrong kind. That is a bug in this crate, reported as an error instead of a panic.
-pub(crate) fn unexpected(outcome: &Outcome, name: &str) -> Error {
+pub(crate) fn unexpected_outcome(outcome: &Outcome, name: &str) -> Error {
     Error::Protocol { name: Some(name.to_owned()), problem: format!("unexpected outcome {outcome:?}") }
 }

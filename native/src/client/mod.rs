@@ -1,6 +1,7 @@
 //! One client: an engine, the state around it, and the task that drives it.
 //!
-//! [`Client`] starts and ends a client and runs its [`Request`]s. [`Replicas`] waits for replicas.
+//! [`Client`] starts the task and runs [`Operation`]s. [`Replicas`] waits until replicas have a lease. [`grant_of`] and
+//! [`unexpected_outcome`] read an operation's outcome. [`now`] is the engine's clock.
 
 mod clock;
 mod driver;
@@ -11,7 +12,7 @@ mod shared;
 mod state;
 
 pub(crate) use clock::now;
-pub(crate) use handle::{Client, unexpected};
-pub(crate) use operation::{Call, Request};
+pub(crate) use handle::{Client, unexpected_outcome};
+pub(crate) use operation::{Operation, OperationFuture};
 pub(crate) use replicas::Replicas;
 pub(crate) use state::grant_of;

@@ -1,4 +1,4 @@
-//! One user's call. It begins at its first poll. Dropping it cancels an acquire.
+//! An operation of a user: acquire, release, inspect and so on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
 
 use super::shared::Shared;
-use super::state::CallResult;
+use super::state::OperationResult;
 use crate::errors::Error;
 
 /// What a user can ask of the engine.
-pub(crate) enum Request<'a> {
+pub(crate) enum Operation<'a> {
     Acquire { name: &'a Arc<str>, options: AcquireOptions },
     AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: AcquireOptions, one_script: bool },
     Release { lease: LeaseId },
@@ -25,8 +25,8 @@ pub(crate) enum Request<'a> {
     Close,
 }
 
-impl Request<'_> {
-    /// The name of the lock to acquire. None for other requests.
+impl Operation<'_> {
+    /// The name of the lock to acquire. None for other operations.
     pub(super) fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
@@ -34,8 +34,8 @@ impl Request<'_> {
         }
     }
 
-    /// The result if the driver has stopped. `unreleased` is how many leases the engine could not give back.
-    pub(super) fn after_the_end(&self, unreleased: u32) -> CallResult {
+    /// The result if the driver has stopped. `unreleased` is how many leases the engine could not release.
+    pub(super) fn result_when_stopped(&self, unreleased: u32) -> OperationResult {
         match self {
             Self::Close => Ok(Outcome::Closed { unreleased }),
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
@@ -59,51 +59,53 @@ impl Request<'_> {
     }
 }
 
-/// A call in progress. Dropping it cancels an acquire. Other calls finish without their caller.
-pub(crate) struct Call<'a> {
+/// The future of an operation. The operation starts at the first poll.
+///
+/// Dropping the future cancels an acquire. All other operations go on without it.
+pub(crate) struct OperationFuture<'a> {
     shared: &'a Shared,
-    /// The lock that the call is about, for error messages.
+    /// The lock that the operation is about, for error messages.
     name: Option<&'a str>,
     stage: Stage<'a>,
 }
 
 enum Stage<'a> {
-    New(Request<'a>),
-    Waiting(OpId),
-    Ended,
+    Unpolled(Operation<'a>),
+    Pending(OpId),
+    Done,
 }
 
-impl<'a> Call<'a> {
-    pub(super) const fn new(shared: &'a Shared, request: Request<'a>, name: Option<&'a str>) -> Self {
-        Self { shared, name, stage: Stage::New(request) }
+impl<'a> OperationFuture<'a> {
+    pub(super) const fn new(shared: &'a Shared, operation: Operation<'a>, name: Option<&'a str>) -> Self {
+        Self { shared, name, stage: Stage::Unpolled(operation) }
     }
 }
 
-impl Future for Call<'_> {
+impl Future for OperationFuture<'_> {
     type Output = Result<Outcome, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outcome, Error>> {
         let polled = match &self.stage {
-            Stage::New(request) => match self.shared.begin(request, Some(context.waker())) {
+            Stage::Unpolled(operation) => match self.shared.start(operation, Some(context.waker())) {
                 Ok(result) => Poll::Ready(result),
                 Err(op) => {
-                    self.stage = Stage::Waiting(op);
+                    self.stage = Stage::Pending(op);
                     Poll::Pending
                 }
             },
-            Stage::Waiting(op) => self.shared.fetch(*op, context.waker()),
-            Stage::Ended => Poll::Pending,
+            Stage::Pending(op) => self.shared.poll_result(*op, context.waker()),
+            Stage::Done => Poll::Pending,
         };
         polled.map(|result| {
-            self.stage = Stage::Ended;
+            self.stage = Stage::Done;
             result.map_err(|error| self.shared.error(error, self.name))
         })
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for OperationFuture<'_> {
     fn drop(&mut self) {
-        if let Stage::Waiting(op) = self.stage {
+        if let Stage::Pending(op) = self.stage {
             self.shared.abandon(op);
         }
     }

@@ -1,8 +1,8 @@
-//! The state that a client's calls, leases and driver share, behind one mutex.
+//! The state that a client's operations, leases and driver share, behind one mutex.
 //!
-//! Every event locks the mutex once: it passes the input to the engine and sorts the engine's outputs. Tasks
-//! are only woken after the mutex is unlocked. So a hand-over inside one client is one critical section,
-//! without the driver and without I/O.
+//! Every event locks the mutex once: it passes the input to the engine and drains the engine's outputs. Tasks are only
+//! woken after the mutex is unlocked. So a hand-over inside one client is one critical section, without the driver and
+//! without I/O.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,21 +15,21 @@ use leasehold_core::{
 use tokio::sync::{Notify, watch};
 
 use super::clock;
-use super::operation::Request;
-use super::state::{After, CallResult, State, Waiting, Work, grant_of};
+use super::operation::Operation;
+use super::state::{Actions, Deferred, OperationResult, PendingOperation, State, grant_of};
 
 /// The shared part of a client.
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// The server's URL, for error messages.
     server: Option<String>,
-    /// Notified when the driver has work to do.
-    pub(super) bell: Notify,
+    /// Notified when the driver has something to do.
+    pub(super) driver_wakeup: Notify,
 }
 
 impl Shared {
     pub(super) fn new(engine: Engine, server: Option<String>) -> Self {
-        Self { state: Mutex::new(State::new(engine)), server, bell: Notify::new() }
+        Self { state: Mutex::new(State::new(engine)), server, driver_wakeup: Notify::new() }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
@@ -37,50 +37,51 @@ impl Shared {
         crate::Error::from_engine(error, name, self.server.as_deref())
     }
 
-    /// Begins a user's call. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
-    /// [`fetch`](Self::fetch) returns the result.
-    pub(super) fn begin(&self, request: &Request<'_>, waker: Option<&Waker>) -> Result<CallResult, OpId> {
-        self.turn(|state, now, after| {
-            if let Request::Release { lease } = request
-                && let Some(reason) = state.drop_handle(*lease, after)
+    /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
+    /// [`poll_result`](Self::poll_result) returns the result.
+    pub(super) fn start(&self, operation: &Operation<'_>, waker: Option<&Waker>) -> Result<OperationResult, OpId> {
+        self.with_state(|state, now, deferred| {
+            if let Operation::Release { lease } = operation
+                && let Some(reason) = state.drop_hold(*lease, deferred)
             {
                 // The engine forgets a lost lease. Its loss is only known here.
                 let taken = reason == LossReason::Taken;
                 let outcome = if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired };
                 return Ok(Ok(Outcome::Released(outcome)));
             }
-            if state.ended {
-                return Ok(request.after_the_end(state.unreleased));
+            if state.stopped {
+                return Ok(operation.result_when_stopped(state.unreleased));
             }
             let op = state.next_op();
-            state.calls.insert(op, Waiting { name: request.name(), waker: None, result: None });
-            state.engine.handle(now, request.input(op));
-            if matches!(request, Request::Close) {
-                state.close_leases(after);
+            let pending = PendingOperation { name: operation.name(), waker: None, result: None };
+            state.operations.insert(op, pending);
+            state.engine.handle(now, operation.input(op));
+            if matches!(operation, Operation::Close) {
+                state.close_leases(deferred);
             }
-            state.sort_outputs(now, after);
-            match state.calls.get_mut(&op) {
-                Some(waiting) if waiting.result.is_none() => {
-                    waiting.waker = waker.cloned();
+            state.drain_outputs(now, deferred);
+            match state.operations.get_mut(&op) {
+                Some(pending) if pending.result.is_none() => {
+                    pending.waker = waker.cloned();
                     Err(op)
                 }
-                _ => Ok(state.calls.remove(&op).and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed))),
+                _ => Ok(state.operations.remove(&op).and_then(|ended| ended.result).unwrap_or(Err(Error::Closed))),
             }
         })
     }
 
-    /// The result of a user's call if it has ended. Otherwise `waker` is woken at its end.
-    pub(super) fn fetch(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
+    /// The result of an operation if it has ended. Otherwise `waker` is woken at its end.
+    pub(super) fn poll_result(&self, op: OpId, waker: &Waker) -> Poll<OperationResult> {
         let mut state = self.lock();
-        let old = match state.calls.get_mut(&op) {
-            Some(waiting) if waiting.result.is_none() => match &waiting.waker {
+        let old = match state.operations.get_mut(&op) {
+            Some(pending) if pending.result.is_none() => match &pending.waker {
                 Some(same) if same.will_wake(waker) => return Poll::Pending,
-                _ => waiting.waker.replace(waker.clone()),
+                _ => pending.waker.replace(waker.clone()),
             },
             _ => {
-                let ended = state.calls.remove(&op);
+                let ended = state.operations.remove(&op);
                 drop(state);
-                return Poll::Ready(ended.and_then(|waiting| waiting.result).unwrap_or(Err(Error::Closed)));
+                return Poll::Ready(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed)));
             }
         };
         // Dropping a waker may run foreign code, so drop it after unlocking.
@@ -89,17 +90,19 @@ impl Shared {
         Poll::Pending
     }
 
-    /// The call's future was dropped: cancels an acquire, or gives back the lease that it has just got.
+    /// The operation's future was dropped: cancels an acquire, or releases the lease that it has just been granted.
     pub(super) fn abandon(&self, op: OpId) {
-        let abandoned = self.turn(|state, now, after| {
-            let abandoned = state.calls.remove(&op);
+        let abandoned = self.with_state(|state, now, deferred| {
+            let abandoned = state.operations.remove(&op);
             match &abandoned {
-                Some(Waiting { result: Some(result), .. }) => {
+                Some(PendingOperation { result: Some(result), .. }) => {
                     if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
-                        state.give_back(now, grant.lease, after);
+                        state.release(now, grant.lease, deferred);
                     }
                 }
-                Some(Waiting { result: None, name: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
+                Some(PendingOperation { result: None, name: Some(_), .. }) => {
+                    state.engine.handle(now, Input::Cancel { op });
+                }
                 _ => {}
             }
             abandoned
@@ -107,40 +110,40 @@ impl Shared {
         drop(abandoned);
     }
 
-    /// Gives one hold back without waiting for the result.
-    pub(crate) fn give_back(&self, lease: LeaseId) {
-        self.turn(|state, now, after| state.give_back(now, lease, after));
+    /// Releases one hold without waiting for the result.
+    pub(crate) fn release(&self, lease: LeaseId) {
+        self.with_state(|state, now, deferred| state.release(now, lease, deferred));
     }
 
     /// Closes the client without waiting for the result.
     pub(super) fn close(&self) {
-        self.turn(|state, now, after| {
+        self.with_state(|state, now, deferred| {
             let op = state.next_op();
             state.engine.handle(now, Input::Close { op });
-            state.close_leases(after);
+            state.close_leases(deferred);
         });
     }
 
-    /// Counts one more handle to a lease.
-    pub(crate) fn add_handle(&self, lease: LeaseId) {
-        if let Some(held) = self.lock().held.get_mut(&lease) {
-            held.handles = held.handles.saturating_add(1);
+    /// Counts one more hold on a lease.
+    pub(crate) fn add_hold(&self, lease: LeaseId) {
+        if let Some(state) = self.lock().leases.get_mut(&lease) {
+            state.holds = state.holds.saturating_add(1);
         }
     }
 
-    /// How many handles a lease has.
-    pub(crate) fn handles(&self, lease: LeaseId) -> u32 {
-        self.lock().held.get(&lease).map_or(0, |held| held.handles)
+    /// How many holds a lease has.
+    pub(crate) fn hold_count(&self, lease: LeaseId) -> u32 {
+        self.lock().leases.get(&lease).map_or(0, |state| state.holds)
     }
 
     /// A lease's fence and mode. A conversion changes them.
-    pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
-        self.lock().held.get(&lease).map(|held| (held.fence, held.mode))
+    pub(crate) fn fence_and_mode(&self, lease: LeaseId) -> Option<(u64, Mode)> {
+        self.lock().leases.get(&lease).map(|state| (state.fence, state.mode))
     }
 
-    /// How many leases have a handle.
-    pub(crate) fn holders(&self) -> u32 {
-        u32::try_from(self.lock().held.len()).unwrap_or(u32::MAX)
+    /// How many leases have a hold.
+    pub(crate) fn lease_count(&self) -> u32 {
+        u32::try_from(self.lock().leases.len()).unwrap_or(u32::MAX)
     }
 
     /// How long a lease is still valid by the local clock. Zero once it has ended.
@@ -149,16 +152,16 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| {
             // After the driver has stopped, the engine doesn't know that leases count as lost.
-            if state.held.get(&lease).is_some_and(|held| held.lost.is_some()) {
+            if state.leases.get(&lease).is_some_and(|state| state.lost.is_some()) {
                 return None;
             }
             state.engine.valid_until(lease).map(|until| until.since(clock::now()))
         };
         let before = left(&self.lock());
         match before {
-            Some(Duration::ZERO) => self.turn(|state, now, after| {
+            Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
                 state.engine.handle(now, Input::Wake);
-                state.sort_outputs(now, after);
+                state.drain_outputs(now, deferred);
                 left(state).unwrap_or_default()
             }),
             before => before.unwrap_or_default(),
@@ -172,16 +175,16 @@ impl Shared {
 
     /// How a lease was lost. None if it wasn't.
     pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
-        self.lock().held.get(&lease).and_then(|held| held.lost)
+        self.lock().leases.get(&lease).and_then(|state| state.lost)
     }
 
-    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is given
-    /// back or the client is closed.
-    pub(crate) fn told(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
+    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is released or the
+    /// client is closed.
+    pub(crate) fn loss_receiver(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
         let mut state = self.lock();
         let closing = state.closing;
-        let held = state.held.get_mut(&lease)?;
-        let lost = held.lost;
+        let lease = state.leases.get_mut(&lease)?;
+        let lost = lease.lost;
         if lost.is_some() {
             // Other watchers may receive the loss a moment later, after the mutex is unlocked.
             return Some(watch::channel(lost).1);
@@ -189,56 +192,56 @@ impl Shared {
         if closing {
             return None;
         }
-        Some(held.told.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
+        Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
 
-    /// The driver's turn. `inputs` passes events to the engine, and `work` is filled with what the driver has to do.
-    pub(super) fn drive(&self, work: &mut Work, inputs: impl FnOnce(&mut Engine, Instant)) {
-        self.turn(|state, now, after| {
+    /// One turn of the driver. `inputs` passes events to the engine, and `actions` is filled with what the driver has to do.
+    pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut Engine, Instant)) {
+        self.with_state(|state, now, deferred| {
             inputs(&mut state.engine, now);
-            state.sort_outputs(now, after);
-            state.rung = false;
-            state.work.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
-            work.sends.clear();
-            mem::swap(&mut work.sends, &mut state.work.sends);
-            mem::swap(&mut work.subscriptions, &mut state.work.subscriptions);
-            work.wake_at = state.work.wake_at;
-            work.closed = state.work.closed;
+            state.drain_outputs(now, deferred);
+            state.driver_notified = false;
+            state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+            actions.commands.clear();
+            mem::swap(&mut actions.commands, &mut state.actions.commands);
+            mem::swap(&mut actions.channel_requests, &mut state.actions.channel_requests);
+            actions.wake_at = state.actions.wake_at;
+            actions.closed = state.actions.closed;
         });
     }
 
     /// Passes an input to the engine, outside the driver's loop.
-    pub(super) fn tell(&self, input: Input<'_>) {
-        self.turn(|state, now, _| state.engine.handle(now, input));
+    pub(super) fn handle(&self, input: Input<'_>) {
+        self.with_state(|state, now, _| state.engine.handle(now, input));
     }
 
-    /// The driver has stopped: fails pending and future calls.
-    pub(super) fn end(&self) {
-        self.turn(|state, _, after| state.end(after));
+    /// The driver has stopped: fails pending and future operations.
+    pub(super) fn stop(&self) {
+        self.with_state(|state, _, deferred| state.stop(deferred));
     }
 
-    /// Locks the mutex, runs `act`, and sorts the engine's outputs. Wakes tasks after unlocking.
-    fn turn<R>(&self, act: impl FnOnce(&mut State, Instant, &mut After) -> R) -> R {
-        let mut after = After::default();
+    /// Locks the mutex, runs `act`, and drains the engine's outputs. Wakes tasks after unlocking.
+    fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
+        let mut deferred = Deferred::default();
         let mut state = self.lock();
         let now = clock::now();
-        let answer = act(&mut state, now, &mut after);
-        state.sort_outputs(now, &mut after);
-        state.ring_if_needed(&mut after);
+        let result = act(&mut state, now, &mut deferred);
+        state.drain_outputs(now, &mut deferred);
+        state.notify_driver_if_needed(&mut deferred);
         drop(state);
-        if after.ring {
-            self.bell.notify_one();
+        if deferred.notify_driver {
+            self.driver_wakeup.notify_one();
         }
-        for waker in after.wakers {
+        for waker in deferred.wakers {
             waker.wake();
         }
-        for (name, told, reason) in after.lost {
+        for (name, loss_sender, reason) in deferred.losses {
             tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
-            if let Some(told) = told {
-                told.send_replace(Some(reason));
+            if let Some(loss_sender) = loss_sender {
+                loss_sender.send_replace(Some(reason));
             }
         }
-        answer
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,4 +1,4 @@
-//! The state behind a client's mutex: the engine, the pending calls, the held leases, and the driver's work.
+//! The state behind a client's mutex: the engine, the pending operations, the held leases, and the driver's next actions.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,83 +10,83 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use crate::net::Wish;
+use crate::net::ChannelRequest;
 
-/// The result of a user's call, as the engine returns it.
-pub(super) type CallResult = Result<Outcome, Error>;
+/// The result of an operation, as the engine returns it.
+pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
     pub(super) engine: Engine,
-    pub(super) calls: HashMap<OpId, Waiting, ByNumber>,
-    pub(super) held: HashMap<LeaseId, Held, ByNumber>,
+    pub(super) operations: HashMap<OpId, PendingOperation, ByNumber>,
+    pub(super) leases: HashMap<LeaseId, LeaseState, ByNumber>,
     next_op: u64,
-    pub(super) work: Work,
+    pub(super) actions: Actions,
     /// Whether the driver was notified and has not run since.
-    pub(super) rung: bool,
-    /// Whether the client is closing, so that its leases are being given back.
+    pub(super) driver_notified: bool,
+    /// Whether the client is closing, so that its leases are being released.
     pub(super) closing: bool,
     /// How many of the leases the server did not confirm as released in time.
     pub(super) unreleased: u32,
     /// Whether the driver has stopped, so that nothing is sent any more.
-    pub(super) ended: bool,
+    pub(super) stopped: bool,
 }
 
-/// A user's call that is still running, or whose result was not fetched yet.
-pub(super) struct Waiting {
-    /// The lock's name, if the call is an acquire.
+/// An operation that is still running, or whose result was not fetched yet.
+pub(super) struct PendingOperation {
+    /// The lock's name, if the operation is an acquire.
     pub(super) name: Option<Arc<str>>,
     pub(super) waker: Option<Waker>,
-    pub(super) result: Option<CallResult>,
+    pub(super) result: Option<OperationResult>,
 }
 
-/// A lease that has at least one handle.
-pub(super) struct Held {
+/// A lease that has at least one hold.
+pub(super) struct LeaseState {
     name: Option<Arc<str>>,
-    pub(super) handles: u32,
+    pub(super) holds: u32,
     pub(super) fence: u64,
     pub(super) mode: Mode,
     pub(super) lost: Option<LossReason>,
-    /// Created when a task first asks to be notified. Dropped with the last handle.
-    pub(super) told: Option<Told>,
+    /// Created when a task first asks to be notified. Dropped with the last hold.
+    pub(super) loss_sender: Option<LossSender>,
 }
 
 /// Notifies the tasks that watch a lease.
-pub(super) type Told = watch::Sender<Option<LossReason>>;
+pub(super) type LossSender = watch::Sender<Option<LossReason>>;
 
 /// What the driver has to do.
 #[derive(Default)]
-pub(super) struct Work {
-    pub(super) sends: Vec<(NodeId, CallId, Command)>,
+pub(super) struct Actions {
+    pub(super) commands: Vec<(NodeId, CallId, Command)>,
     /// Channels to subscribe to or to leave, in this order.
-    pub(super) subscriptions: Vec<Wish>,
+    pub(super) channel_requests: Vec<ChannelRequest>,
     /// When to wake the engine at the latest.
     pub(super) wake_at: Option<Instant>,
     /// Whether the engine is closed and nothing is left to do.
     pub(super) closed: bool,
 }
 
-/// What to do after unlocking, because wakers, watchers and logs run foreign code.
+/// What to do after the mutex is unlocked, because wakers, watchers and loggers run foreign code.
 #[derive(Default)]
-pub(super) struct After {
-    pub(super) ring: bool,
+pub(super) struct Deferred {
+    pub(super) notify_driver: bool,
     pub(super) wakers: Vec<Waker>,
-    pub(super) lost: Vec<(Option<Arc<str>>, Option<Told>, LossReason)>,
-    released: Vec<Held>,
-    closed: Vec<Told>,
+    pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
+    released: Vec<LeaseState>,
+    closed: Vec<LossSender>,
 }
 
 impl State {
     pub(super) fn new(engine: Engine) -> Self {
         Self {
             engine,
-            calls: HashMap::default(),
-            held: HashMap::default(),
+            operations: HashMap::default(),
+            leases: HashMap::default(),
             next_op: 0,
-            work: Work::default(),
-            rung: false,
+            actions: Actions::default(),
+            driver_notified: false,
             closing: false,
             unreleased: 0,
-            ended: false,
+            stopped: false,
         }
     }
 
@@ -95,48 +95,50 @@ impl State {
         OpId(self.next_op)
     }
 
-    pub(super) fn sort_outputs(&mut self, now: Instant, after: &mut After) {
+    pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, node, command } => self.work.sends.push((node, call, command)),
+                Output::Send { call, node, command } => self.actions.commands.push((node, call, command)),
                 Output::Subscribe { node, channel } => {
-                    self.work.subscriptions.push(Wish { node, channel, wanted: true });
+                    self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
                 }
-                Output::Unsubscribe { node, channel } => {
-                    self.work.subscriptions.push(Wish { node, channel, wanted: false });
+                Output::Unsubscribe { node: _, channel } => {
+                    self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
                 }
-                Output::Completed { op, result } => self.complete(now, op, result, after),
-                Output::Lost { lease, reason } => self.lose(lease, reason, after),
+                Output::Completed { op, result } => self.complete(now, op, result, deferred),
+                Output::Lost { lease, reason } => self.mark_lost(lease, reason, deferred),
             }
         }
     }
 
-    fn complete(&mut self, now: Instant, op: OpId, result: CallResult, after: &mut After) {
+    fn complete(&mut self, now: Instant, op: OpId, result: OperationResult, deferred: &mut Deferred) {
         match &result {
             Ok(Outcome::Closed { unreleased }) => {
-                self.work.closed = true;
+                self.actions.closed = true;
                 self.unreleased = *unreleased;
             }
             Ok(Outcome::Converted(grant)) => {
-                if let Some(held) = self.held.get_mut(&grant.lease) {
-                    (held.fence, held.mode) = (grant.fence, grant.mode);
+                if let Some(lease) = self.leases.get_mut(&grant.lease) {
+                    (lease.fence, lease.mode) = (grant.fence, grant.mode);
                 }
             }
             _ => {}
         }
-        match self.calls.get_mut(&op) {
-            Some(waiting) => {
-                if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
-                    let name = waiting.name.take();
+        let grant = result.as_ref().ok().and_then(grant_of);
+        match self.operations.get_mut(&op) {
+            Some(operation) => {
+                if let Some(grant) = grant {
+                    let name = operation.name.take();
                     // The owner of a reentrant lock may get a lease that it already has.
-                    let held = self.held.entry(grant.lease).or_insert_with(|| Held::new(name, &grant));
-                    held.handles = held.handles.saturating_add(1);
+                    let lease = self.leases.entry(grant.lease).or_insert_with(|| LeaseState::new(name, &grant));
+                    lease.holds = lease.holds.saturating_add(1);
                 }
-                waiting.result = Some(result);
-                after.wakers.extend(waiting.waker.take());
+                operation.result = Some(result);
+                deferred.wakers.extend(operation.waker.take());
             }
+            // The future of this acquire was dropped.
             None => {
-                if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
+                if let Some(grant) = grant {
                     let op = self.next_op();
                     self.engine.handle(now, Input::Release { op, lease: grant.lease });
                 }
@@ -144,68 +146,70 @@ impl State {
         }
     }
 
-    fn lose(&mut self, lease: LeaseId, reason: LossReason, after: &mut After) {
-        let Some(held) = self.held.get_mut(&lease) else { return };
-        held.lost = Some(reason);
-        after.lost.push((held.name.clone(), held.told.clone(), reason));
+    fn mark_lost(&mut self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
+        let Some(state) = self.leases.get_mut(&lease) else { return };
+        state.lost = Some(reason);
+        deferred.losses.push((state.name.clone(), state.loss_sender.clone(), reason));
     }
 
-    /// The driver has stopped: fails the pending calls, and reports the leases as lost because they can't be renewed any more.
-    pub(super) fn end(&mut self, after: &mut After) {
-        self.ended = true;
-        for waiting in self.calls.values_mut() {
-            waiting.result.get_or_insert(Err(Error::Closed));
-            after.wakers.extend(waiting.waker.take());
+    /// The driver has stopped: fails the pending operations, and reports the leases as lost because nothing renews them any more.
+    pub(super) fn stop(&mut self, deferred: &mut Deferred) {
+        self.stopped = true;
+        for operation in self.operations.values_mut() {
+            operation.result.get_or_insert(Err(Error::Closed));
+            deferred.wakers.extend(operation.waker.take());
         }
         if self.closing {
             return;
         }
-        let held: Vec<_> = self.held.iter().filter(|(_, held)| held.lost.is_none()).map(|(lease, _)| *lease).collect();
+        let held: Vec<_> =
+            self.leases.iter().filter(|(_, state)| state.lost.is_none()).map(|(lease, _)| *lease).collect();
         for lease in held {
-            self.lose(lease, LossReason::Expired, after);
+            self.mark_lost(lease, LossReason::Expired, deferred);
         }
     }
 
-    /// The engine gives every lease back, so losses are no longer reported.
-    pub(super) fn close_leases(&mut self, after: &mut After) {
+    /// The engine releases every lease, so losses are no longer reported.
+    pub(super) fn close_leases(&mut self, deferred: &mut Deferred) {
         self.closing = true;
-        after.closed.extend(self.held.values_mut().filter_map(|held| held.told.take()));
+        deferred.closed.extend(self.leases.values_mut().filter_map(|lease| lease.loss_sender.take()));
     }
 
-    pub(super) fn give_back(&mut self, now: Instant, lease: LeaseId, after: &mut After) {
-        self.drop_handle(lease, after);
+    pub(super) fn release(&mut self, now: Instant, lease: LeaseId, deferred: &mut Deferred) {
+        self.drop_hold(lease, deferred);
         let op = self.next_op();
         self.engine.handle(now, Input::Release { op, lease });
     }
 
-    /// Removes one handle from a lease. Returns how the lease was lost, if it was.
-    pub(super) fn drop_handle(&mut self, lease: LeaseId, after: &mut After) -> Option<LossReason> {
-        let held = self.held.get_mut(&lease)?;
-        let lost = held.lost;
-        held.handles = held.handles.saturating_sub(1);
-        if held.handles == 0 {
-            after.released.extend(self.held.remove(&lease));
+    /// Removes one hold from a lease. Returns how the lease was lost, if it was.
+    pub(super) fn drop_hold(&mut self, lease: LeaseId, deferred: &mut Deferred) -> Option<LossReason> {
+        let state = self.leases.get_mut(&lease)?;
+        let lost = state.lost;
+        state.holds = state.holds.saturating_sub(1);
+        if state.holds == 0 {
+            deferred.released.extend(self.leases.remove(&lease));
         }
         lost
     }
 
-    /// The driver wakes by itself at `work.wake_at`. This notifies it if there is something to do sooner.
-    pub(super) fn ring_if_needed(&mut self, after: &mut After) {
-        if self.rung {
+    /// The driver wakes by itself at `actions.wake_at`. This notifies it if there is something to do sooner.
+    pub(super) fn notify_driver_if_needed(&mut self, deferred: &mut Deferred) {
+        if self.driver_notified {
             return;
         }
-        let sooner = match (self.engine.poll_timeout(), self.work.wake_at) {
+        let sooner = match (self.engine.poll_timeout(), self.actions.wake_at) {
             (Some((at, _)), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
-        if sooner || !self.work.sends.is_empty() || !self.work.subscriptions.is_empty() || self.work.closed {
-            self.rung = true;
-            after.ring = true;
+        let Actions { commands, channel_requests, closed, .. } = &self.actions;
+        if sooner || !commands.is_empty() || !channel_requests.is_empty() || *closed {
+            self.driver_notified = true;
+            deferred.notify_driver = true;
         }
     }
 }
 
-/// The lease that a call was granted. For several names, the greatest fence is the lease's fence.
+/// The lease that an operation was granted. For several names, the greatest fence is the lease's fence.
 pub(crate) fn grant_of(outcome: &Outcome) -> Option<Grant> {
     match outcome {
         Outcome::Acquired(grant) => Some(*grant),
@@ -217,8 +221,8 @@ pub(crate) fn grant_of(outcome: &Outcome) -> Option<Grant> {
     }
 }
 
-impl Held {
+impl LeaseState {
     fn new(name: Option<Arc<str>>, grant: &Grant) -> Self {
-        Self { name, handles: 0, fence: grant.fence, mode: grant.mode, lost: None, told: None }
+        Self { name, holds: 0, fence: grant.fence, mode: grant.mode, lost: None, loss_sender: None }
     }
 }

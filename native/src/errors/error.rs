@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{Failure, LossReason, Votes, shown_time as shown};
 use redis::{ErrorKind, RedisError};
 
-use super::failure::{cause, connect_failure, error_text, shortened};
+use super::failure::{cause_of, connect_failure, error_text, shortened};
 
 /// The cause of an error: the `redis` crate's error, or the engine's report on the last attempt.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
@@ -50,7 +50,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// This server, this connection or this lock can't do it.
-    #[error("{}not supported: {problem}", about(name.as_deref()))]
+    #[error("{}not supported: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Unsupported {
         /// The lock, if the error is about one.
@@ -98,7 +98,7 @@ pub enum Error {
         reason: LossReason,
     },
     /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
-    #[error("{}{}", about(name.as_deref()), unanswered(self))]
+    #[error("{}{}", prefix(name.as_deref()), unreachable_text(self))]
     #[non_exhaustive]
     Unreachable {
         /// The lock, if the error is about one.
@@ -127,7 +127,7 @@ pub enum Error {
         waited: Duration,
     },
     /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
-    #[error("{}the server refused the user, the password or a command: {problem}", about(name.as_deref()))]
+    #[error("{}the server refused the user, the password or a command: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Auth {
         /// The lock, if the error is about one.
@@ -136,7 +136,7 @@ pub enum Error {
         problem: String,
     },
     /// The server answered with an error that a retry does not fix.
-    #[error("{}the server answered with an error: {problem}", about(name.as_deref()))]
+    #[error("{}the server answered with an error: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Server {
         /// The lock, if the error is about one.
@@ -145,7 +145,7 @@ pub enum Error {
         problem: String,
     },
     /// The client did not understand the server's answer.
-    #[error("{}unexpected answer from the server: {problem}", about(name.as_deref()))]
+    #[error("{}unexpected answer from the server: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Protocol {
         /// The lock, if the error is about one.
@@ -165,7 +165,7 @@ pub enum Error {
 }
 
 /// The beginning of a message about a lock.
-fn about(name: Option<&str>) -> String {
+fn prefix(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("lock `{name}`: "))
 }
 
@@ -178,7 +178,7 @@ fn holder_text(remaining: Option<Duration>) -> String {
 }
 
 /// Which server did not answer, and why. Without a lock's name, the error is about connecting.
-fn unanswered(error: &Error) -> String {
+fn unreachable_text(error: &Error) -> String {
     let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
     if !votes.is_empty() {
         return format!("no majority of the servers answered within {}: {votes}", shown(*waited));
@@ -199,7 +199,7 @@ fn unanswered(error: &Error) -> String {
 /// The cause as text. None for a plain timeout, which the rest of the message already says.
 fn cause_text(source: &Source) -> Option<String> {
     if let Some(error) = source.downcast_ref::<RedisError>() {
-        return (!error.is_timeout()).then(|| cause(error));
+        return (!error.is_timeout()).then(|| cause_of(error));
     }
     match source.downcast_ref::<Attempt>() {
         Some(Attempt(Failure::TimedOut)) => None,
@@ -282,20 +282,20 @@ impl Error {
     /// Converts the engine's error. `name` is the lock, `server` the server's URL, if known.
     pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
         use leasehold_core::Error as Engine;
-        let about = || name.unwrap_or_default().to_owned();
+        let lock = || name.unwrap_or_default().to_owned();
         let name = name.map(str::to_owned);
         match error {
             Engine::InvalidOption { field, problem } => Self::InvalidOption { field, problem },
-            Engine::NotHeld => Self::NotHeld { name: about() },
-            Engine::Conflict(problem) => Self::Conflict { name: about(), problem },
+            Engine::NotHeld => Self::NotHeld { name: lock() },
+            Engine::Conflict(problem) => Self::Conflict { name: lock(), problem },
             Engine::Unsupported(problem) => Self::Unsupported { name, problem },
-            Engine::CrossSlot => Self::CrossSlot { name: about() },
+            Engine::CrossSlot => Self::CrossSlot { name: lock() },
             Engine::Closed => Self::Closed,
             Engine::Busy { waited, holder_remaining, votes } => {
-                Self::Busy { name: about(), waited, holder_remaining, votes }
+                Self::Busy { name: lock(), waited, holder_remaining, votes }
             }
-            Engine::Cancelled => Self::Cancelled { name: about() },
-            Engine::Lost(reason) => Self::Lost { name: about(), reason },
+            Engine::Cancelled => Self::Cancelled { name: lock() },
+            Engine::Lost(reason) => Self::Lost { name: lock(), reason },
             Engine::Unreachable { waited, cause, votes } => {
                 let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
                 Self::Unreachable { name, server, waited, source, votes }
@@ -307,7 +307,7 @@ impl Error {
                 Self::Unsupported { name, problem }
             }
             Engine::Server(problem) => Self::Server { name, problem },
-            Engine::WrongKind(problem) => Self::WrongKind { name: about(), problem },
+            Engine::WrongKind(problem) => Self::WrongKind { name: lock(), problem },
             Engine::Protocol(problem) => Self::Protocol { name, problem },
             other => Self::Protocol { name, problem: other.to_string() },
         }
@@ -316,10 +316,10 @@ impl Error {
     /// Converts an error from connecting, or from asking the server for its version and role.
     pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: cause(&error) },
+            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: cause_of(&error) },
             ErrorKind::InvalidClientConfig => Self::invalid_address("url", &error),
             ErrorKind::MasterNameNotFoundBySentinel => {
-                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", cause(&error)) }
+                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", cause_of(&error)) }
             }
             ErrorKind::Server(_) | ErrorKind::Extension => {
                 let failure = Failure::Refused(error_text(&error));
@@ -333,9 +333,9 @@ impl Error {
     }
 
     /// The same for one server of a quorum, as its vote.
-    pub(crate) fn connecting(error: &RedisError, waited: Duration) -> leasehold_core::Error {
+    pub(crate) fn connect_vote(error: &RedisError, waited: Duration) -> leasehold_core::Error {
         let failure = match error.kind() {
-            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(cause(error)),
+            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(cause_of(error)),
             ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
             _ => connect_failure(error),
         };
@@ -348,7 +348,7 @@ impl Error {
 
     /// The error for an unusable address in the option `field`.
     pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
-        let (cause, feature) = (cause(error), "turn on the feature `tls-rustls` for TLS");
+        let (cause, feature) = (cause_of(error), "turn on the feature `tls-rustls` for TLS");
         let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
         Self::InvalidOption { field, problem: format!("is not a usable address: {cause}; {remedy}") }
     }

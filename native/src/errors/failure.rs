@@ -11,33 +11,33 @@ use redis::{ErrorKind, RedisError, ServerError};
 pub(crate) const LONGEST_TEXT: usize = 300;
 
 /// Converts a failed call for the engine. In doubt, the command may have been applied.
-pub(crate) fn failure(error: &RedisError) -> Failure {
+pub(crate) fn command_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
-        ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {}", cause(error))),
+        ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {}", cause_of(error))),
         ErrorKind::Client
         | ErrorKind::InvalidClientConfig
         | ErrorKind::ClusterConnectionNotFound
         | ErrorKind::EmptySentinelList
         | ErrorKind::MasterNameNotFoundBySentinel
-        | ErrorKind::NoValidReplicasFoundBySentinel => Failure::Unavailable(cause(error)),
+        | ErrorKind::NoValidReplicasFoundBySentinel => Failure::Unavailable(cause_of(error)),
         _ if error.is_timeout() => Failure::TimedOut,
-        _ if error.is_connection_refusal() => Failure::Unavailable(cause(error)),
-        _ => Failure::Interrupted(cause(error)),
+        _ if error.is_connection_refusal() => Failure::Unavailable(cause_of(error)),
+        _ => Failure::Interrupted(cause_of(error)),
     }
 }
 
 /// Converts a failed attempt to connect for the engine: nothing was sent.
 pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
-        ErrorKind::AuthenticationFailed => failure(error),
+        ErrorKind::AuthenticationFailed => command_failure(error),
         _ if error.is_timeout() => Failure::Unavailable("connecting timed out".to_owned()),
-        _ => Failure::Unavailable(cause(error)),
+        _ => Failure::Unavailable(cause_of(error)),
     }
 }
 
 /// The cause of an error, as it appears in an error message.
-pub(super) fn cause(error: &RedisError) -> String {
+pub(super) fn cause_of(error: &RedisError) -> String {
     let source =
         error::Error::source(error).and_then(|source| source.downcast_ref::<Arc<dyn error::Error + Send + Sync>>());
     let system = source.and_then(|source| source.downcast_ref::<io::Error>());
@@ -85,7 +85,7 @@ pub(crate) fn is_demoted(failure: &Failure) -> bool {
 }
 
 /// Something is wrong with the server itself, and another one may have taken its place.
-pub(crate) fn is_trouble(failure: &Failure) -> bool {
+pub(crate) fn is_server_failure(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(text) => is_demoted(failure) || text.starts_with("CLUSTERDOWN"),
         Failure::Unsupported(_) | Failure::Closed(_) => false,
@@ -115,7 +115,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     fn io_failure(kind: io::ErrorKind) -> Failure {
-        failure(&RedisError::from(io::Error::from(kind)))
+        command_failure(&RedisError::from(io::Error::from(kind)))
     }
 
     #[test]
@@ -123,11 +123,11 @@ mod tests {
         let nobody =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).expect("a free port");
         let refused = TcpStream::connect(nobody).expect_err("nobody listens there");
-        assert_eq!(cause(&RedisError::from(refused)), "connection refused");
+        assert_eq!(cause_of(&RedisError::from(refused)), "connection refused");
         let tls = io::Error::new(io::ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer");
-        assert_eq!(cause(&RedisError::from(tls)), "invalid peer certificate: UnknownIssuer");
+        assert_eq!(cause_of(&RedisError::from(tls)), "invalid peer certificate: UnknownIssuer");
         let own = RedisError::from((ErrorKind::Client, "no server has this slot", "5".to_owned()));
-        assert_eq!(cause(&own), "no server has this slot: 5");
+        assert_eq!(cause_of(&own), "no server has this slot: 5");
     }
 
     #[test]

@@ -9,4 +9,6 @@ mod failure;
 pub use error::{Error, Source};
 #[cfg(test)]
 pub(crate) use failure::LONGEST_TEXT;
-pub(crate) use failure::{connect_failure, error_text, failure, is_demoted, is_trouble, server_text, shortened};
+pub(crate) use failure::{
+    command_failure, connect_failure, error_text, is_demoted, is_server_failure, server_text, shortened,
+};

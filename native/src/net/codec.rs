@@ -1,12 +1,11 @@
-//! Converts between the engine's types and those of the `redis` crate.
+//! Encodes the engine's commands for the `redis` crate, and decodes its values for the engine.
 
 use leasehold_core::{Command, Failure, Reply, Scalar};
 use redis::{Cmd, RedisResult, Value};
 
-use crate::errors::{failure, server_text, shortened};
+use crate::errors::{command_failure, server_text, shortened};
 
-/// Converts an engine's command for the `redis` crate.
-pub(super) fn command(command: &Command) -> Cmd {
+pub(super) fn encode(command: &Command) -> Cmd {
     let words = command.words();
     let mut cmd = Cmd::with_capacity(words.len(), words.clone().map(<[u8]>::len).sum());
     for word in words {
@@ -15,16 +14,16 @@ pub(super) fn command(command: &Command) -> Cmd {
     cmd
 }
 
-/// Converts the result of a call for the engine.
-pub(super) fn result(result: RedisResult<Value>) -> Result<Reply, Failure> {
+/// The reply, or why the server gave none.
+pub(super) fn decode(result: RedisResult<Value>) -> Result<Reply, Failure> {
     match result {
         Ok(Value::ServerError(error)) => Err(Failure::Refused(server_text(&error))),
         Ok(value) => Ok(reply(value)),
-        Err(error) => Err(failure(&error)),
+        Err(error) => Err(command_failure(&error)),
     }
 }
 
-/// Converts a reply. A nested one becomes a text, which the engine then reports as not understood.
+/// A nested reply becomes a text, which the engine then reports as not understood.
 fn reply(value: Value) -> Reply {
     match value {
         Value::Array(items) if items.iter().all(is_scalar) => Reply::List(items.into_iter().map(scalar).collect()),
@@ -53,7 +52,7 @@ mod tests {
     use crate::errors::LONGEST_TEXT;
 
     fn parsed(wire: &[u8]) -> Result<Reply, Failure> {
-        result(redis::parse_redis_value(wire))
+        decode(redis::parse_redis_value(wire))
     }
 
     #[test]
@@ -81,7 +80,7 @@ mod tests {
             assert_eq!(parsed(wire.as_bytes()), Err(Failure::Refused(text.to_owned())));
             // Some connections return the server's error as an `Err`.
             let error = redis::parse_redis_value(wire.as_bytes()).and_then(Value::extract_error).unwrap_err();
-            assert_eq!(result(Err(error)), Err(Failure::Refused(text.to_owned())));
+            assert_eq!(decode(Err(error)), Err(Failure::Refused(text.to_owned())));
         }
     }
 

@@ -1,7 +1,11 @@
 //! The network: which servers there are, and how commands and messages travel.
 //!
-//! [`Endpoint`] connects to the servers. [`Link`] carries commands, [`pubsub`] carries messages, and [`ReplicatedWrite`]
-//! asks how many replicas have a write. Nothing here knows the client that uses it.
+//! - [`Endpoint`] is where the servers are. [`Server`], [`Login`] and the functions around them make one and check it.
+//! - [`Link`] sends commands and returns a [`Completion`] for each.
+//! - [`run_subscriber`] takes [`ChannelRequest`]s and receives messages.
+//! - [`ReplicatedWrite`] asks how many replicas have a write.
+//!
+//! Nothing in this folder knows the client that uses it.
 
 mod codec;
 mod connection;
@@ -10,8 +14,10 @@ mod pubsub;
 mod replication;
 mod topology;
 
-pub(crate) use connection::Connection;
-pub(crate) use links::{Answer, Link, connect_quorum};
-pub(crate) use pubsub::{Wish, run as run_subscriptions};
+pub(crate) use connection::SharedConnection;
+pub(crate) use links::{Completion, Link, connect_quorum};
+pub(crate) use pubsub::{ChannelRequest, run_subscriber};
 pub(crate) use replication::ReplicatedWrite;
-pub(crate) use topology::{Demands, Endpoint, Login, QUORUM_FIELD, Server, addresses, check_server, none_of};
+pub(crate) use topology::{
+    Endpoint, Login, QUORUM_FIELD, Requirements, Server, check_server, no_address, parse_addresses,
+};

@@ -11,8 +11,8 @@ use leasehold_core::{Command, Failure, Reply, Scalar};
 use redis::aio::MultiplexedConnection;
 
 use super::codec;
-use super::connection::{Commands, reply_within};
-use super::topology::{Endpoint, key_of};
+use super::connection::{Connection, reply_with_timeout};
+use super::topology::{Endpoint, routing_key};
 use crate::errors::connect_failure;
 
 /// A write that the primary has applied, on the connection that made it.
@@ -30,21 +30,21 @@ impl ReplicatedWrite {
         [digest, source]: &[Command; 2],
         response_timeout: Duration,
     ) -> Result<Self, Failure> {
-        let key = key_of(digest).unwrap_or_default();
+        let key = routing_key(digest).unwrap_or_default();
         // The slot may have moved. The second attempt knows the new place.
         let mut again = true;
         loop {
             let connection = endpoint.connect_for(key).await.map_err(|error| connect_failure(&error))?;
-            let mut answer = reply_within(response_timeout, connection.run(codec::command(digest))).await;
-            if matches!(&answer, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
-                answer = reply_within(response_timeout, connection.run(codec::command(source))).await;
+            let mut reply = reply_with_timeout(response_timeout, connection.run(codec::encode(digest))).await;
+            if matches!(&reply, Err(Failure::Refused(text)) if text.starts_with("NOSCRIPT")) {
+                reply = reply_with_timeout(response_timeout, connection.run(codec::encode(source))).await;
             }
-            match answer {
-                Err(Failure::Refused(text)) if again && endpoint.learn(&text, key) => again = false,
+            match reply {
+                Err(Failure::Refused(text)) if again && endpoint.learn_moved(&text, key) => again = false,
                 Err(Failure::Refused(text)) if text.starts_with("MOVED ") || text.starts_with("ASK ") => {
                     return Err(Failure::Unavailable(text));
                 }
-                answer => return Ok(Self { connection, response_timeout, reply: answer? }),
+                reply => return Ok(Self { connection, response_timeout, reply: reply? }),
             }
         }
     }
@@ -54,7 +54,7 @@ impl ReplicatedWrite {
         let mut wait = redis::cmd("WAIT");
         let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         wait.arg(min).arg(ms);
-        match reply_within(self.response_timeout + timeout, self.connection.run(wait)).await? {
+        match reply_with_timeout(self.response_timeout + timeout, self.connection.run(wait)).await? {
             Reply::One(Scalar::Int(confirmed)) => Ok(u32::try_from(confirmed).unwrap_or(0)),
             other => Err(Failure::Refused(format!("WAIT answered {other:?}"))),
         }

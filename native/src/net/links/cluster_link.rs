@@ -1,8 +1,8 @@
 //! Sends each command to the server of a cluster that has its key.
 //!
 //! Every server has its own link, so a slow server delays only its own commands. A server that refuses a command with
-//! `MOVED` or `ASK` has not run it, so the command goes to the server that it names. No other command is ever sent
-//! twice here. After a failure of any server, the router asks again which server serves which slot.
+//! `MOVED` or `ASK` has not run it, so the command goes to the server that the refusal names. No other command is ever
+//! sent twice here. After a failure of any server, this link asks again which server serves which slot.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,125 +14,127 @@ use leasehold_core::{ByNumber, CallId, Command, Failure};
 use redis::RedisResult;
 use tokio::time::Instant;
 
-use super::server_link::{Answer, ServerLink, Way};
-use crate::errors::{connect_failure, is_trouble};
+use super::server_link::{Completion, SendMode, ServerLink};
+use crate::errors::{connect_failure, is_server_failure};
 use crate::net::codec;
-use crate::net::topology::{Address, Cluster, Endpoint, Redirect, key_of, slot_of};
+use crate::net::topology::{Address, Cluster, Endpoint, Redirect, key_slot, routing_key};
 
 /// How many redirects one command follows.
-const MOST_HOPS: u8 = 5;
+const MAX_REDIRECTS: u8 = 5;
 
 /// The shortest time between two queries for the slots.
-const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) struct Router {
+pub(crate) struct ClusterLink {
     cluster: Arc<Cluster>,
     response_timeout: Duration,
     links: HashMap<Address, ServerLink>,
     /// The commands in flight, in case a redirect sends them elsewhere.
-    commands: HashMap<CallId, Sent, ByNumber>,
-    /// Answers that need no server.
-    ready: Vec<Answer>,
-    discovery: Option<BoxFuture<'static, RedisResult<()>>>,
-    discovered: Instant,
+    in_flight: HashMap<CallId, InFlight, ByNumber>,
+    /// Completions of commands that were never sent.
+    unsent: Vec<Completion>,
+    slot_refresh: Option<BoxFuture<'static, RedisResult<()>>>,
+    refreshed_at: Instant,
 }
 
-struct Sent {
+struct InFlight {
     command: Command,
-    hops: u8,
+    redirects: u8,
 }
 
-impl Router {
+impl ClusterLink {
     pub(super) fn new(cluster: Arc<Cluster>, response_timeout: Duration) -> Self {
         Self {
             cluster,
             response_timeout,
             links: HashMap::default(),
-            commands: HashMap::default(),
-            ready: Vec::new(),
-            discovery: None,
-            discovered: Instant::now(),
+            in_flight: HashMap::default(),
+            unsent: Vec::new(),
+            slot_refresh: None,
+            refreshed_at: Instant::now(),
         }
     }
 
     pub(super) fn send(&mut self, call: CallId, command: Command) {
-        let owner = key_of(&command).and_then(|key| self.cluster.owner(slot_of(key)));
+        let owner = routing_key(&command).and_then(|key| self.cluster.owner(key_slot(key)));
         let Some(owner) = owner else {
-            self.rediscover();
-            let why = Failure::Unavailable("no server has this slot of the cluster".to_owned());
-            return self.ready.push((call, Err(why)));
+            self.refresh_slots();
+            return self.fail(call, Failure::Unavailable("no server has this slot of the cluster".to_owned()));
         };
         if let Some(link) = self.link(&owner, call) {
-            link.send(call, codec::command(&command), Way::Plain);
-            self.commands.insert(call, Sent { command, hops: 0 });
+            link.send(call, codec::encode(&command), SendMode::Plain);
+            self.in_flight.insert(call, InFlight { command, redirects: 0 });
         }
     }
 
-    /// Appends new results to `answers`. Ready if there is at least one.
-    pub(super) fn poll_answers(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answer>) -> Poll<()> {
+    /// Appends new completions. Ready if there is at least one.
+    pub(super) fn poll_completions(
+        &mut self,
+        context: &mut Context<'_>,
+        completions: &mut Vec<Completion>,
+    ) -> Poll<()> {
         loop {
-            let mut came = Vec::new();
+            let mut new = Vec::new();
             for (address, link) in &mut self.links {
-                let mut theirs = Vec::new();
-                let _ = link.poll_answers(context, &mut theirs);
-                came.extend(theirs.into_iter().map(|answer| (address.clone(), answer)));
+                let mut of_link = Vec::new();
+                let _ = link.poll_completions(context, &mut of_link);
+                new.extend(of_link.into_iter().map(|completion| (address.clone(), completion)));
             }
             let mut redirected = false;
-            for (address, answer) in came {
-                redirected |= self.take(&address, answer, answers);
+            for (address, completion) in new {
+                redirected |= self.complete(&address, completion, completions);
             }
-            answers.append(&mut self.ready);
-            self.poll_discovery(context);
+            completions.append(&mut self.unsent);
+            self.poll_slot_refresh(context);
             // A command was just sent over a link, so the link must be polled once more.
             if !redirected {
                 break;
             }
         }
-        if answers.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+        if completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Passes an answer on, or follows its redirect. True if it followed one.
-    fn take(&mut self, from: &Address, (call, result): Answer, answers: &mut Vec<Answer>) -> bool {
-        let sent = self.commands.remove(&call);
-        let Err(failure) = &result else {
-            answers.push((call, result));
+    /// Passes a completion on, or follows its redirect. True if it followed one.
+    fn complete(&mut self, from: &Address, completion: Completion, completions: &mut Vec<Completion>) -> bool {
+        let in_flight = self.in_flight.remove(&completion.call);
+        let Err(failure) = &completion.result else {
+            completions.push(completion);
             return false;
         };
         let redirect = match failure {
             Failure::Refused(text) => Redirect::parse(text, from),
             _ => None,
         };
-        let (Some(redirect), Some(sent)) = (redirect, sent) else {
-            if is_trouble(failure) {
-                self.rediscover();
+        let (Some(redirect), Some(in_flight)) = (redirect, in_flight) else {
+            if is_server_failure(failure) {
+                self.refresh_slots();
             }
-            answers.push((call, result));
+            completions.push(completion);
             return false;
         };
-        self.follow(redirect, call, sent);
+        self.follow(redirect, completion.call, in_flight);
         true
     }
 
-    fn follow(&mut self, redirect: Redirect, call: CallId, Sent { command, hops }: Sent) {
+    fn follow(&mut self, redirect: Redirect, call: CallId, InFlight { command, redirects }: InFlight) {
         tracing::debug!(call = call.0, ?redirect, "cluster redirect");
-        if hops >= MOST_HOPS {
-            let why = Failure::Unavailable("too many cluster redirects".to_owned());
-            return self.ready.push((call, Err(why)));
+        if redirects >= MAX_REDIRECTS {
+            return self.fail(call, Failure::Unavailable("too many cluster redirects".to_owned()));
         }
-        let (to, way) = match redirect {
+        let (to, mode) = match redirect {
             Redirect::Moved { slot, to } => {
                 self.cluster.set_owner(slot, &to);
-                self.rediscover();
-                (to, Way::Plain)
+                self.refresh_slots();
+                (to, SendMode::Plain)
             }
-            Redirect::Ask { to } => (to, Way::Asking),
+            Redirect::Ask { to } => (to, SendMode::AfterAsking),
         };
         let Some(link) = self.link(&to, call) else { return };
-        link.send(call, codec::command(&command), way);
-        self.commands.insert(call, Sent { command, hops: hops + 1 });
+        link.send(call, codec::encode(&command), mode);
+        self.in_flight.insert(call, InFlight { command, redirects: redirects + 1 });
     }
 
-    /// The link to this server. If it can't be made, the call fails.
+    /// The link to this server. If it can't be made, the command fails.
     fn link(&mut self, to: &Address, call: CallId) -> Option<&mut ServerLink> {
         if !self.links.contains_key(to) {
             match self.cluster.server(to) {
@@ -140,25 +142,29 @@ impl Router {
                     let link = ServerLink::unconnected(Endpoint::server(server), self.response_timeout);
                     self.links.insert(to.clone(), link);
                 }
-                Err(error) => self.ready.push((call, Err(connect_failure(&error)))),
+                Err(error) => self.fail(call, connect_failure(&error)),
             }
         }
         self.links.get_mut(to)
     }
 
-    fn rediscover(&mut self) {
-        if self.discovery.is_some() || self.discovered.elapsed() < BETWEEN_QUESTIONS {
+    fn fail(&mut self, call: CallId, failure: Failure) {
+        self.unsent.push(Completion { call, result: Err(failure) });
+    }
+
+    fn refresh_slots(&mut self) {
+        if self.slot_refresh.is_some() || self.refreshed_at.elapsed() < MIN_REFRESH_INTERVAL {
             return;
         }
         let cluster = Arc::clone(&self.cluster);
-        self.discovery = Some(Box::pin(async move { cluster.discover().await }));
+        self.slot_refresh = Some(Box::pin(async move { cluster.refresh_slots().await }));
     }
 
-    fn poll_discovery(&mut self, context: &mut Context<'_>) {
-        let Some(discovery) = &mut self.discovery else { return };
-        let Poll::Ready(outcome) = discovery.as_mut().poll(context) else { return };
-        self.discovery = None;
-        self.discovered = Instant::now();
+    fn poll_slot_refresh(&mut self, context: &mut Context<'_>) {
+        let Some(refresh) = &mut self.slot_refresh else { return };
+        let Poll::Ready(outcome) = refresh.as_mut().poll(context) else { return };
+        self.slot_refresh = None;
+        self.refreshed_at = Instant::now();
         match outcome {
             Ok(()) => {
                 let cluster = &self.cluster;

@@ -1,7 +1,7 @@
 //! How commands travel to the servers and their results come back.
 //!
-//! [`Link`] sends the engine's commands: over one [`ServerLink`](server_link::ServerLink), through a
-//! [`Router`](cluster_link::Router), or to the servers of a quorum. [`connect_quorum`] makes the last kind.
+//! [`Link`] sends the engine's commands, and returns a [`Completion`] for each. [`connect_quorum`] makes the link to a
+//! quorum.
 
 mod cluster_link;
 mod link;
@@ -10,4 +10,4 @@ mod server_link;
 
 pub(crate) use link::Link;
 pub(crate) use quorum::connect_quorum;
-pub(crate) use server_link::Answer;
+pub(crate) use server_link::Completion;

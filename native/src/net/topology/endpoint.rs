@@ -58,9 +58,9 @@ impl Endpoint {
 
     /// Resolves when the server that [`connect`](Self::connect) last reached is no longer the right one. None if
     /// nothing reports such a change.
-    pub(in crate::net) fn switched(&self) -> Option<BoxFuture<'static, ()>> {
+    pub(in crate::net) fn primary_changed(&self) -> Option<BoxFuture<'static, ()>> {
         match self {
-            Self::Sentinel(sentinel) => Some(sentinel.switched()),
+            Self::Sentinel(sentinel) => Some(sentinel.primary_changed()),
             Self::Server(_) | Self::Cluster(_) => None,
         }
     }
@@ -69,21 +69,21 @@ impl Endpoint {
     pub(in crate::net) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
         match self {
             Self::Server(server) => server.connect().await,
-            Self::Sentinel(sentinel) => sentinel.connect_now().await.map(|(_, connection)| connection),
+            Self::Sentinel(sentinel) => sentinel.connect_to_primary().await.map(|(_, connection)| connection),
             Self::Cluster(cluster) => cluster.connect_for(key).await,
         }
     }
 
-    /// Reads a server's refusal. True if it says that `key` has moved. The new place is then remembered.
-    pub(in crate::net) fn learn(&self, refusal: &str, key: &[u8]) -> bool {
+    /// Remembers where `key` is now if this refusal by its server says that it has moved. Returns whether it does.
+    pub(in crate::net) fn learn_moved(&self, refusal: &str, key: &[u8]) -> bool {
         match self {
-            Self::Cluster(cluster) => cluster.learn(refusal, key),
+            Self::Cluster(cluster) => cluster.learn_moved(refusal, key),
             _ => false,
         }
     }
 
     /// A connection that is subscribed to `channel`, after the server's acknowledgement. The second value is that of
-    /// [`switched`](Self::switched).
+    /// [`primary_changed`](Self::primary_changed).
     pub(in crate::net) async fn subscribe(
         &self,
         channel: &str,
@@ -91,8 +91,8 @@ impl Endpoint {
         match self {
             Self::Server(server) => Ok((server.subscribe(channel).await?, None)),
             Self::Sentinel(sentinel) => {
-                let (connection, switched) = sentinel.subscribe(channel).await?;
-                Ok((connection, Some(switched)))
+                let (connection, primary_changed) = sentinel.subscribe(channel).await?;
+                Ok((connection, Some(primary_changed)))
             }
             Self::Cluster(cluster) => Ok((cluster.subscribe(channel).await?, None)),
         }

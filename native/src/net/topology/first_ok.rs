@@ -1,4 +1,4 @@
-//! Asks several servers a question that any of them can answer.
+//! Tries several servers when any of them can answer.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::timeout;
 
-/// How long to wait for an answer before the next server is asked as well. A failure starts the next one at once.
+/// How long to wait for an answer before trying the next server as well. After a failure, the next one is tried at once.
 const STAGGER: Duration = Duration::from_millis(100);
 
-/// The first success. A silent server causes only a small delay. Without any success, returns the most helpful error.
-pub(super) async fn first_of<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
+/// The first success. A silent server causes only a small delay. If all attempts fail, returns the most helpful error.
+pub(super) async fn first_ok<T, F>(attempts: impl IntoIterator<Item = F>) -> RedisResult<T>
 where
     F: Future<Output = RedisResult<T>>,
 {
@@ -23,24 +23,20 @@ where
                 running.push(attempt);
                 false
             }
-            None if running.is_empty() => return Err(failure.unwrap_or_else(nobody)),
+            None if running.is_empty() => return Err(failure.unwrap_or_else(no_server)),
             None => true,
         };
         let ended = if last { Ok(running.next().await) } else { timeout(STAGGER, running.next()).await };
         match ended {
             Ok(Some(Ok(found))) => return Ok(found),
-            Ok(Some(Err(error))) if failure.as_ref().is_none_or(is_mere_trouble) => failure = Some(error),
+            // An I/O error says less than an answer from another server.
+            Ok(Some(Err(error))) if failure.as_ref().is_none_or(RedisError::is_io_error) => failure = Some(error),
             _ => {}
         }
     }
 }
 
-/// An I/O error says less than an answer from another server.
-fn is_mere_trouble(error: &RedisError) -> bool {
-    error.is_io_error()
-}
-
-fn nobody() -> RedisError {
+fn no_server() -> RedisError {
     (ErrorKind::Client, "there is no server to ask").into()
 }
 
@@ -63,7 +59,7 @@ mod tests {
     async fn a_silent_server_and_one_that_is_gone_hold_up_nobody() {
         let attempts: Vec<Attempt> =
             vec![Box::pin(pending()), Box::pin(async { Err(broken()) }), Box::pin(async { Ok(7) })];
-        let found = timeout(Duration::from_secs(5), first_of(attempts)).await;
+        let found = timeout(Duration::from_secs(5), first_ok(attempts)).await;
         assert_eq!(found.expect("in time").expect("one that answers"), 7);
     }
 
@@ -74,10 +70,10 @@ mod tests {
             if flip {
                 attempts.reverse();
             }
-            let error = first_of(attempts).await.expect_err("none answers");
+            let error = first_ok(attempts).await.expect_err("none answers");
             assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
         }
         let none: Vec<Attempt> = Vec::new();
-        assert!(first_of(none).await.is_err());
+        assert!(first_ok(none).await.is_err());
     }
 }

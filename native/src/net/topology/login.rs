@@ -46,7 +46,7 @@ impl fmt::Debug for Login {
 }
 
 /// Parses the addresses that the user gave in the option `field`. There must be at least one.
-pub(crate) fn addresses<I>(field: &'static str, given: I) -> Result<Vec<ConnectionInfo>, Error>
+pub(crate) fn parse_addresses<I>(field: &'static str, given: I) -> Result<Vec<ConnectionInfo>, Error>
 where
     I: IntoIterator<Item: IntoConnectionInfo>,
 {
@@ -58,9 +58,9 @@ where
         }
         addresses.push(info);
     }
-    if addresses.is_empty() { Err(none_of(field)) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(no_address(field)) } else { Ok(addresses) }
 }
 
-pub(crate) fn none_of(field: &'static str) -> Error {
+pub(crate) fn no_address(field: &'static str) -> Error {
     Error::invalid(field, "is empty: give at least one address")
 }

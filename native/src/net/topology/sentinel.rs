@@ -11,10 +11,10 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
-use super::first_ok::first_of;
+use super::first_ok::first_ok;
 use super::server::Server;
 use super::slots::Address;
-use crate::net::connection::within;
+use crate::net::connection::with_timeout;
 
 pub(crate) struct Sentinel {
     service: String,
@@ -23,19 +23,19 @@ pub(crate) struct Sentinel {
     template: Server,
     response_timeout: Duration,
     /// The last primary that [`connect`](Self::connect) reached.
-    connected: Mutex<Option<Address>>,
+    last_primary: Mutex<Option<Address>>,
 }
 
-/// A sentinel that sends no message is asked again after this time, or after `POLL` if it can't send messages.
-const QUIET: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_secs(1);
+/// A sentinel that sends no message is asked again after this time, or after `POLL_INTERVAL` if it can't send messages.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause before each sentinel is asked, so that sentinels that disagree don't cause endless reconnects.
 const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {
     pub(super) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
-        Self { service, sentinels, template, response_timeout, connected: Mutex::default() }
+        Self { service, sentinels, template, response_timeout, last_primary: Mutex::default() }
     }
 
     pub(super) fn url(&self) -> String {
@@ -43,51 +43,51 @@ impl Sentinel {
         format!("the primary `{}` (Sentinel at {})", self.service, sentinels.join(", "))
     }
 
-    /// A connection to the current primary, which is remembered for [`switched`](Self::switched).
+    /// A connection to the current primary, which is remembered for [`primary_changed`](Self::primary_changed).
     pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let (address, connection) = self.connect_now().await?;
-        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        let (address, connection) = self.connect_to_primary().await?;
+        *self.last_primary.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
         Ok(connection)
     }
 
     /// The address of the current primary, and a connection to it.
-    pub(super) async fn connect_now(&self) -> RedisResult<(Address, MultiplexedConnection)> {
-        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_by(sentinel).boxed()).collect();
-        within(self.response_timeout, first_of(attempts)).await
+    pub(super) async fn connect_to_primary(&self) -> RedisResult<(Address, MultiplexedConnection)> {
+        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_through(sentinel).boxed()).collect();
+        with_timeout(self.response_timeout, first_ok(attempts)).await
     }
 
     /// Resolves when the primary is no longer the server that [`connect`](Self::connect) last reached. The old primary
     /// may accept writes for some seconds until it learns this, and all of them will be lost.
-    pub(super) fn switched(self: &Arc<Self>) -> BoxFuture<'static, ()> {
-        let from = self.connected.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.switched_from(from)
+    pub(super) fn primary_changed(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+        let from = self.last_primary.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.primary_changed_from(from)
     }
 
-    fn switched_from(self: &Arc<Self>, from: Option<Address>) -> BoxFuture<'static, ()> {
+    fn primary_changed_from(self: &Arc<Self>, from: Option<Address>) -> BoxFuture<'static, ()> {
         let this = Arc::clone(self);
-        let watch = async move {
+        let watching = async move {
             loop {
                 for sentinel in &this.sentinels {
                     sleep(DAMPING).await;
-                    if this.watch(sentinel, from.as_ref()).await.is_ok() {
+                    if this.wait_for_other_primary(sentinel, from.as_ref()).await.is_ok() {
                         return;
                     }
                 }
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        watch.boxed()
+        watching.boxed()
     }
 
     /// Returns `Ok` when this sentinel names another primary, and an error when it can't be asked any more.
-    async fn watch(&self, sentinel: &Server, from: Option<&Address>) -> RedisResult<()> {
+    async fn wait_for_other_primary(&self, sentinel: &Server, from: Option<&Address>) -> RedisResult<()> {
         let mut messages = sentinel.subscribe("+switch-master").await.ok();
-        while Some(&self.named(sentinel).await?) == from {
+        while Some(&self.primary_named_by(sentinel).await?) == from {
             let Some(messages) = &mut messages else {
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
                 continue;
             };
-            if let Ok(None) = timeout(QUIET, messages.on_message().next()).await {
+            if let Ok(None) = timeout(MAX_SILENCE, messages.on_message().next()).await {
                 return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
             }
         }
@@ -97,20 +97,20 @@ impl Sentinel {
     /// As [`Server::subscribe`], on the primary. The second value resolves when another server becomes the primary.
     pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
         let by = |sentinel| async move {
-            let address = self.named(sentinel).await?;
+            let address = self.primary_named_by(sentinel).await?;
             let connection = self.server(&address)?.subscribe(channel).await?;
             Ok((connection, address))
         };
         let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| by(sentinel).boxed()).collect();
-        let (connection, address) = within(self.response_timeout, first_of(attempts)).await?;
-        Ok((connection, self.switched_from(Some(address))))
+        let (connection, address) = with_timeout(self.response_timeout, first_ok(attempts)).await?;
+        Ok((connection, self.primary_changed_from(Some(address))))
     }
 
-    async fn connect_by(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
-        let address = self.named(sentinel).await?;
+    async fn connect_through(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
+        let address = self.primary_named_by(sentinel).await?;
         let mut connection = self.server(&address)?.connect().await?;
         // The sentinel's answer may be outdated.
-        let role = within(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
+        let role = with_timeout(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
         match role.and_then(Value::extract_error) {
             Ok(Value::Array(role)) if role.first().is_some_and(|role| !is_text(role, "master")) => {
                 let problem = "the server that Sentinel names is not a primary";
@@ -123,15 +123,15 @@ impl Sentinel {
     }
 
     fn server(&self, address: &Address) -> RedisResult<Server> {
-        self.template.at(&address.host, address.port)
+        self.template.with_address(&address.host, address.port)
     }
 
     /// The address of the primary, according to this sentinel.
-    async fn named(&self, sentinel: &Server) -> RedisResult<Address> {
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        match sentinel.ask(&question).await? {
-            Value::Nil => Err(self.unknown(sentinel)),
+    async fn primary_named_by(&self, sentinel: &Server) -> RedisResult<Address> {
+        let mut query = redis::cmd("SENTINEL");
+        query.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        match sentinel.query(&query).await? {
+            Value::Nil => Err(self.unknown_service(sentinel)),
             answer => {
                 let (host, port): (String, u16) = redis::from_redis_value(answer)?;
                 Ok(Address::new(&host, port))
@@ -139,7 +139,7 @@ impl Sentinel {
         }
     }
 
-    fn unknown(&self, sentinel: &Server) -> RedisError {
+    fn unknown_service(&self, sentinel: &Server) -> RedisError {
         let detail = format!("`{}` at {}", self.service, sentinel.address());
         (ErrorKind::MasterNameNotFoundBySentinel, "Sentinel monitors no primary of that name", detail).into()
     }

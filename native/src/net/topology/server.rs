@@ -5,9 +5,9 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 
-use super::checks::Member;
+use super::checks::QuorumMember;
 use crate::errors::Error;
-use crate::net::connection::within;
+use crate::net::connection::with_timeout;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Server {
     client: Client,
     response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
-    member: Option<Member>,
+    member: Option<QuorumMember>,
 }
 
 impl Server {
@@ -29,7 +29,7 @@ impl Server {
 
     /// The host and port, or the path of the socket.
     pub(crate) fn address(&self) -> String {
-        self.info().addr().to_string()
+        self.connection_info().addr().to_string()
     }
 
     /// The URL without user, password and database.
@@ -37,7 +37,7 @@ impl Server {
         let place = |host: &str, port: &u16| {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
         };
-        match self.info().addr() {
+        match self.connection_info().addr() {
             ConnectionAddr::Tcp(host, port) => format!("redis://{}", place(host, port)),
             ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}", place(host, port)),
             other => format!("unix:{other}"),
@@ -49,13 +49,13 @@ impl Server {
         self.response_timeout
     }
 
-    pub(super) fn info(&self) -> &ConnectionInfo {
+    pub(super) fn connection_info(&self) -> &ConnectionInfo {
         self.client.get_connection_info()
     }
 
     /// Another server that is reached the same way: same credentials, TLS settings and database.
-    pub(super) fn at(&self, host: &str, port: u16) -> RedisResult<Self> {
-        let info = self.info().clone();
+    pub(super) fn with_address(&self, host: &str, port: u16) -> RedisResult<Self> {
+        let info = self.connection_info().clone();
         let addr = match info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
                 host: host.to_owned(),
@@ -69,28 +69,28 @@ impl Server {
     }
 
     /// The same server as a member of a quorum.
-    pub(in crate::net) fn with_member(self, member: Member) -> Self {
+    pub(in crate::net) fn with_member(self, member: QuorumMember) -> Self {
         Self { member: Some(member), ..self }
     }
 
     /// A connection for commands. It never resends one, and its calls have no time limit of their own.
     pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        within(self.response_timeout, self.dial_and_judge()).await
+        with_timeout(self.response_timeout, self.connect_checked()).await
     }
 
-    async fn dial_and_judge(&self) -> RedisResult<MultiplexedConnection> {
-        let connection = self.dial().await?;
+    async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
+        let connection = self.connect_unchecked().await?;
         if let Some(member) = &self.member {
             // A member that fails its checks counts like one that is down: it has no vote.
             let problem =
                 |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
-            member.judge(&connection).await?.map_err(problem)?;
+            member.check(&connection).await?.map_err(problem)?;
         }
         Ok(connection)
     }
 
     /// A connection without any check of the server.
-    pub(in crate::net) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
+    pub(in crate::net) async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await
@@ -103,16 +103,16 @@ impl Server {
             connection.subscribe(channel).await?;
             Ok(connection)
         };
-        within(self.response_timeout, subscribing).await
+        with_timeout(self.response_timeout, subscribing).await
     }
 
-    /// The answer to one command, over a new connection.
-    pub(super) async fn ask(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
-        let asking = async {
-            let mut connection = self.dial_and_judge().await?;
+    /// The reply to one command, over a new connection.
+    pub(super) async fn query(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
+        let querying = async {
+            let mut connection = self.connect_checked().await?;
             command.query_async::<redis::Value>(&mut connection).await?.extract_error()
         };
-        within(self.response_timeout, asking).await
+        with_timeout(self.response_timeout, querying).await
     }
 }
 
