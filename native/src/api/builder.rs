@@ -1,4 +1,4 @@
-//! A manager's options.
+//! The options of a manager, and the ways to connect it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -139,6 +139,9 @@ impl Builder {
 
     /// Connects to the server at `url`: see [`LockManager::connect`].
     ///
+    /// # Cancel safety
+    /// As [`LockManager::connect`].
+    ///
     /// # Errors
     /// As [`LockManager::connect`], and `invalid-option` for an option that is out of its bounds.
     pub async fn connect(self, url: &str) -> Result<LockManager, Error> {
@@ -147,6 +150,9 @@ impl Builder {
     }
 
     /// Connects with the address and settings of `client`: see [`LockManager::from_client`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::from_client`].
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -159,6 +165,9 @@ impl Builder {
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::cluster`].
     ///
     /// # Errors
     /// As [`LockManager::cluster`], and `invalid-option` for an option that is out of its bounds.
@@ -177,6 +186,9 @@ impl Builder {
     }
 
     /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::sentinel`].
     ///
     /// # Errors
     /// As [`LockManager::sentinel`], and `invalid-option` for an option that is out of its bounds.
@@ -203,6 +215,9 @@ impl Builder {
 
     /// Uses a connection that you provide: see [`LockManager::from_connection`].
     ///
+    /// # Cancel safety
+    /// As [`LockManager::from_connection`].
+    ///
     /// # Errors
     /// As [`connect`](Self::connect).
     #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
@@ -215,6 +230,9 @@ impl Builder {
     }
 
     /// Connects to several independent servers: see [`LockManager::quorum`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::quorum`].
     ///
     /// # Errors
     /// As [`LockManager::quorum`], and `invalid-option` for an option that is out of its bounds.

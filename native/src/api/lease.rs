@@ -1,4 +1,4 @@
-//! The lease that a holder has.
+//! A lease: a lock that is held for a limited time.
 
 use std::fmt;
 use std::future::pending;
@@ -23,7 +23,7 @@ pub struct Lease {
     id: LeaseId,
     name: Arc<str>,
     at_grant: (Fence, Mode),
-    /// Set when `release` was called, so that dropping the handle does nothing.
+    /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
 }
 
@@ -62,7 +62,10 @@ impl Lease {
 
     /// Asks the server whether the lease is still there. If it returns `false`, the lease is lost from now on.
     ///
-    /// Returns within one response timeout. Once polled, the check goes on even if you drop the future.
+    /// It returns within one response timeout.
+    ///
+    /// # Cancel safety
+    /// Once polled, the check goes on even if you drop the future. It may then still find that the lease is lost.
     ///
     /// # Errors
     /// `unreachable`, `auth`, `server`, `closed`.
@@ -77,8 +80,8 @@ impl Lease {
 
     /// Resolves with the reason when the lease is lost. If it is already lost, the future resolves at once.
     ///
-    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is given back first, by a
-    /// release or by closing the manager.
+    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first, or if the
+    /// manager is closed.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -89,6 +92,9 @@ impl Lease {
     /// }
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    /// You can drop the future at any time and call `lost` again.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + Sync + 'static + use<> {
         let ended = self.ended();
         async move {
@@ -99,7 +105,7 @@ impl Lease {
         }
     }
 
-    /// Resolves when the lease ends: with the reason if it was lost, with none if it was given back.
+    /// Resolves when the lease ends: with the reason if it was lost, with none if it was released.
     fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
         let loss = self.client.shared.loss_receiver(self.id);
         async move { loss?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
@@ -116,6 +122,7 @@ impl Lease {
     /// Makes the lease valid for at least `ttl` from now (10 ms to 24 h), but not past its
     /// [`max_hold`](crate::Lock::max_hold).
     ///
+    /// # Cancel safety
     /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
@@ -127,7 +134,7 @@ impl Lease {
         }
     }
 
-    /// Takes one more hold on this lease, without I/O. The lease is given back when its last hold is.
+    /// Takes one more hold on this lease, without I/O. The lease is released with its last hold.
     ///
     /// # Errors
     /// `not-held` if the lease was lost, `closed`.
@@ -149,7 +156,8 @@ impl Lease {
 
     /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
     ///
-    /// Once polled, the request goes on even if you drop the future.
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future. [`mode`](Self::mode) shows whether it has succeeded.
     ///
     /// # Errors
     /// `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`; `conflict` during another conversion;
@@ -160,7 +168,8 @@ impl Lease {
 
     /// Turns the lease of the only reader into an exclusive one.
     ///
-    /// Once polled, the request goes on even if you drop the future.
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future. [`mode`](Self::mode) shows whether it has succeeded.
     ///
     /// # Errors
     /// `conflict` at once if there is another reader. It never waits, because two upgrades would wait for each other.
@@ -179,9 +188,11 @@ impl Lease {
 
     /// Gives this hold back and returns what happened.
     ///
-    /// It is not an error if the lease has already ended: see [`ReleaseOutcome`]. If the manager's `close`
-    /// gave it back, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired). The release goes on
-    /// even if you drop the future.
+    /// It is not an error if the lease has already ended: see [`ReleaseOutcome`]. If the manager's `close` has released
+    /// it, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
+    ///
+    /// # Cancel safety
+    /// The release goes on even if you drop the future.
     ///
     /// # Errors
     /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`,
@@ -194,7 +205,7 @@ impl Lease {
         }
     }
 
-    /// Gives the hold back after work that doesn't count if the lease ended first.
+    /// Gives the hold back after some work. Fails if the lease ended before the work did.
     pub(super) async fn release_or_loss(self) -> Result<(), Error> {
         let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));
         let lost = |reason| Error::Lost { name: name.as_ref().to_owned(), reason: loss.unwrap_or(reason) };

@@ -1,4 +1,4 @@
-//! A lock with the options of one caller, and the ways to take it.
+//! A lock with its options, and the ways to take it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::lease::Lease;
 use crate::client::{Client, Operation, Replicas, now, unexpected_outcome};
 use crate::errors::Error;
 
-/// A name, a kind and options.
+/// A lock's name, kind and options.
 ///
 /// Nothing is sent until you call [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
 /// You can keep a `Lock` and acquire it many times.
@@ -82,7 +82,7 @@ impl Lock {
     /// Makes an acquire return only after at least `min` replicas have confirmed the lease.
     ///
     /// A failover to one of these replicas then does not lose the lease. If fewer have confirmed it after `timeout`
-    /// (1 ms to 60 s), the lease is given back and the call fails with [`Error::NotReplicated`]. If the lease ends
+    /// (1 ms to 60 s), the lease is released and the call fails with [`Error::NotReplicated`]. If the lease ends
     /// in the meantime, the call fails with [`Error::Lost`]. A connection that you provide and a quorum don't
     /// support this (`unsupported`).
     ///
@@ -104,7 +104,9 @@ impl Lock {
     ///
     /// A mutex is not reentrant: acquiring a lock that you already hold waits until the timeout. Use [`Lease::nested`] instead.
     ///
-    /// Cancel safe: dropping the future ends the wait. If the lease has just been granted, it is given back.
+    /// # Cancel safety
+    /// Dropping the future ends the wait and leaves the queue. If the lease has just been granted, it is released in the
+    /// background. A later call does not get the old place in the queue.
     ///
     /// # Errors
     /// - `busy`: another client held the lock for the whole wait.
@@ -119,8 +121,10 @@ impl Lock {
 
     /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
     ///
-    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter. Cancel
-    /// safe: dropping the future gives back a lease that has just been granted.
+    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter.
+    ///
+    /// # Cancel safety
+    /// If the lease has just been granted, dropping the future releases it in the background.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
@@ -132,11 +136,10 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock, does `work`, and releases the lock, also when the work fails.
+    /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.
     ///
     /// If the lease is lost or the manager is closed, the work is dropped at its next `await`, and the call fails with
-    /// `lost` or `closed`. So `Ok` means that the lease was held from the start of the work to its end. Dropping the
-    /// future drops the work and releases the lease in the background.
+    /// `lost` or `closed`. So `Ok` means that the lease was held from the start of the work to its end.
     ///
     /// The work's error can be any type that implements `From<Error>`, such as
     /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the
@@ -150,8 +153,11 @@ impl Lock {
     /// # }
     /// ```
     ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and releases the lease in the background.
+    ///
     /// # Errors
-    /// The work's own, those of [`acquire`](Self::acquire), `lost` and `closed`.
+    /// The error of the work, the errors of [`acquire`](Self::acquire), `lost` and `closed`.
     pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -169,14 +175,14 @@ impl Lock {
         }
     }
 
-    /// Two functions, so that neither keeps a copy of the options: this makes a waiting task small.
+    /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
     fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
         let span = tracing::info_span!("leasehold.acquire", name = &*self.name, mode = ?self.options.mode);
         self.acquire_in_span(wait).instrument(span)
     }
 
     async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
-        // A lease that is granted at once never yields. This lets other tasks run while one task takes many leases.
+        // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         if let Some(replicas) = self.replicas {
             replicas.check(&self.client, &self.name)?;
@@ -200,7 +206,8 @@ impl Lock {
     }
 }
 
-/// Returns the lease if the replicas have it, otherwise gives it back. The release goes on if it is not confirmed in time.
+/// Returns the lease if enough replicas have it. Otherwise releases it. The release goes on if the server does not
+/// confirm it in time.
 async fn confirm_or_release(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
     let deadline = Instant::now() + replicas.timeout + response_timeout;
     match lease.confirmed(replicas).await {
@@ -243,6 +250,9 @@ impl Semaphore {
 
     /// Waits for one permit: see [`Lock::acquire`].
     ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    ///
     /// # Errors
     /// As [`Lock::acquire`].
     pub async fn acquire(&self) -> Result<Lease, Error> {
@@ -250,6 +260,9 @@ impl Semaphore {
     }
 
     /// Takes one permit if it is free: see [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
     ///
     /// # Errors
     /// As [`Lock::try_acquire`].
@@ -280,11 +293,8 @@ impl ReadWrite {
     }
 }
 
-/// Sets the wait. A try doesn't wait for the lock, but the same limit then bounds its wait for the server.
+/// Sets how long an acquire waits. A try doesn't wait for the lock. For a try, this limits the wait for the server.
 pub(super) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
     options.wait = wait;
-    options.within = match wait {
-        Wait::For(wait) => Some(wait),
-        Wait::No | Wait::Forever => None,
-    };
+    options.within = if let Wait::For(wait) = wait { Some(wait) } else { None };
 }

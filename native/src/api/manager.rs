@@ -1,4 +1,4 @@
-//! The client, from which all locks are made.
+//! The lock manager: it connects, makes locks, and closes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,10 @@ impl LockManager {
     /// When the runtime shuts down, leases count as lost and calls fail with `closed`. While a runtime is not being
     /// run, nothing happens: no lease is renewed and no call ends.
     ///
-    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
+    /// Connecting takes at most one response timeout (2 s).
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connections that it has opened. Nothing else remains.
     ///
     /// # Errors
     /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a replica or a server that is too old.
@@ -48,6 +51,9 @@ impl LockManager {
     /// `redis::sentinel` made. After a failover, its address is that of the old primary. The old primary may grant
     /// locks for seconds until it becomes a replica, while the new primary grants them too. Use
     /// [`sentinel`](Self::sentinel), which leaves the old primary when a sentinel names another one.
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -69,7 +75,10 @@ impl LockManager {
     /// # }
     /// ```
     ///
-    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
+    /// Connecting takes at most one response timeout (2 s).
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
     ///
     /// # Errors
     /// As [`connect`](Self::connect). The field of a bad address is `cluster`.
@@ -98,7 +107,10 @@ impl LockManager {
     /// # }
     /// ```
     ///
-    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connection.
+    /// Connecting takes at most one response timeout (2 s).
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
     ///
     /// # Errors
     /// As [`connect`](Self::connect). The field of an invalid value is `service` or `sentinels`.
@@ -131,7 +143,10 @@ impl LockManager {
     /// # }
     /// ```
     ///
-    /// Connecting takes at most one response timeout (2 s). Dropping the future abandons the connections.
+    /// Connecting takes at most one response timeout (2 s).
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
     ///
     /// # Errors
     /// `invalid-option` for fewer than three servers, an even number, or a server that appears twice, even under two
@@ -154,6 +169,9 @@ impl LockManager {
     /// primary after a failover. The old primary may learn up to 10 seconds later that it is a replica. Until then it
     /// grants locks that the new primary grants too, and the manager can't notice. Use [`sentinel`](Self::sentinel): it
     /// leaves the old primary when a sentinel names another one, and ignores its late answers.
+    ///
+    /// # Cancel safety
+    /// You can drop the future at any time. It changes nothing on the server.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -225,7 +243,10 @@ impl LockManager {
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
     ///
     /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
-    /// It returns within one response timeout. You can drop the future at any time.
+    /// It returns within one response timeout.
+    ///
+    /// # Cancel safety
+    /// It changes nothing, so you can drop the future at any time.
     ///
     /// # Errors
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
@@ -244,7 +265,10 @@ impl LockManager {
     /// renewal that the lease is gone. Until then they may work at the same time as the next holder, so only a fence
     /// check protects the resource.
     ///
-    /// It returns within one response timeout. Once polled, the request goes on even if you drop the future.
+    /// It returns within one response timeout.
+    ///
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future.
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
@@ -262,10 +286,12 @@ impl LockManager {
     ///
     /// It returns at once if nothing is held. Otherwise it returns when the server has confirmed all releases, or when
     /// the server has been silent for one response timeout. Leases without a confirmation end with their TTL;
-    /// [`Closed::unreleased`] counts them. Dropping the future does not stop the closing.
+    /// [`Closed::unreleased`] counts them.
+    ///
+    /// # Cancel safety
+    /// Once polled, the closing goes on even if you drop the future. Call it again to wait for its end.
     pub async fn close(&self) -> Closed {
-        let ended = self.client.execute(Operation::Close, None).await;
-        let unreleased = match ended {
+        let unreleased = match self.client.execute(Operation::Close, None).await {
             Ok(Outcome::Closed { unreleased }) => unreleased,
             // The driver's runtime has ended, so nothing is known about the releases.
             _ => self.client.shared.lease_count(),

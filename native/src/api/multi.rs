@@ -16,8 +16,8 @@ use crate::errors::Error;
 /// deadlock.
 ///
 /// If all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them at
-/// one moment. Otherwise the client takes them in sorted order, each through its queue. A failure, a cancelled call or
-/// the end of the wait gives everything back.
+/// one moment. Otherwise the client takes them in sorted order, each through its queue. If that fails, is cancelled, or
+/// takes longer than the wait, the client releases the names that it has.
 ///
 /// ```no_run
 /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -89,7 +89,8 @@ impl Multi {
 
     /// Waits until all names are free, and takes them.
     ///
-    /// Cancel safe: dropping the future ends the wait and gives back what was already taken.
+    /// # Cancel safety
+    /// Dropping the future ends the wait. The names that were already taken are released in the background.
     ///
     /// # Errors
     /// - `busy`: other clients held a name for the whole wait.
@@ -102,8 +103,10 @@ impl Multi {
 
     /// Takes all names if they are free. Returns `None` if another client holds one or waits for it.
     ///
-    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter. Cancel
-    /// safe: dropping the future gives everything back.
+    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
@@ -115,11 +118,14 @@ impl Multi {
         }
     }
 
-    /// Acquires all names, does `work`, and releases them, as [`Lock::run`](crate::Lock::run) does with one name. If
+    /// Acquires all names, runs `work`, and releases them, as [`Lock::run`](crate::Lock::run) does with one name. If
     /// one of them is lost, the work is dropped at its next `await`.
     ///
+    /// # Cancel safety
+    /// As [`Lock::run`](crate::Lock::run).
+    ///
     /// # Errors
-    /// The work's own, those of [`acquire`](Self::acquire), `lost` and `closed`.
+    /// The error of the work, the errors of [`acquire`](Self::acquire), `lost` and `closed`.
     pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
     where
         F: AsyncFnOnce(&MultiLease) -> Result<T, E>,
@@ -198,13 +204,16 @@ impl MultiLease {
     /// Asks the server whether all names are still held. If it returns `false`, the lease is lost from now on.
     /// See [`Lease::verify`].
     ///
+    /// # Cancel safety
+    /// As [`Lease::verify`].
+    ///
     /// # Errors
     /// `unreachable`, `auth`, `server`, `closed`.
     pub async fn verify(&self) -> Result<bool, Error> {
         self.lease.verify().await
     }
 
-    /// Resolves with the reason when the first of the names is lost. The others are then given back. See [`Lease::lost`].
+    /// Resolves with the reason when the first of the names is lost. The others are then released. See [`Lease::lost`].
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + Sync + 'static + use<> {
         self.lease.lost()
     }
@@ -212,13 +221,16 @@ impl MultiLease {
     /// Makes all names valid for at least `ttl` from now, but not past their
     /// [`max_hold`](crate::Multi::max_hold). See [`Lease::extend`].
     ///
+    /// # Cancel safety
+    /// As [`Lease::extend`].
+    ///
     /// # Errors
     /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         self.lease.extend(ttl).await
     }
 
-    /// Takes one more hold on all names, without I/O. They are given back when the last hold is.
+    /// Takes one more hold on all names, without I/O. They are released with the last hold.
     ///
     /// # Errors
     /// `not-held` if the lease was lost, `closed`.
@@ -231,8 +243,9 @@ impl MultiLease {
         self.lease.hold_count()
     }
 
-    /// Gives this hold back; the last one releases all names. Returns the worst of their outcomes.
+    /// Gives this hold back. The last one releases all names. Returns the worst of their outcomes.
     ///
+    /// # Cancel safety
     /// The release goes on even if you drop the future.
     ///
     /// # Errors

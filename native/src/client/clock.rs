@@ -1,8 +1,8 @@
-//! The clock for the engine.
+//! The clock that the engine is given.
 
 use leasehold_core::Instant;
 
-/// The current time, from a clock that goes on while the machine sleeps, because leases expire on the server meanwhile.
+/// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn now() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -11,7 +11,7 @@ pub(crate) fn now() -> Instant {
     Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
 }
 
-/// The current time, from the standard library's monotonic clock.
+/// The current time of the standard library's monotonic clock.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn now() -> Instant {
     use std::sync::OnceLock;

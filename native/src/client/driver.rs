@@ -91,10 +91,11 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// The longest time between two looks at the clock. Timers stop while the machine is suspended, but leases don't.
+/// The driver reads the clock at least this often. Timers stop while the machine is suspended, but leases don't.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// Sleeps until the engine wants to be woken. If the wake-up moves to a later time, the timer stays: waking early is fine.
+/// Sleeps until the engine wants to be woken. If that moves to a later time, the timer is not changed: the engine may be
+/// woken early.
 struct Timer {
     sleep: std::pin::Pin<Box<Sleep>>,
     at: Option<Instant>,

@@ -148,7 +148,7 @@ impl Shared {
 
     /// How long a lease is still valid by the local clock. Zero once it has ended.
     ///
-    /// If its time has run out, the engine reports the loss first. So no caller sees a lease that has no time left but isn't lost.
+    /// If its time has run out, the engine reports the loss first. So a lease that has no time left is always a lost one.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| {
             // After the driver has stopped, the engine doesn't know that leases count as lost.
@@ -215,7 +215,7 @@ impl Shared {
         self.with_state(|state, now, _| state.engine.handle(now, input));
     }
 
-    /// The driver has stopped: fails pending and future operations.
+    /// The driver has stopped. Fails pending and future operations.
     pub(super) fn stop(&self) {
         self.with_state(|state, _, deferred| state.stop(deferred));
     }

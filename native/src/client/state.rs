@@ -152,7 +152,7 @@ impl State {
         deferred.losses.push((state.name.clone(), state.loss_sender.clone(), reason));
     }
 
-    /// The driver has stopped: fails the pending operations, and reports the leases as lost because nothing renews them any more.
+    /// The driver has stopped. Fails the pending operations, and reports the leases as lost, because nothing renews them.
     pub(super) fn stop(&mut self, deferred: &mut Deferred) {
         self.stopped = true;
         for operation in self.operations.values_mut() {

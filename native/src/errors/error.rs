@@ -113,7 +113,7 @@ pub enum Error {
         votes: Votes,
     },
     /// Too few replicas confirmed the lease in time: see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas).
-    /// The lease was given back.
+    /// The lease was released.
     #[error("lock `{name}`: {confirmed} of {wanted} replicas confirmed the lease within {}; it was released", shown(*waited))]
     #[non_exhaustive]
     NotReplicated {
@@ -164,7 +164,7 @@ pub enum Error {
     },
 }
 
-/// The beginning of a message about a lock.
+/// The beginning of a message about a lock. Empty if the error is not about one.
 fn prefix(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("lock `{name}`: "))
 }
@@ -332,7 +332,7 @@ impl Error {
         }
     }
 
-    /// The same for one server of a quorum, as its vote.
+    /// The same error as the vote of one server of a quorum.
     pub(crate) fn connect_vote(error: &RedisError, waited: Duration) -> leasehold_core::Error {
         let failure = match error.kind() {
             ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(cause_of(error)),

@@ -7,10 +7,10 @@ use std::{error, io};
 use leasehold_core::Failure;
 use redis::{ErrorKind, RedisError, ServerError};
 
-/// The longest text of a server's that an error keeps. Every redirect is shorter.
+/// How many bytes of a server's text an error keeps. Every redirect is shorter.
 pub(crate) const LONGEST_TEXT: usize = 300;
 
-/// Converts a failed call for the engine. In doubt, the command may have been applied.
+/// Why a command has no reply. In doubt, the failure is one after which the command may have been applied.
 pub(crate) fn command_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
@@ -27,7 +27,7 @@ pub(crate) fn command_failure(error: &RedisError) -> Failure {
     }
 }
 
-/// Converts a failed attempt to connect for the engine: nothing was sent.
+/// Why an attempt to connect failed. Nothing was sent.
 pub(crate) fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => command_failure(error),
@@ -52,7 +52,7 @@ pub(super) fn cause_of(error: &RedisError) -> String {
     shortened(error).replacen(&format!(" - {:?}", error.kind()), "", 1)
 }
 
-/// The beginning of a text that may have megabytes.
+/// The beginning of a text. A server's text can have megabytes.
 pub(crate) fn shortened(text: impl Display) -> String {
     let mut short = Shortened(String::new());
     if write!(short, "{text}").is_err() {
@@ -78,13 +78,13 @@ impl Write for Shortened {
     }
 }
 
-/// The server is a replica now. The address may already lead to the new primary, but only over a new connection.
+/// Whether the server is a replica now. The address may already lead to the new primary, but only over a new connection.
 pub(crate) fn is_demoted(failure: &Failure) -> bool {
     // Redis 6 wraps the error that a script ran into.
     matches!(failure, Failure::Refused(text) if text.contains("READONLY") || text.contains("MASTERDOWN"))
 }
 
-/// Something is wrong with the server itself, and another one may have taken its place.
+/// Whether the server itself failed. Another one may have taken its place.
 pub(crate) fn is_server_failure(failure: &Failure) -> bool {
     match failure {
         Failure::Refused(text) => is_demoted(failure) || text.starts_with("CLUSTERDOWN"),

@@ -46,7 +46,8 @@ enum Event {
     Disconnected,
 }
 
-/// Subscribes as requested, passes messages to the engine, and reports every subscription that fails or breaks. Never returns.
+/// Subscribes as requested, passes messages to the engine, and reports every subscription that fails or breaks. It never
+/// returns.
 pub(crate) async fn run_subscriber(
     to_engine: impl Fn(Input<'_>),
     endpoint: Option<Endpoint>,

@@ -31,7 +31,7 @@ impl ReplicatedWrite {
         response_timeout: Duration,
     ) -> Result<Self, Failure> {
         let key = routing_key(digest).unwrap_or_default();
-        // The slot may have moved. The second attempt knows the new place.
+        // The slot may have moved. The second attempt goes to its new server.
         let mut again = true;
         loop {
             let connection = endpoint.connect_for(key).await.map_err(|error| connect_failure(&error))?;
@@ -49,7 +49,7 @@ impl ReplicatedWrite {
         }
     }
 
-    /// How many replicas have confirmed the write, after all of `min` have or `timeout` is over.
+    /// How many replicas have confirmed the write. Waits until `min` have, or until `timeout` is over.
     pub(crate) async fn wait(&self, min: u32, timeout: Duration) -> Result<u32, Failure> {
         let mut wait = redis::cmd("WAIT");
         let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);

@@ -19,7 +19,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Starts with an open connection. `endpoint` is where to reconnect, none if the user provided the connection.
+    /// Starts with an open connection. `endpoint` is where to reconnect. None if the user provided the connection.
     pub(crate) fn new(connection: SharedConnection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         match endpoint {
             Some(Endpoint::Cluster(cluster)) => Self::Cluster(Box::new(ClusterLink::new(cluster, response_timeout))),

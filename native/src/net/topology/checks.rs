@@ -154,7 +154,7 @@ mod tests {
         assert!(text.contains("replica") && text.contains("LockManager::sentinel"), "{text}");
         assert!(check_info(info, wants(false), None).is_ok());
         assert!(check_info("redis_version:7.4.0\r\nrole:master\r\n", wants(true), None).is_ok());
-        assert!(check_info("", wants(true), None).is_ok(), "one that does not tell is taken as it is");
+        assert!(check_info("", wants(true), None).is_ok(), "a server that hides its role is accepted");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
 pub(crate) struct Cluster {
-    /// The addresses that the user gave. All servers are reached the way the first one is (credentials, TLS).
+    /// The addresses that the user gave. The first one sets the credentials and TLS for all servers.
     seeds: Vec<Server>,
     slots: Mutex<SlotMap>,
     /// Counts the queries, so that each one starts with another server. Otherwise one server with outdated knowledge
@@ -57,7 +57,7 @@ impl Cluster {
         }
     }
 
-    /// Discovers the slots, then connects to any of the servers.
+    /// Asks for the slots, then connects to any of the servers.
     pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let connecting = async {
             self.refresh_slots().await?;

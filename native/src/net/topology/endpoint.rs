@@ -1,4 +1,4 @@
-//! Where the locks are and how to connect: one server, a primary behind Sentinel, or a cluster.
+//! Where the locks are and how to connect: one server, the primary behind Sentinel, or a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_silent_server_and_one_that_is_gone_hold_up_nobody() {
+    async fn a_silent_or_unreachable_server_does_not_delay_the_others() {
         let attempts: Vec<Attempt> =
             vec![Box::pin(pending()), Box::pin(async { Err(broken()) }), Box::pin(async { Ok(7) })];
         let found = timeout(Duration::from_secs(5), first_ok(attempts)).await;
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_server_said_is_told_rather_than_that_another_is_gone() {
+    async fn a_servers_answer_is_a_better_error_than_an_unreachable_server() {
         for flip in [false, true] {
             let mut attempts: Vec<Attempt> = vec![Box::pin(async { Err(broken()) }), Box::pin(async { Err(denied()) })];
             if flip {

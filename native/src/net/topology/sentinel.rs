@@ -1,4 +1,5 @@
-//! A primary that Sentinel monitors. It is looked up for each connection, because a failover makes another server the primary.
+//! The primary that Sentinel monitors. The client asks for its address before each connection, because a failover makes
+//! another server the primary.
 //!
 //! <https://redis.io/docs/latest/develop/reference/sentinel-clients/>
 
@@ -19,7 +20,7 @@ use crate::net::connection::with_timeout;
 pub(crate) struct Sentinel {
     service: String,
     sentinels: Vec<Server>,
-    /// How to reach the data servers. Only its address is a placeholder.
+    /// How to connect to the servers that hold the locks. Its address is a placeholder.
     template: Server,
     response_timeout: Duration,
     /// The last primary that [`connect`](Self::connect) reached.
@@ -30,7 +31,7 @@ pub(crate) struct Sentinel {
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause before each sentinel is asked, so that sentinels that disagree don't cause endless reconnects.
+/// The pause before each sentinel is asked. Without it, sentinels that disagree would cause endless reconnects.
 const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {

@@ -73,7 +73,7 @@ impl Server {
         Self { member: Some(member), ..self }
     }
 
-    /// A connection for commands. It never resends one, and its calls have no time limit of their own.
+    /// A connection for commands. It never resends one, and its commands have no time limit of their own.
     pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         with_timeout(self.response_timeout, self.connect_checked()).await
     }
