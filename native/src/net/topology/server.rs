@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// The URL without user, password and database.
-    pub(crate) fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         let place = |host: &str, port: &u16| {
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
         };
