@@ -39,45 +39,14 @@
 //! runs one task on the runtime that it was connected on. When that runtime ends, every call fails with
 //! [`Error::Closed`], even from another runtime. So a program with two runtimes needs a manager for each.
 
-mod builder;
-mod call;
+mod api;
 mod client;
-mod clock;
-mod cluster;
-mod driver;
-mod endpoint;
-mod error;
-mod first;
-mod lease;
-mod link;
-mod lock;
-mod login;
-mod manager;
-mod multi;
-mod owner;
-mod quorum;
-mod replicas;
-mod router;
-mod sentinel;
-mod server;
-mod server_link;
-mod shared;
-mod slots;
-mod state;
-mod subscription;
-#[cfg(feature = "tls-rustls")]
-mod tls;
-mod version;
-mod wire;
+mod errors;
+mod net;
 
-pub use builder::Builder;
-pub use error::{Error, Source};
-pub use lease::{Fence, Lease};
+pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Multi, MultiLease, Owner, ReadWrite, Semaphore};
+pub use errors::{Error, Source};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
-pub use lock::{Lock, ReadWrite, Semaphore};
-pub use manager::{Closed, LockManager};
-pub use multi::{Multi, MultiLease};
-pub use owner::Owner;
 pub use redis;
 
 /// The README's programs compile.

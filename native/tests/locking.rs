@@ -23,7 +23,7 @@ async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
 }
 
-/// Polls a future once, which must not end it.
+/// Polls a future once. It must still be pending afterwards.
 async fn begin<T>(future: &mut (impl Future<Output = T> + Unpin)) {
     let pending = poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await;
     assert!(pending, "it ended at once");
@@ -102,7 +102,7 @@ async fn a_wait_behind_a_holder_of_the_same_client_ends_in_time_as_well() -> Tes
     let (first, second) = (locks.mutex("door"), locks.mutex("door").wait(Wait::For(Duration::from_millis(150))));
     let mut waiting = Box::pin(first.acquire());
     begin(&mut waiting).await;
-    // Once everything is said, the second waiter brings nothing to send, only an earlier moment to wake up.
+    // Nothing is left to send now. The second waiter only needs an earlier wake-up.
     locks.inspect("door").await?;
     let error = second.acquire().await.unwrap_err();
     assert_eq!(error.code(), "busy");
@@ -135,7 +135,7 @@ async fn a_lease_granted_to_an_acquire_that_is_dropped_goes_to_the_next() -> Tes
     begin(&mut dropped).await;
     let mut next = Box::pin(next.acquire());
     begin(&mut next).await;
-    // The first waiter is granted here, and never looks.
+    // The first waiter is granted the lease here, but its future is not polled again.
     lease.release().await?;
     drop(dropped);
     let lease = tokio::time::timeout(Duration::from_secs(5), next).await??;

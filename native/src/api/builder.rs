@@ -1,0 +1,314 @@
+//! The options of a manager, and the ways to connect it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
+use redis::aio::ConnectionLike;
+use redis::{ConnectionInfo, IntoConnectionInfo};
+
+use super::lock::set_wait;
+use super::manager::LockManager;
+use crate::client::Client;
+use crate::errors::Error;
+use crate::net::{
+    Endpoint, Link, Login, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
+    no_address, parse_addresses,
+};
+
+/// The options of a [`LockManager`].
+///
+/// All clients of one fleet should use the same values. The exceptions are `ttl` and `wait`: each lock can have its own.
+///
+/// ```no_run
+/// # async fn build() -> Result<(), leasehold::Error> {
+/// use std::time::Duration;
+/// use leasehold::LockManager;
+///
+/// let locks = LockManager::builder()
+///     .prefix("billing:")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Duration::from_secs(20))
+///     .connect("redis://127.0.0.1/")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    config: Config,
+    defaults: AcquireOptions,
+    login: Login,
+    check_eviction: bool,
+}
+
+impl Builder {
+    /// A prefix for every name. Default: empty.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.config.prefix = prefix.into();
+        self
+    }
+
+    /// How many times this client hands a lock over locally while another client waits: 0 to 1023. Default: 32.
+    ///
+    /// Local hand-overs also end after one second if another client waits.
+    pub fn local_handoffs(mut self, handoffs: u32) -> Self {
+        self.config.local_handoffs = handoffs;
+        self
+    }
+
+    /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s.
+    ///
+    /// A dead waiter delays the others by at most this time, once.
+    pub fn claim_window(mut self, window: Duration) -> Self {
+        self.config.claim_window = window;
+        self
+    }
+
+    /// How long one command's answer may take: 10 ms to 60 s. Default: 2 s.
+    ///
+    /// The same limit applies to connecting (all its steps together) and to every call that has no time limit of its own.
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.config.response_timeout = timeout;
+        self
+    }
+
+    /// How long one command's answer may take on one server of a [`quorum`](Self::quorum): 10 ms to 60 s. Default:
+    /// 100 ms, which suits a LAN. A slower server counts as one that did not answer.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.config.node_timeout = timeout;
+        self
+    }
+
+    /// Competes with clients of other libraries on equal terms: all clients poll. This is slower. Default: false.
+    pub fn mixed_fleet(mut self, mixed: bool) -> Self {
+        self.config.mixed_fleet = mixed;
+        self
+    }
+
+    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
+    pub fn fence_retention(mut self, retention: Duration) -> Self {
+        self.config.fence_retention = retention;
+        self
+    }
+
+    /// The TTL for locks that set none: 10 ms to 24 h. Default: 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long an acquire waits if its lock sets no `wait`: 1 ms to 30 days, or forever. Default: 60 s.
+    ///
+    /// A `try_acquire` also ends within this time, if you set it and it is shorter than the
+    /// [`response_timeout`](Self::response_timeout).
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        set_wait(&mut self.defaults, wait.into());
+        self
+    }
+
+    /// Whether to check the servers' `maxmemory-policy` once, when the manager connects. Any policy but `noeviction` is
+    /// refused with `unsupported`. With another policy, a server whose memory is full may delete locks, even held ones.
+    ///
+    /// Default: false. The check needs the right to run `CONFIG GET`, and each refused attempt adds an entry to the
+    /// server's ACL log. In a cluster, all primaries are checked. In a quorum, every server is.
+    pub fn check_eviction(mut self, check: bool) -> Self {
+        self.check_eviction = check;
+        self
+    }
+
+    /// The ACL user for the servers that hold the locks. It replaces the URL's user and needs a
+    /// [`password`](Self::password).
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.login.username = Some(username.into());
+        self
+    }
+
+    /// The password for the servers that hold the locks. It replaces the URL's password.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.login.password = Some(password.into());
+        self
+    }
+
+    /// The number of the database that holds the locks. It replaces the URL's. A Redis Cluster has only database 0.
+    pub fn database(mut self, number: u32) -> Self {
+        self.login.database = Some(number);
+        self
+    }
+
+    /// Connects to the server at `url`: see [`LockManager::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::connect`].
+    ///
+    /// # Errors
+    /// As [`LockManager::connect`], and `invalid-option` for an option that is out of its bounds.
+    pub async fn connect(self, url: &str) -> Result<LockManager, Error> {
+        let client = redis::Client::open(url).map_err(|error| Error::invalid_address("url", &error))?;
+        self.from_client(client).await
+    }
+
+    /// Connects with the address and settings of `client`: see [`LockManager::from_client`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::from_client`].
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
+    pub async fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
+        let engine = self.engine()?;
+        let info = self.login.apply(client.get_connection_info().clone())?;
+        let server = self.server("url", info)?;
+        self.connect_to(engine, Endpoint::server(server)).await
+    }
+
+    /// Connects to a cluster: see [`LockManager::cluster`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::cluster`].
+    ///
+    /// # Errors
+    /// As [`LockManager::cluster`], and `invalid-option` for an option that is out of its bounds.
+    pub async fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        const FIELD: &str = "cluster";
+        let mut engine = self.engine()?;
+        engine.set_cluster();
+        let mut seeds = Vec::new();
+        for info in parse_addresses(FIELD, nodes)? {
+            seeds.push(self.server(FIELD, self.login.apply(info)?)?);
+        }
+        self.connect_to(engine, Endpoint::cluster(seeds)).await
+    }
+
+    /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::sentinel`].
+    ///
+    /// # Errors
+    /// As [`LockManager::sentinel`], and `invalid-option` for an option that is out of its bounds.
+    pub async fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        const FIELD: &str = "sentinels";
+        let (engine, service) = (self.engine()?, service.into());
+        if service.is_empty() {
+            return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
+        }
+        let addresses = parse_addresses(FIELD, sentinels)?;
+        let mut sentinels = Vec::new();
+        for info in &addresses {
+            sentinels.push(self.server(FIELD, info.clone())?);
+        }
+        let Some(info) = addresses.into_iter().next() else { return Err(no_address(FIELD)) };
+        // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
+        let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
+        let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
+        self.connect_to(engine, endpoint).await
+    }
+
+    /// Uses a connection that you provide: see [`LockManager::from_connection`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::from_connection`].
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
+    pub async fn from_connection<C>(self, connection: C) -> Result<LockManager, Error>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let engine = self.engine()?;
+        self.start(engine, Arc::new(connection), None, Instant::now()).await
+    }
+
+    /// Connects to several independent servers: see [`LockManager::quorum`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::quorum`].
+    ///
+    /// # Errors
+    /// As [`LockManager::quorum`], and `invalid-option` for an option that is out of its bounds.
+    pub async fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        let mut given = Vec::new();
+        for info in parse_addresses(QUORUM_FIELD, servers)? {
+            given.push(self.server(QUORUM_FIELD, self.login.apply(info)?)?);
+        }
+        let addresses: Vec<String> = given.iter().map(Server::address).collect();
+        let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
+        let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
+        let link = connect_quorum(given, requirements, self.config.node_timeout).await?;
+        Ok(self.run(engine, link, None, None))
+    }
+
+    /// Checks the options and the runtime before anything is sent.
+    fn engine(&self) -> Result<Engine, Error> {
+        self.engine_of(Engine::new)
+    }
+
+    fn engine_of(
+        &self,
+        make: impl FnOnce(ClientId, Config) -> Result<Engine, leasehold_core::Error>,
+    ) -> Result<Engine, Error> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            let problem =
+                "a lock manager needs a tokio runtime with I/O and time enabled; create it inside one".to_owned();
+            return Err(Error::Unsupported { name: None, problem });
+        }
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| {
+            let problem = format!("the system has no source of randomness: {error}");
+            Error::Unsupported { name: None, problem }
+        })?;
+        make(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None, None))
+    }
+
+    fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
+        Server::new(info, self.config.response_timeout).map_err(|error| Error::invalid_address(field, &error))
+    }
+
+    async fn connect_to(self, engine: Engine, endpoint: Endpoint) -> Result<LockManager, Error> {
+        let start = Instant::now();
+        let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
+        let connection = endpoint.connect().await.map_err(failed)?;
+        if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
+            let limit = self.config.response_timeout.saturating_sub(start.elapsed());
+            cluster.check_eviction(limit).await.map_err(failed)??;
+        }
+        self.start(engine, Arc::new(connection), Some(endpoint), start).await
+    }
+
+    async fn start(
+        self,
+        engine: Engine,
+        connection: SharedConnection,
+        endpoint: Option<Endpoint>,
+        since: Instant,
+    ) -> Result<LockManager, Error> {
+        let response_timeout = self.config.response_timeout;
+        let server = endpoint.as_ref().map(Endpoint::url);
+        // This may be any server of a cluster. The primaries' eviction policies have already been checked.
+        let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
+        let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
+        let limit = response_timeout.saturating_sub(since.elapsed());
+        check_server(&connection, server.as_deref(), requirements, limit).await?;
+        let link = Link::new(connection, endpoint.clone(), response_timeout);
+        Ok(self.run(engine, link, server, endpoint))
+    }
+
+    fn run(self, engine: Engine, link: Link, server: Option<String>, endpoint: Option<Endpoint>) -> LockManager {
+        let client = Client::start(engine, link, server, endpoint, self.config.response_timeout);
+        LockManager { client, defaults: self.defaults }
+    }
+}

@@ -1,0 +1,275 @@
+//! A lease: a lock that is held for a limited time.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
+
+use crate::client::{Client, Operation, OperationFuture, Replicas, unexpected_outcome};
+use crate::errors::Error;
+
+/// A lock that you hold for a limited time.
+///
+/// The client renews the lease while you hold it, and [`lost`](Self::lost) notifies you of a loss. Dropping the lease
+/// releases it in the background. To wait for the release and see its result, call [`release`](Self::release).
+///
+/// When the runtime ends, background work ends with it. So release the lease, or [`close`](crate::LockManager::close)
+/// the manager, before `main` returns. Otherwise the lock stays taken until its TTL is over.
+#[must_use = "a lease that is dropped is released at once"]
+pub struct Lease {
+    client: Arc<Client>,
+    id: LeaseId,
+    name: Arc<str>,
+    at_grant: (Fence, Mode),
+    /// Set when `release` was called, so that dropping the lease does not release it again.
+    released: bool,
+}
+
+impl Lease {
+    pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
+        Self { client, id: grant.lease, name, at_grant: (Fence(grant.fence), grant.mode), released: false }
+    }
+
+    /// The lock's name, without the manager's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fencing token. It is greater than the fence of every lease that excluded this one before.
+    ///
+    /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
+    /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
+    pub fn fence(&self) -> Fence {
+        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.0, |(fence, _)| Fence(fence))
+    }
+
+    /// Whether the lease is exclusive or shared.
+    pub fn mode(&self) -> Mode {
+        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.1, |(_, mode)| mode)
+    }
+
+    /// How long the lease is still valid by the local clock, unless it is renewed. Zero once it has ended. No I/O.
+    pub fn remaining(&self) -> Duration {
+        self.client.shared.remaining(self.id)
+    }
+
+    /// Whether the lease is still valid by the local clock. No I/O.
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Asks the server whether the lease is still there. If it returns `false`, the lease is lost from now on.
+    ///
+    /// It returns within one response timeout.
+    ///
+    /// # Cancel safety
+    /// Once polled, the check goes on even if you drop the future. It may then still find that the lease is lost.
+    ///
+    /// # Errors
+    /// `unreachable`, `auth`, `server`, `closed`.
+    pub async fn verify(&self) -> Result<bool, Error> {
+        match self.execute(Operation::Verify { lease: self.id }).await {
+            Ok(Outcome::Verified(held)) => Ok(held),
+            Ok(other) => Err(unexpected_outcome(&other, &self.name)),
+            Err(Error::NotHeld { .. } | Error::Lost { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Resolves with the reason when the lease is lost. If it is already lost, the future resolves at once.
+    ///
+    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first, or if the
+    /// manager is closed.
+    ///
+    /// ```no_run
+    /// # async fn work() {}
+    /// # async fn f(lease: leasehold::Lease) {
+    /// tokio::select! {
+    ///     reason = lease.lost() => println!("stop at once: {reason}"),
+    ///     () = work() => {}
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// You can drop the future at any time and call `lost` again.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + Sync + 'static + use<> {
+        let ended = self.ended();
+        async move {
+            match ended.await {
+                Some(reason) => reason,
+                None => pending().await,
+            }
+        }
+    }
+
+    /// Resolves when the lease ends: with the reason if it was lost, with none if it was released.
+    fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
+        let loss = self.client.shared.loss_receiver(self.id);
+        async move { loss?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
+    }
+
+    /// Resolves with an error when the lease is lost or the client is closed.
+    pub(super) async fn interrupted(&self) -> Error {
+        match self.ended().await {
+            Some(reason) => Error::Lost { name: self.name.as_ref().to_owned(), reason },
+            None => Error::Closed,
+        }
+    }
+
+    /// Makes the lease valid for at least `ttl` from now (10 ms to 24 h), but not past its
+    /// [`max_hold`](crate::Lock::max_hold).
+    ///
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future.
+    ///
+    /// # Errors
+    /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        match self.execute(Operation::Extend { lease: self.id, ttl }).await? {
+            Outcome::Extended { .. } => Ok(()),
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// Takes one more hold on this lease, without I/O. The lease is released with its last hold.
+    ///
+    /// # Errors
+    /// `not-held` if the lease was lost, `closed`.
+    pub fn nested(&self) -> Result<Self, Error> {
+        match self.client.execute_now(&Operation::Hold { lease: self.id }, &self.name)? {
+            Outcome::Held(_) => {
+                self.client.shared.add_hold(self.id);
+                let (client, name) = (Arc::clone(&self.client), Arc::clone(&self.name));
+                Ok(Self { client, id: self.id, name, at_grant: (self.fence(), self.mode()), released: false })
+            }
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// How many holds this lease has.
+    pub fn hold_count(&self) -> u32 {
+        self.client.shared.hold_count(self.id)
+    }
+
+    /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
+    ///
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future. [`mode`](Self::mode) shows whether it has succeeded.
+    ///
+    /// # Errors
+    /// `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`; `conflict` during another conversion;
+    /// `unsupported` for any kind but a mutex or a read-write lock.
+    pub async fn downgrade(&self) -> Result<(), Error> {
+        self.convert(Mode::Shared).await
+    }
+
+    /// Turns the lease of the only reader into an exclusive one.
+    ///
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future. [`mode`](Self::mode) shows whether it has succeeded.
+    ///
+    /// # Errors
+    /// `conflict` at once if there is another reader. It never waits, because two upgrades would wait for each other.
+    /// `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`; `unsupported` for any kind but a mutex or a
+    /// read-write lock.
+    pub async fn upgrade(&self) -> Result<(), Error> {
+        self.convert(Mode::Exclusive).await
+    }
+
+    async fn convert(&self, mode: Mode) -> Result<(), Error> {
+        match self.execute(Operation::Convert { lease: self.id, mode }).await? {
+            Outcome::Converted(_) => Ok(()),
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// Gives this hold back and returns what happened.
+    ///
+    /// It is not an error if the lease has already ended: see [`ReleaseOutcome`]. If the manager's `close` has released
+    /// it, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
+    ///
+    /// # Cancel safety
+    /// The release goes on even if you drop the future.
+    ///
+    /// # Errors
+    /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`,
+    /// `server`, and `closed` if the runtime ends during the call.
+    pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
+        self.released = true;
+        match self.execute(Operation::Release { lease: self.id }).await? {
+            Outcome::Released(outcome) => Ok(outcome),
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// Gives the hold back after some work. Fails if the lease ended before the work did.
+    pub(super) async fn release_or_loss(self) -> Result<(), Error> {
+        let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));
+        let lost = |reason| Error::Lost { name: name.as_ref().to_owned(), reason: loss.unwrap_or(reason) };
+        match self.release().await {
+            Ok(ReleaseOutcome::AlreadyExpired) => Err(lost(LossReason::Expired)),
+            Ok(ReleaseOutcome::NotOwner) => Err(lost(LossReason::Taken)),
+            // The lease was valid when the work ended. If the release did not reach the server, the lease ends with its TTL.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns when enough replicas have the lease. Fails earlier if the lease is lost or the client is closed.
+    pub(super) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
+        tokio::select! {
+            confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
+            error = self.interrupted() => Err(error),
+        }
+    }
+
+    fn execute<'a>(&'a self, operation: Operation<'a>) -> OperationFuture<'a> {
+        self.client.execute(operation, Some(&self.name))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.released {
+            self.client.shared.release(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("name", &self.name).field("fence", &self.fence()).finish_non_exhaustive()
+    }
+}
+
+/// A fencing token. It fits in 53 bits.
+///
+/// The fence of an exclusive lease is greater than that of every earlier lease of the name, even after the server lost
+/// its data, unless its clock stepped back. The fences of concurrent readers have no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    pub(super) const fn new(fence: u64) -> Self {
+        Self(fence)
+    }
+
+    /// The number to store and compare.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> Self {
+        fence.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

@@ -1,0 +1,300 @@
+//! A lock with its options, and the ways to take it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
+use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
+
+use super::lease::Lease;
+use crate::client::{Client, Operation, Replicas, now, unexpected_outcome};
+use crate::errors::Error;
+
+/// A lock's name, kind and options.
+///
+/// Nothing is sent until you call [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
+/// You can keep a `Lock` and acquire it many times.
+///
+/// ```no_run
+/// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+/// use std::time::Duration;
+/// use leasehold::Wait;
+///
+/// let nightly = locks.mutex("nightly-report").ttl(Duration::from_secs(5)).wait(Wait::Forever);
+/// let lease = nightly.acquire().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct Lock {
+    client: Arc<Client>,
+    name: Arc<str>,
+    options: AcquireOptions,
+    replicas: Option<Replicas>,
+}
+
+impl Lock {
+    pub(super) fn new(client: Arc<Client>, name: &str, options: AcquireOptions) -> Self {
+        Self { client, name: name.into(), options, replicas: None }
+    }
+
+    pub(super) fn with_kind(mut self, kind: Kind) -> Self {
+        self.options.kind = kind;
+        self
+    }
+
+    fn with_mode(mut self, mode: Mode) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. A crashed holder blocks the others for this long.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = ttl;
+        self
+    }
+
+    /// Whether the client renews the lease at a third of its TTL while you hold it. Default: true. `false` makes a fixed lease.
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.options.renew = renew;
+        self
+    }
+
+    /// How long a renewed lease may be held: 10 ms to 30 days. Default: no limit.
+    ///
+    /// After this time the lease is lost, with [`LossReason::MaxHold`](crate::LossReason::MaxHold).
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.options.max_hold = Some(limit);
+        self
+    }
+
+    /// How long an acquire waits: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    ///
+    /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        set_wait(&mut self.options, wait.into());
+        self
+    }
+
+    /// Makes an acquire return only after at least `min` replicas have confirmed the lease.
+    ///
+    /// A failover to one of these replicas then does not lose the lease. If fewer have confirmed it after `timeout`
+    /// (1 ms to 60 s), the lease is released and the call fails with [`Error::NotReplicated`]. If the lease ends
+    /// in the meantime, the call fails with [`Error::Lost`]. A connection that you provide and a quorum don't
+    /// support this (`unsupported`).
+    ///
+    /// Each acquire asks the replicas again, over a new connection, even if the lease was handed over inside
+    /// this client. This comes after the `wait` and takes at most `timeout` plus one response timeout. The
+    /// confirmation is about this moment only: later renewals are not confirmed, and a failover to a replica
+    /// that lags behind can still lose the lock.
+    pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
+        self.replicas = Some(Replicas { min, timeout });
+        self
+    }
+
+    /// The lock's name, without the manager's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until the lock is free, and takes it.
+    ///
+    /// A mutex is not reentrant: acquiring a lock that you already hold waits until the timeout. Use [`Lease::nested`] instead.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and leaves the queue. If the lease has just been granted, it is released in the
+    /// background. A later call does not get the old place in the queue.
+    ///
+    /// # Errors
+    /// - `busy`: another client held the lock for the whole wait.
+    /// - `unreachable`: no server answered in that time.
+    /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
+    /// - `unsupported`: a quorum doesn't have this kind of lock.
+    /// - `not-replicated`, and `lost` while the call waited for replicas.
+    /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        self.acquire_with(self.options.wait).await
+    }
+
+    /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
+    ///
+    /// It ends within one response timeout, or within the [`wait`](Self::wait) if you set one that is shorter.
+    ///
+    /// # Cancel safety
+    /// If the lease has just been granted, dropping the future releases it in the background.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), but never `busy`.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        match self.acquire_with(Wait::No).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(Error::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.
+    ///
+    /// If the lease is lost or the manager is closed, the work is dropped at its next `await`, and the call fails with
+    /// `lost` or `closed`. So `Ok` means that the lease was held from the start of the work to its end.
+    ///
+    /// The work's error can be any type that implements `From<Error>`, such as
+    /// `Box<dyn std::error::Error + Send + Sync>` or [`Error`] itself. If the compiler can't infer the type, end the
+    /// work with `Ok::<_, Error>(..)`.
+    ///
+    /// ```no_run
+    /// # async fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let paid = locks.mutex("invoice:42").run(async |lease| pay(lease.fence()).await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and releases the lease in the background.
+    ///
+    /// # Errors
+    /// The error of the work, the errors of [`acquire`](Self::acquire), `lost` and `closed`.
+    pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: AsyncFnOnce(&Lease) -> Result<T, E>,
+        E: From<Error>,
+    {
+        let lease = self.acquire().await?;
+        let done = tokio::select! {
+            biased;
+            error = lease.interrupted() => return Err(error.into()),
+            done = work(&lease) => done?,
+        };
+        match lease.release_or_loss().await {
+            Ok(()) => Ok(done),
+            Err(lost) => Err(lost.into()),
+        }
+    }
+
+    /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
+    fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
+        let span = tracing::info_span!("leasehold.acquire", name = &*self.name, mode = ?self.options.mode);
+        self.acquire_in_span(wait).instrument(span)
+    }
+
+    async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
+        // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
+        tokio::task::coop::consume_budget().await;
+        if let Some(replicas) = self.replicas {
+            replicas.check(&self.client, &self.name)?;
+        }
+        let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
+        let operation = Operation::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
+        match self.client.execute(operation, Some(&self.name)).await? {
+            Outcome::Acquired(grant) => {
+                if let Some(start) = start {
+                    let waited = now().since(start);
+                    tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
+                }
+                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
+                match self.replicas {
+                    Some(replicas) => Box::pin(confirm_or_release(lease, replicas, self.client.response_timeout)).await,
+                    None => Ok(lease),
+                }
+            }
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+}
+
+/// Returns the lease if enough replicas have it. Otherwise releases it. The release goes on if the server does not
+/// confirm it in time.
+async fn confirm_or_release(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
+    let deadline = Instant::now() + replicas.timeout + response_timeout;
+    match lease.confirmed(replicas).await {
+        Ok(()) => Ok(lease),
+        Err(error) => {
+            if let Ok(Err(error)) = timeout_at(deadline, lease.release()).await {
+                tracing::debug!(%error, "can't release a lease that too few replicas have; it ends with its TTL");
+            }
+            Err(error)
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// A limited number of permits, granted first come, first served. Each acquire takes one or several of them.
+///
+/// To set options or to use [`run`](Lock::run), call [`permits`](Self::permits):
+/// `locks.semaphore("reports", 5).permits(1).wait(..)`.
+#[derive(Clone, Debug)]
+#[must_use = "a semaphore does nothing until permits are acquired"]
+pub struct Semaphore {
+    lock: Lock,
+    limit: u32,
+}
+
+impl Semaphore {
+    pub(super) fn new(lock: Lock, limit: u32) -> Self {
+        Self { lock, limit }
+    }
+
+    /// A lock that takes this many permits at once: 1 to the limit. They are one lease, with one fence and one release.
+    pub fn permits(&self, permits: u32) -> Lock {
+        self.lock.clone().with_kind(Kind::Semaphore { permits, limit: self.limit })
+    }
+
+    /// Waits for one permit: see [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        self.permits(1).acquire().await
+    }
+
+    /// Takes one permit if it is free: see [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        self.permits(1).try_acquire().await
+    }
+}
+
+/// A lock that many readers or one writer can hold.
+#[derive(Clone, Debug)]
+pub struct ReadWrite {
+    lock: Lock,
+}
+
+impl ReadWrite {
+    pub(super) fn new(lock: Lock) -> Self {
+        Self { lock }
+    }
+
+    /// The shared side. Several readers can hold it together.
+    pub fn read(&self) -> Lock {
+        self.lock.clone().with_mode(Mode::Shared)
+    }
+
+    /// The exclusive side. A writer holds it alone.
+    pub fn write(&self) -> Lock {
+        self.lock.clone().with_mode(Mode::Exclusive)
+    }
+}
+
+/// Sets how long an acquire waits. A try doesn't wait for the lock. For a try, this limits the wait for the server.
+pub(super) fn set_wait(options: &mut AcquireOptions, wait: Wait) {
+    options.wait = wait;
+    options.within = if let Wait::For(wait) = wait { Some(wait) } else { None };
+}

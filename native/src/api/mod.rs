@@ -1,0 +1,17 @@
+//! What users call: the manager, its locks and their leases.
+//!
+//! Everything that leaves this folder is public.
+
+mod builder;
+mod lease;
+mod lock;
+mod manager;
+mod multi;
+mod owner;
+
+pub use builder::Builder;
+pub use lease::{Fence, Lease};
+pub use lock::{Lock, ReadWrite, Semaphore};
+pub use manager::{Closed, LockManager};
+pub use multi::{Multi, MultiLease};
+pub use owner::Owner;

@@ -1,0 +1,33 @@
+//! The clock that the engine is given.
+
+use leasehold_core::Instant;
+
+/// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn now() -> Instant {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
+}
+
+/// The current time of the standard library's monotonic clock.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn now() -> Instant {
+    use std::sync::OnceLock;
+    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+    let since = ORIGIN.get_or_init(std::time::Instant::now).elapsed();
+    Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_clock_counts_microseconds_and_never_goes_back() {
+        let before = super::now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let passed = super::now().since(before);
+        assert!(passed >= std::time::Duration::from_millis(5), "{passed:?}");
+        assert!(passed < std::time::Duration::from_secs(5), "{passed:?}");
+    }
+}

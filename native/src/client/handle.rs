@@ -1,0 +1,61 @@
+//! The client as the API sees it. It ends when the last manager, lock and lease that use it are dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Engine, Error as EngineError, Outcome};
+
+use super::driver::Driver;
+use super::operation::{Operation, OperationFuture};
+use super::shared::Shared;
+use crate::errors::Error;
+use crate::net::{Endpoint, Link};
+
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
+    /// Where to open more connections. None if the user provided the only connection.
+    pub(super) endpoint: Option<Endpoint>,
+    pub(crate) response_timeout: Duration,
+}
+
+impl Client {
+    /// Spawns the task that drives the engine. `server` is the server's URL, for error messages.
+    pub(crate) fn start(
+        engine: Engine,
+        link: Link,
+        server: Option<String>,
+        endpoint: Option<Endpoint>,
+        response_timeout: Duration,
+    ) -> Arc<Self> {
+        let shared = Arc::new(Shared::new(engine, server));
+        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
+        Arc::new(Self { shared, endpoint, response_timeout })
+    }
+
+    /// Runs an operation. `name` is the lock that it is about, if any.
+    pub(crate) fn execute<'a>(&'a self, operation: Operation<'a>, name: Option<&'a str>) -> OperationFuture<'a> {
+        OperationFuture::new(&self.shared, operation, name)
+    }
+
+    /// Runs an operation that the engine completes at once.
+    pub(crate) fn execute_now(&self, operation: &Operation<'_>, name: &str) -> Result<Outcome, Error> {
+        match self.shared.start(operation, None) {
+            Ok(result) => result.map_err(|error| self.shared.error(error, Some(name))),
+            Err(op) => {
+                self.shared.abandon(op);
+                Err(self.shared.error(EngineError::NotHeld, Some(name)))
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// An outcome of the wrong kind. That is a bug in this crate, reported as an error instead of a panic.
+pub(crate) fn unexpected_outcome(outcome: &Outcome, name: &str) -> Error {
+    Error::Protocol { name: Some(name.to_owned()), problem: format!("unexpected outcome {outcome:?}") }
+}

@@ -1,0 +1,112 @@
+//! An operation of a user: acquire, release, inspect and so on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
+
+use super::shared::Shared;
+use super::state::OperationResult;
+use crate::errors::Error;
+
+/// What a user can ask of the engine.
+pub(crate) enum Operation<'a> {
+    Acquire { name: &'a Arc<str>, options: AcquireOptions },
+    AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: AcquireOptions, one_script: bool },
+    Release { lease: LeaseId },
+    Extend { lease: LeaseId, ttl: Duration },
+    Convert { lease: LeaseId, mode: Mode },
+    Hold { lease: LeaseId },
+    Verify { lease: LeaseId },
+    Inspect { name: &'a str },
+    ForceRelease { name: &'a str },
+    Close,
+}
+
+impl Operation<'_> {
+    /// The name of the lock to acquire. None for other operations.
+    pub(super) fn name(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
+            _ => None,
+        }
+    }
+
+    /// The result if the driver has stopped. `unreleased` is how many leases the engine could not release.
+    pub(super) fn result_when_stopped(&self, unreleased: u32) -> OperationResult {
+        match self {
+            Self::Close => Ok(Outcome::Closed { unreleased }),
+            Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
+            _ => Err(EngineError::Closed),
+        }
+    }
+
+    pub(super) fn input(&self, op: OpId) -> Input<'_> {
+        match *self {
+            Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
+            Self::Release { lease } => Input::Release { op, lease },
+            Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
+            Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
+            Self::Hold { lease } => Input::Hold { op, lease },
+            Self::Verify { lease } => Input::Verify { op, lease },
+            Self::Inspect { name } => Input::Inspect { op, name },
+            Self::ForceRelease { name } => Input::ForceRelease { op, name },
+            Self::Close => Input::Close { op },
+        }
+    }
+}
+
+/// The future of an operation. The operation starts at the first poll.
+///
+/// Dropping the future cancels an acquire. All other operations go on without it.
+pub(crate) struct OperationFuture<'a> {
+    shared: &'a Shared,
+    /// The lock that the operation is about, for error messages.
+    name: Option<&'a str>,
+    stage: Stage<'a>,
+}
+
+enum Stage<'a> {
+    Unpolled(Operation<'a>),
+    Pending(OpId),
+    Done,
+}
+
+impl<'a> OperationFuture<'a> {
+    pub(super) const fn new(shared: &'a Shared, operation: Operation<'a>, name: Option<&'a str>) -> Self {
+        Self { shared, name, stage: Stage::Unpolled(operation) }
+    }
+}
+
+impl Future for OperationFuture<'_> {
+    type Output = Result<Outcome, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outcome, Error>> {
+        let polled = match &self.stage {
+            Stage::Unpolled(operation) => match self.shared.start(operation, Some(context.waker())) {
+                Ok(result) => Poll::Ready(result),
+                Err(op) => {
+                    self.stage = Stage::Pending(op);
+                    Poll::Pending
+                }
+            },
+            Stage::Pending(op) => self.shared.poll_result(*op, context.waker()),
+            Stage::Done => Poll::Pending,
+        };
+        polled.map(|result| {
+            self.stage = Stage::Done;
+            result.map_err(|error| self.shared.error(error, self.name))
+        })
+    }
+}
+
+impl Drop for OperationFuture<'_> {
+    fn drop(&mut self) {
+        if let Stage::Pending(op) = self.stage {
+            self.shared.abandon(op);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The state that a client's operations, leases and driver share, behind one mutex.
+//!
+//! Every event locks the mutex once: it passes the input to the engine and drains the engine's outputs. Tasks are only
+//! woken after the mutex is unlocked. So a hand-over inside one client is one critical section, without the driver and
+//! without I/O.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use leasehold_core::{
+    Command, Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome,
+};
+use tokio::sync::{Notify, watch};
+
+use super::clock;
+use super::operation::Operation;
+use super::state::{Actions, Deferred, OperationResult, PendingOperation, State, grant_of};
+
+/// The shared part of a client.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The server's URL, for error messages.
+    server: Option<String>,
+    /// Notified when the driver has something to do.
+    pub(super) driver_wakeup: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine, server: Option<String>) -> Self {
+        Self { state: Mutex::new(State::new(engine)), server, driver_wakeup: Notify::new() }
+    }
+
+    /// Converts the engine's error for users. `name` is the lock, if the error is about one.
+    pub(super) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
+        crate::Error::from_engine(error, name, self.server.as_deref())
+    }
+
+    /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
+    /// [`poll_result`](Self::poll_result) returns the result.
+    pub(super) fn start(&self, operation: &Operation<'_>, waker: Option<&Waker>) -> Result<OperationResult, OpId> {
+        self.with_state(|state, now, deferred| {
+            if let Operation::Release { lease } = operation
+                && let Some(reason) = state.drop_hold(*lease, deferred)
+            {
+                // The engine forgets a lost lease. Its loss is only known here.
+                let taken = reason == LossReason::Taken;
+                let outcome = if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired };
+                return Ok(Ok(Outcome::Released(outcome)));
+            }
+            if state.stopped {
+                return Ok(operation.result_when_stopped(state.unreleased));
+            }
+            let op = state.next_op();
+            let pending = PendingOperation { name: operation.name(), waker: None, result: None };
+            state.operations.insert(op, pending);
+            state.engine.handle(now, operation.input(op));
+            if matches!(operation, Operation::Close) {
+                state.close_leases(deferred);
+            }
+            state.drain_outputs(now, deferred);
+            match state.operations.get_mut(&op) {
+                Some(pending) if pending.result.is_none() => {
+                    pending.waker = waker.cloned();
+                    Err(op)
+                }
+                _ => Ok(state.operations.remove(&op).and_then(|ended| ended.result).unwrap_or(Err(Error::Closed))),
+            }
+        })
+    }
+
+    /// The result of an operation if it has ended. Otherwise `waker` is woken at its end.
+    pub(super) fn poll_result(&self, op: OpId, waker: &Waker) -> Poll<OperationResult> {
+        let mut state = self.lock();
+        let old = match state.operations.get_mut(&op) {
+            Some(pending) if pending.result.is_none() => match &pending.waker {
+                Some(same) if same.will_wake(waker) => return Poll::Pending,
+                _ => pending.waker.replace(waker.clone()),
+            },
+            _ => {
+                let ended = state.operations.remove(&op);
+                drop(state);
+                return Poll::Ready(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed)));
+            }
+        };
+        // Dropping a waker may run foreign code, so drop it after unlocking.
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// The operation's future was dropped: cancels an acquire, or releases the lease that it has just been granted.
+    pub(super) fn abandon(&self, op: OpId) {
+        let abandoned = self.with_state(|state, now, deferred| {
+            let abandoned = state.operations.remove(&op);
+            match &abandoned {
+                Some(PendingOperation { result: Some(result), .. }) => {
+                    if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
+                        state.release(now, grant.lease, deferred);
+                    }
+                }
+                Some(PendingOperation { result: None, name: Some(_), .. }) => {
+                    state.engine.handle(now, Input::Cancel { op });
+                }
+                _ => {}
+            }
+            abandoned
+        });
+        drop(abandoned);
+    }
+
+    /// Releases one hold without waiting for the result.
+    pub(crate) fn release(&self, lease: LeaseId) {
+        self.with_state(|state, now, deferred| state.release(now, lease, deferred));
+    }
+
+    /// Closes the client without waiting for the result.
+    pub(super) fn close(&self) {
+        self.with_state(|state, now, deferred| {
+            let op = state.next_op();
+            state.engine.handle(now, Input::Close { op });
+            state.close_leases(deferred);
+        });
+    }
+
+    /// Counts one more hold on a lease.
+    pub(crate) fn add_hold(&self, lease: LeaseId) {
+        if let Some(state) = self.lock().leases.get_mut(&lease) {
+            state.holds = state.holds.saturating_add(1);
+        }
+    }
+
+    /// How many holds a lease has.
+    pub(crate) fn hold_count(&self, lease: LeaseId) -> u32 {
+        self.lock().leases.get(&lease).map_or(0, |state| state.holds)
+    }
+
+    /// A lease's fence and mode. A conversion changes them.
+    pub(crate) fn fence_and_mode(&self, lease: LeaseId) -> Option<(u64, Mode)> {
+        self.lock().leases.get(&lease).map(|state| (state.fence, state.mode))
+    }
+
+    /// How many leases have a hold.
+    pub(crate) fn lease_count(&self) -> u32 {
+        u32::try_from(self.lock().leases.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How long a lease is still valid by the local clock. Zero once it has ended.
+    ///
+    /// If its time has run out, the engine reports the loss first. So a lease that has no time left is always a lost one.
+    pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
+        let left = |state: &State| {
+            // After the driver has stopped, the engine doesn't know that leases count as lost.
+            if state.leases.get(&lease).is_some_and(|state| state.lost.is_some()) {
+                return None;
+            }
+            state.engine.valid_until(lease).map(|until| until.since(clock::now()))
+        };
+        let before = left(&self.lock());
+        match before {
+            Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
+                state.engine.handle(now, Input::Wake);
+                state.drain_outputs(now, deferred);
+                left(state).unwrap_or_default()
+            }),
+            before => before.unwrap_or_default(),
+        }
+    }
+
+    /// A write to the lease on its server, as `EVALSHA` and as `EVAL`. None once the lease has ended.
+    pub(super) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        self.lock().engine.touch(lease)
+    }
+
+    /// How a lease was lost. None if it wasn't.
+    pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        self.lock().leases.get(&lease).and_then(|state| state.lost)
+    }
+
+    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is released or the
+    /// client is closed.
+    pub(crate) fn loss_receiver(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
+        let mut state = self.lock();
+        let closing = state.closing;
+        let lease = state.leases.get_mut(&lease)?;
+        let lost = lease.lost;
+        if lost.is_some() {
+            // Other watchers may receive the loss a moment later, after the mutex is unlocked.
+            return Some(watch::channel(lost).1);
+        }
+        if closing {
+            return None;
+        }
+        Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
+    }
+
+    /// One turn of the driver. `inputs` passes events to the engine, and `actions` is filled with what the driver has to do.
+    pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut Engine, Instant)) {
+        self.with_state(|state, now, deferred| {
+            inputs(&mut state.engine, now);
+            state.drain_outputs(now, deferred);
+            state.driver_notified = false;
+            state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+            actions.commands.clear();
+            mem::swap(&mut actions.commands, &mut state.actions.commands);
+            mem::swap(&mut actions.channel_requests, &mut state.actions.channel_requests);
+            actions.wake_at = state.actions.wake_at;
+            actions.closed = state.actions.closed;
+        });
+    }
+
+    /// Passes an input to the engine, outside the driver's loop.
+    pub(super) fn handle(&self, input: Input<'_>) {
+        self.with_state(|state, now, _| state.engine.handle(now, input));
+    }
+
+    /// The driver has stopped. Fails pending and future operations.
+    pub(super) fn stop(&self) {
+        self.with_state(|state, _, deferred| state.stop(deferred));
+    }
+
+    /// Locks the mutex, runs `act`, and drains the engine's outputs. Wakes tasks after unlocking.
+    fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
+        let mut deferred = Deferred::default();
+        let mut state = self.lock();
+        let now = clock::now();
+        let result = act(&mut state, now, &mut deferred);
+        state.drain_outputs(now, &mut deferred);
+        state.notify_driver_if_needed(&mut deferred);
+        drop(state);
+        if deferred.notify_driver {
+            self.driver_wakeup.notify_one();
+        }
+        for waker in deferred.wakers {
+            waker.wake();
+        }
+        for (name, loss_sender, reason) in deferred.losses {
+            tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            if let Some(loss_sender) = loss_sender {
+                loss_sender.send_replace(Some(reason));
+            }
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under the mutex. If something did, going on would still be better than a panic in every holder.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

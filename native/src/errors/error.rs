@@ -1,0 +1,429 @@
+//! The error type of this crate.
+
+use std::time::Duration;
+
+use leasehold_core::{Failure, LossReason, Votes, shown_time as shown};
+use redis::{ErrorKind, RedisError};
+
+use super::failure::{cause_of, connect_failure, error_text, shortened};
+
+/// The cause of an error: the `redis` crate's error, or the engine's report on the last attempt.
+pub type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why an operation failed. Every variant has a stable [`code`](Error::code).
+///
+/// ```
+/// # fn log(error: leasehold::Error) {
+/// match error {
+///     leasehold::Error::Busy { name, waited, .. } => println!("{name} is busy, we waited {waited:?}"),
+///     other if other.is_retryable() => println!("try again: {other}"),
+///     other => println!("{}: {other}", other.code()),
+/// }
+/// # }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option, a name or a URL can't be used. Nothing was sent.
+    #[error("`{field}` {problem}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The name of the option.
+        field: &'static str,
+        /// What is wrong with it, and what to do instead.
+        problem: String,
+    },
+    /// The lease is no longer held: it was released or lost before this call.
+    #[error("lock `{name}`: the lease is no longer held; acquire it again")]
+    #[non_exhaustive]
+    NotHeld {
+        /// The lock.
+        name: String,
+    },
+    /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
+    #[error("lock `{name}`: {problem}")]
+    #[non_exhaustive]
+    Conflict {
+        /// The lock.
+        name: String,
+        /// What prevents it.
+        problem: &'static str,
+    },
+    /// This server, this connection or this lock can't do it.
+    #[error("{}not supported: {problem}", prefix(name.as_deref()))]
+    #[non_exhaustive]
+    Unsupported {
+        /// The lock, if the error is about one.
+        name: Option<String>,
+        /// What is not possible, and what it needs.
+        problem: String,
+    },
+    /// One script was asked for, but the names are in several slots of a cluster.
+    #[error("locks `{name}`: the names are in different cluster slots; give all of them one hash tag, like `{{tag}}`")]
+    #[non_exhaustive]
+    CrossSlot {
+        /// The locks.
+        name: String,
+    },
+    /// The manager was closed, or its runtime has ended.
+    #[error("the lock manager is closed")]
+    Closed,
+    /// Another client held the lock for the whole wait.
+    #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(*holder_remaining))]
+    #[non_exhaustive]
+    Busy {
+        /// The lock.
+        name: String,
+        /// How long the caller waited.
+        waited: Duration,
+        /// How long the holder's lease will last unless it is renewed, if known.
+        holder_remaining: Option<Duration>,
+        /// What each server of a quorum answered. Empty without a quorum.
+        votes: Votes,
+    },
+    /// The wait was cancelled.
+    #[error("lock `{name}`: the wait was cancelled")]
+    #[non_exhaustive]
+    Cancelled {
+        /// The lock.
+        name: String,
+    },
+    /// The lease was lost during the operation or the work.
+    #[error("lock `{name}`: the lease was lost: {reason}")]
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        name: String,
+        /// How it was lost.
+        reason: LossReason,
+    },
+    /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
+    #[error("{}{}", prefix(name.as_deref()), unreachable_text(self))]
+    #[non_exhaustive]
+    Unreachable {
+        /// The lock, if the error is about one.
+        name: Option<String>,
+        /// The server's URL without credentials, such as `redis://10.0.0.1:6379`. None if you provided the connection.
+        server: Option<String>,
+        /// How long the caller waited.
+        waited: Duration,
+        /// The cause of the last failed attempt. The error's message includes it.
+        source: Option<Source>,
+        /// What each server of a quorum answered. Empty without a quorum.
+        votes: Votes,
+    },
+    /// Too few replicas confirmed the lease in time: see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas).
+    /// The lease was released.
+    #[error("lock `{name}`: {confirmed} of {wanted} replicas confirmed the lease within {}; it was released", shown(*waited))]
+    #[non_exhaustive]
+    NotReplicated {
+        /// The lock.
+        name: String,
+        /// How many replicas confirmed it.
+        confirmed: u32,
+        /// How many were required.
+        wanted: u32,
+        /// How long the call waited for them.
+        waited: Duration,
+    },
+    /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
+    #[error("{}the server refused the user, the password or a command: {problem}", prefix(name.as_deref()))]
+    #[non_exhaustive]
+    Auth {
+        /// The lock, if the error is about one.
+        name: Option<String>,
+        /// The server's message, shortened.
+        problem: String,
+    },
+    /// The server answered with an error that a retry does not fix.
+    #[error("{}the server answered with an error: {problem}", prefix(name.as_deref()))]
+    #[non_exhaustive]
+    Server {
+        /// The lock, if the error is about one.
+        name: Option<String>,
+        /// The server's message, shortened.
+        problem: String,
+    },
+    /// The client did not understand the server's answer.
+    #[error("{}unexpected answer from the server: {problem}", prefix(name.as_deref()))]
+    #[non_exhaustive]
+    Protocol {
+        /// The lock, if the error is about one.
+        name: Option<String>,
+        /// The answer, shortened.
+        problem: String,
+    },
+    /// The name holds another kind of lock, or other data. Nothing was changed.
+    #[error("lock `{name}`: the key holds another kind of lock or other data; use another name or a prefix: {problem}")]
+    #[non_exhaustive]
+    WrongKind {
+        /// The lock.
+        name: String,
+        /// What the server said.
+        problem: String,
+    },
+}
+
+/// The beginning of a message about a lock. Empty if the error is not about one.
+fn prefix(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("lock `{name}`: "))
+}
+
+fn votes_text(votes: &Votes) -> String {
+    if votes.is_empty() { String::new() } else { format!(": {votes}") }
+}
+
+fn holder_text(remaining: Option<Duration>) -> String {
+    remaining.map_or_else(String::new, |left| format!("; the holder's lease expires in {}", shown(left)))
+}
+
+/// Which server did not answer, and why. Without a lock's name, the error is about connecting.
+fn unreachable_text(error: &Error) -> String {
+    let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
+    if !votes.is_empty() {
+        return format!("no majority of the servers answered within {}: {votes}", shown(*waited));
+    }
+    let cause = source.as_ref().and_then(cause_text);
+    if name.is_none() {
+        let server = server.as_deref().unwrap_or("the server");
+        let cause = cause.unwrap_or_else(|| format!("no answer within {}", shown(*waited)));
+        return format!("can't connect to {server}: {cause}");
+    }
+    let server = server.as_deref().unwrap_or("the server");
+    match cause {
+        Some(cause) => format!("{server} was not available within {}: {cause}", shown(*waited)),
+        None => format!("no answer from {server} within {}", shown(*waited)),
+    }
+}
+
+/// The cause as text. None for a plain timeout, which the rest of the message already says.
+fn cause_text(source: &Source) -> Option<String> {
+    if let Some(error) = source.downcast_ref::<RedisError>() {
+        return (!error.is_timeout()).then(|| cause_of(error));
+    }
+    match source.downcast_ref::<Attempt>() {
+        Some(Attempt(Failure::TimedOut)) => None,
+        Some(Attempt(Failure::Interrupted(cause))) => Some(format!("connection lost: {cause}")),
+        Some(Attempt(
+            Failure::Refused(cause)
+            | Failure::Unavailable(cause)
+            | Failure::Unsupported(cause)
+            | Failure::Closed(cause),
+        )) => Some(cause.clone()),
+        None => Some(shortened(source)),
+    }
+}
+
+impl Error {
+    /// The stable code. It is the same in every language binding.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidOption { .. } => "invalid-option",
+            Self::NotHeld { .. } => "not-held",
+            Self::Conflict { .. } => "conflict",
+            Self::Unsupported { .. } => "unsupported",
+            Self::CrossSlot { .. } => "cross-slot",
+            Self::Closed => "closed",
+            Self::Busy { .. } => "busy",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Lost { .. } => "lost",
+            Self::Unreachable { .. } => "unreachable",
+            Self::NotReplicated { .. } => "not-replicated",
+            Self::Auth { .. } => "auth",
+            Self::Server { .. } => "server",
+            Self::Protocol { .. } => "protocol",
+            Self::WrongKind { .. } => "wrong-kind",
+        }
+    }
+
+    /// Whether the same call may succeed later without any change by the caller.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Unreachable { .. } | Self::NotReplicated { .. })
+    }
+
+    /// The lock's name without the manager's prefix, if the error is about one lock.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::NotHeld { name }
+            | Self::Conflict { name, .. }
+            | Self::Busy { name, .. }
+            | Self::CrossSlot { name }
+            | Self::Cancelled { name }
+            | Self::Lost { name, .. }
+            | Self::NotReplicated { name, .. }
+            | Self::WrongKind { name, .. } => Some(name),
+            Self::Unsupported { name, .. }
+            | Self::Unreachable { name, .. }
+            | Self::Auth { name, .. }
+            | Self::Server { name, .. }
+            | Self::Protocol { name, .. } => name.as_deref(),
+            Self::InvalidOption { .. } | Self::Closed => None,
+        }
+    }
+
+    /// How long the caller waited. Only `busy`, `unreachable` and `not-replicated` have it.
+    pub const fn waited(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { waited, .. } | Self::Unreachable { waited, .. } | Self::NotReplicated { waited, .. } => {
+                Some(*waited)
+            }
+            _ => None,
+        }
+    }
+
+    /// How long the holder's lease will last unless it is renewed, if known.
+    pub const fn holder_remaining(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { holder_remaining, .. } => *holder_remaining,
+            _ => None,
+        }
+    }
+
+    /// Converts the engine's error. `name` is the lock, `server` the server's URL, if known.
+    pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
+        use leasehold_core::Error as Engine;
+        let lock = || name.unwrap_or_default().to_owned();
+        let name = name.map(str::to_owned);
+        match error {
+            Engine::InvalidOption { field, problem } => Self::InvalidOption { field, problem },
+            Engine::NotHeld => Self::NotHeld { name: lock() },
+            Engine::Conflict(problem) => Self::Conflict { name: lock(), problem },
+            Engine::Unsupported(problem) => Self::Unsupported { name, problem },
+            Engine::CrossSlot => Self::CrossSlot { name: lock() },
+            Engine::Closed => Self::Closed,
+            Engine::Busy { waited, holder_remaining, votes } => {
+                Self::Busy { name: lock(), waited, holder_remaining, votes }
+            }
+            Engine::Cancelled => Self::Cancelled { name: lock() },
+            Engine::Lost(reason) => Self::Lost { name: lock(), reason },
+            Engine::Unreachable { waited, cause, votes } => {
+                let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
+                Self::Unreachable { name, server, waited, source, votes }
+            }
+            Engine::Auth(problem) => Self::Auth { name, problem },
+            Engine::Server(problem) if problem.starts_with("MOVED ") => {
+                let problem =
+                    format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
+                Self::Unsupported { name, problem }
+            }
+            Engine::Server(problem) => Self::Server { name, problem },
+            Engine::WrongKind(problem) => Self::WrongKind { name: lock(), problem },
+            Engine::Protocol(problem) => Self::Protocol { name, problem },
+            other => Self::Protocol { name, problem: other.to_string() },
+        }
+    }
+
+    /// Converts an error from connecting, or from asking the server for its version and role.
+    pub(crate) fn from_connecting(error: RedisError, server: Option<&str>, waited: Duration) -> Self {
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => Self::Auth { name: None, problem: cause_of(&error) },
+            ErrorKind::InvalidClientConfig => Self::invalid_address("url", &error),
+            ErrorKind::MasterNameNotFoundBySentinel => {
+                Self::InvalidOption { field: "service", problem: format!("is unknown: {}", cause_of(&error)) }
+            }
+            ErrorKind::Server(_) | ErrorKind::Extension => {
+                let failure = Failure::Refused(error_text(&error));
+                Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
+            }
+            _ => {
+                let (server, source) = (server.map(str::to_owned), Some(error.into()));
+                Self::Unreachable { name: None, server, waited, source, votes: Votes::default() }
+            }
+        }
+    }
+
+    /// The same error as the vote of one server of a quorum.
+    pub(crate) fn connect_vote(error: &RedisError, waited: Duration) -> leasehold_core::Error {
+        let failure = match error.kind() {
+            ErrorKind::AuthenticationFailed => return leasehold_core::Error::Auth(cause_of(error)),
+            ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(error_text(error)),
+            _ => connect_failure(error),
+        };
+        leasehold_core::Error::of_connecting(failure, waited)
+    }
+
+    pub(crate) fn invalid(field: &'static str, problem: &str) -> Self {
+        Self::InvalidOption { field, problem: problem.to_owned() }
+    }
+
+    /// The error for an unusable address in the option `field`.
+    pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
+        let (cause, feature) = (cause_of(error), "turn on the feature `tls-rustls` for TLS");
+        let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
+        Self::InvalidOption { field, problem: format!("is not a usable address: {cause}; {remedy}") }
+    }
+}
+
+/// The engine's report on a failed attempt, as an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Attempt(Failure);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn an_error_tells_what_a_log_line_needs() {
+        let busy = leasehold_core::Error::Busy {
+            waited: Duration::from_millis(250),
+            holder_remaining: Some(Duration::from_secs(7)),
+            votes: Votes::default(),
+        };
+        let error = Error::from_engine(busy, Some("invoice:42"), None);
+        assert_eq!((error.code(), error.name()), ("busy", Some("invoice:42")));
+        assert_eq!(error.waited(), Some(Duration::from_millis(250)));
+        assert_eq!(error.holder_remaining(), Some(Duration::from_secs(7)));
+        assert!(error.is_retryable());
+        assert_eq!(error.to_string(), "lock `invoice:42`: busy after 250 ms; the holder's lease expires in 7 s");
+    }
+
+    #[test]
+    fn a_time_is_shown_as_people_say_it() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1 s"),
+            (1_049, "1 s"),
+            (1_500, "1.5 s"),
+            (9_960, "10 s"),
+            (21_400, "21 s"),
+            (3_600_000, "3600 s"),
+        ] {
+            assert_eq!(shown(Duration::from_millis(ms)), text);
+        }
+    }
+
+    #[test]
+    fn an_unreachable_server_keeps_the_cause() {
+        let cause = Some(Failure::Interrupted("broken pipe".into()));
+        let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
+        let error = Error::from_engine(engine, None, Some("redis://127.0.0.1:6379"));
+        let text = "can't connect to redis://127.0.0.1:6379: connection lost: broken pipe";
+        assert_eq!(error.to_string(), text);
+        assert!(error.source().expect("a source").to_string().contains("broken pipe"));
+        let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        let error = Error::from_connecting(refused, None, Duration::from_secs(1));
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            ("unreachable", "can't connect to the server: connection refused")
+        );
+        assert!(error.source().expect("a source").is::<RedisError>());
+    }
+
+    #[test]
+    fn a_lock_without_a_server_names_the_lock_the_server_the_time_and_the_cause() {
+        let unreachable = |cause| {
+            let waited = Duration::from_secs(5);
+            let engine = leasehold_core::Error::Unreachable { waited, cause, votes: Votes::default() };
+            Error::from_engine(engine, Some("invoice:42"), Some("redis://10.0.0.1:6379")).to_string()
+        };
+        let silence = "lock `invoice:42`: no answer from redis://10.0.0.1:6379 within 5 s";
+        assert_eq!(unreachable(Some(Failure::TimedOut)), silence);
+        assert_eq!(unreachable(None), silence);
+        let cause = Some(Failure::Unavailable("connection refused".into()));
+        let refusal = "lock `invoice:42`: redis://10.0.0.1:6379 was not available within 5 s: connection refused";
+        assert_eq!(unreachable(cause), refusal);
+    }
+}

@@ -1,0 +1,14 @@
+//! The errors that users get, and what an error of the `redis` crate means.
+//!
+//! [`Error`] and [`Source`] are public. The functions turn errors of the `redis` crate into failures that the engine
+//! understands, and into texts.
+
+mod error;
+mod failure;
+
+pub use error::{Error, Source};
+#[cfg(test)]
+pub(crate) use failure::LONGEST_TEXT;
+pub(crate) use failure::{
+    command_failure, connect_failure, error_text, is_demoted, is_server_failure, server_text, shortened,
+};

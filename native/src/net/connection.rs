@@ -1,0 +1,60 @@
+//! A connection that runs commands, and the time limits for its replies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use leasehold_core::{Failure, Reply};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisResult, Value};
+use tokio::time::timeout;
+
+use super::codec;
+
+/// A connection of any kind.
+pub(crate) type SharedConnection = Arc<dyn Connection>;
+
+/// Something that runs commands.
+pub(crate) trait Connection: Send + Sync {
+    fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
+
+    /// Runs a command behind an `ASKING`, on a cluster server that is importing the command's slot.
+    fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
+    fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
+        let mut connection = self.clone();
+        Box::pin(async move { connection.req_packed_command(&cmd).await })
+    }
+
+    fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
+        let mut connection = self.clone();
+        Box::pin(async move {
+            // In one pipeline, so that no other command comes in between.
+            let mut both = Pipeline::with_capacity(2);
+            both.add_command(redis::cmd("ASKING")).add_command(cmd);
+            let mut replies = connection.req_packed_commands(&both, 1, 1).await?;
+            Ok(replies.pop().unwrap_or(Value::Nil))
+        })
+    }
+}
+
+/// The action's result, or the `redis` crate's timeout error.
+pub(super) async fn with_timeout<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    match timeout(limit, action).await {
+        Ok(result) => result,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}
+
+/// A command's reply, or why there was none within `limit`.
+pub(super) async fn reply_with_timeout(
+    limit: Duration,
+    running: impl Future<Output = RedisResult<Value>>,
+) -> Result<Reply, Failure> {
+    match timeout(limit, running).await {
+        Ok(result) => codec::decode(result),
+        Err(_) => Err(Failure::TimedOut),
+    }
+}

@@ -1,0 +1,60 @@
+//! Sends the engine's commands: to a single server, to a cluster, or to the servers of a quorum.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_core::{CallId, Command, NodeId};
+
+use super::cluster_link::ClusterLink;
+use super::server_link::{Completion, SendMode, ServerLink};
+use crate::net::codec;
+use crate::net::connection::SharedConnection;
+use crate::net::topology::Endpoint;
+
+pub(crate) enum Link {
+    Server(Box<ServerLink>),
+    Cluster(Box<ClusterLink>),
+    /// One link to each server of the quorum.
+    Quorum(Vec<ServerLink>),
+}
+
+impl Link {
+    /// Starts with an open connection. `endpoint` is where to reconnect. None if the user provided the connection.
+    pub(crate) fn new(connection: SharedConnection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        match endpoint {
+            Some(Endpoint::Cluster(cluster)) => Self::Cluster(Box::new(ClusterLink::new(cluster, response_timeout))),
+            endpoint => Self::Server(Box::new(ServerLink::new(connection, endpoint, response_timeout))),
+        }
+    }
+
+    /// Sends a command, or queues it while connecting. [`poll_completions`](Self::poll_completions) returns its result.
+    pub(crate) fn send(&mut self, node: NodeId, call: CallId, command: Command) {
+        match self {
+            Self::Server(link) => link.send(call, codec::encode(&command), SendMode::Plain),
+            Self::Cluster(link) => link.send(call, command),
+            Self::Quorum(links) => {
+                if let Some(link) = links.get_mut(usize::from(node.0)) {
+                    link.send(call, codec::encode(&command), SendMode::Plain);
+                }
+            }
+        }
+    }
+
+    /// Appends new completions. Ready if there is at least one.
+    pub(crate) fn poll_completions(
+        &mut self,
+        context: &mut Context<'_>,
+        completions: &mut Vec<Completion>,
+    ) -> Poll<()> {
+        match self {
+            Self::Server(link) => link.poll_completions(context, completions),
+            Self::Cluster(link) => link.poll_completions(context, completions),
+            Self::Quorum(links) => {
+                for link in links {
+                    let _ = link.poll_completions(context, completions);
+                }
+                if completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The connection for commands to one server: it tracks the commands in flight and reconnects after a break.
+//!
+//! ```text
+//! Up --a command broke or timed out--> Down --next command, after a backoff--> Connecting --ok--> Up
+//!                                        ^------------------------------------------ failed ---'
+//! ```
+//!
+//! A link never sends a command twice. The engine learns that a command broke, and decides what to do.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use leasehold_core::{CallId, Failure, Reply};
+use redis::{Cmd, RedisResult, Value};
+use tokio::time::Instant;
+
+use crate::errors::{connect_failure, is_demoted};
+use crate::net::connection::{SharedConnection, reply_with_timeout};
+use crate::net::topology::Endpoint;
+
+/// A command has ended.
+pub(crate) struct Completion {
+    pub(crate) call: CallId,
+    pub(crate) result: Result<Reply, Failure>,
+}
+
+/// The pause after a failed attempt to connect. It doubles with each failure.
+const MIN_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
+
+/// How many completions one poll returns at most, so that the driver also does its other work.
+const MAX_COMPLETIONS_PER_POLL: usize = 256;
+
+const PRIMARY_CHANGED: &str = "another server is the primary now";
+
+pub(crate) struct ServerLink {
+    /// Where to reconnect. None if the user provided the connection.
+    endpoint: Option<Endpoint>,
+    response_timeout: Duration,
+    state: State,
+    /// Resolves when another server has become the primary.
+    primary_changed: Option<BoxFuture<'static, ()>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Finished>>,
+    /// Completions of commands that were never sent.
+    unsent: Vec<Completion>,
+    /// The number of the connection, so that a late failure of an old connection doesn't close the new one.
+    generation: u64,
+    /// Replies from connections with a smaller number are discarded, because another server is the primary now.
+    oldest_trusted: u64,
+}
+
+enum State {
+    Up(SharedConnection),
+    Connecting { attempt: BoxFuture<'static, RedisResult<SharedConnection>>, queue: Vec<Queued>, failures: u32 },
+    Down { failures: u32, retry_at: Instant, why: Failure },
+}
+
+/// How to send a command.
+#[derive(Clone, Copy)]
+pub(super) enum SendMode {
+    Plain,
+    /// Behind an `ASKING`.
+    AfterAsking,
+}
+
+type Queued = (CallId, Cmd, SendMode);
+
+/// A command that has ended, and the number of its connection.
+struct Finished {
+    generation: u64,
+    completion: Completion,
+}
+
+impl ServerLink {
+    pub(super) fn new(connection: SharedConnection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        let primary_changed = endpoint.as_ref().and_then(Endpoint::primary_changed);
+        Self { primary_changed, ..Self::with_state(State::Up(connection), endpoint, response_timeout) }
+    }
+
+    /// A link that connects when the first command is sent.
+    pub(super) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
+        let why = Failure::Unavailable("not connected yet".to_owned());
+        let state = State::Down { failures: 0, retry_at: Instant::now(), why };
+        Self::with_state(state, Some(endpoint), response_timeout)
+    }
+
+    fn with_state(state: State, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        Self {
+            endpoint,
+            response_timeout,
+            state,
+            primary_changed: None,
+            in_flight: FuturesUnordered::new(),
+            unsent: Vec::new(),
+            generation: 0,
+            oldest_trusted: 0,
+        }
+    }
+
+    /// Sends a command, or queues it while connecting. [`poll_completions`](Self::poll_completions) returns its result.
+    pub(super) fn send(&mut self, call: CallId, cmd: Cmd, mode: SendMode) {
+        match &mut self.state {
+            State::Up(connection) => {
+                let reply = match mode {
+                    SendMode::Plain => connection.run(cmd),
+                    SendMode::AfterAsking => connection.run_asking(cmd),
+                };
+                self.in_flight.push(Box::pin(finish(self.generation, call, reply, self.response_timeout)));
+            }
+            State::Connecting { queue, .. } => queue.push((call, cmd, mode)),
+            State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
+                self.unsent.push(Completion { call, result: Err(why.clone()) });
+            }
+            State::Down { failures, .. } => {
+                let failures = *failures;
+                self.connect(failures, (call, cmd, mode));
+            }
+        }
+    }
+
+    /// Whether no command is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.unsent.is_empty() && !matches!(self.state, State::Connecting { .. })
+    }
+
+    /// Appends new completions. Ready if there is at least one.
+    pub(super) fn poll_completions(
+        &mut self,
+        context: &mut Context<'_>,
+        completions: &mut Vec<Completion>,
+    ) -> Poll<()> {
+        self.poll_connecting(context);
+        self.poll_primary_changed(context);
+        completions.append(&mut self.unsent);
+        while completions.len() < MAX_COMPLETIONS_PER_POLL {
+            let Poll::Ready(Some(Finished { generation, mut completion })) = self.in_flight.poll_next_unpin(context)
+            else {
+                break;
+            };
+            if generation < self.oldest_trusted {
+                completion.result = Err(Failure::Interrupted(PRIMARY_CHANGED.to_owned()));
+            }
+            if let Err(failure) = &completion.result {
+                tracing::debug!(call = completion.call.0, %failure, "command failed");
+                if (failure.maybe_applied() || is_demoted(failure)) && generation == self.generation {
+                    self.drop_connection(failure.clone());
+                }
+            }
+            completions.push(completion);
+        }
+        if completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn poll_connecting(&mut self, context: &mut Context<'_>) {
+        let State::Connecting { attempt, queue, failures } = &mut self.state else { return };
+        let Poll::Ready(attempt) = attempt.as_mut().poll(context) else { return };
+        let queue = mem::take(queue);
+        match attempt {
+            Ok(connection) => {
+                tracing::info!("connected to the server");
+                self.generation += 1;
+                self.state = State::Up(connection);
+                self.primary_changed = self.endpoint.as_ref().and_then(Endpoint::primary_changed);
+                self.poll_primary_changed(context);
+                for (call, cmd, mode) in queue {
+                    self.send(call, cmd, mode);
+                }
+            }
+            Err(error) => {
+                let why = connect_failure(&error);
+                let backoff = MIN_BACKOFF.saturating_mul(1 << (*failures).min(5)).min(MAX_BACKOFF);
+                tracing::warn!(%error, "can't connect to the server");
+                let unsent = queue.into_iter().map(|(call, ..)| Completion { call, result: Err(why.clone()) });
+                self.unsent.extend(unsent);
+                self.state = State::Down { failures: *failures + 1, retry_at: Instant::now() + backoff, why };
+            }
+        }
+    }
+
+    fn poll_primary_changed(&mut self, context: &mut Context<'_>) {
+        if let Some(primary_changed) = &mut self.primary_changed
+            && primary_changed.as_mut().poll(context).is_ready()
+        {
+            self.primary_changed = None;
+            self.drop_connection(Failure::Interrupted(PRIMARY_CHANGED.to_owned()));
+            self.generation += 1;
+            self.oldest_trusted = self.generation;
+        }
+    }
+
+    /// Drops the connection. The next command reconnects. A connection that the user provided is kept.
+    fn drop_connection(&mut self, why: Failure) {
+        if self.endpoint.is_none() || !matches!(self.state, State::Up(_)) {
+            return;
+        }
+        tracing::warn!(%why, "connection to the server lost");
+        // Without a backoff, the link would connect to a demoted server in a tight loop.
+        let backoff = if is_demoted(&why) { MAX_BACKOFF } else { Duration::ZERO };
+        self.state = State::Down { failures: 0, retry_at: Instant::now() + backoff, why };
+    }
+
+    fn connect(&mut self, failures: u32, first: Queued) {
+        let Some(endpoint) = self.endpoint.clone() else {
+            let why = Failure::Unavailable("this connection can't be made again".to_owned());
+            return self.unsent.push(Completion { call: first.0, result: Err(why) });
+        };
+        let attempt =
+            async move { endpoint.connect().await.map(|connection| Arc::new(connection) as SharedConnection) };
+        self.state = State::Connecting { attempt: Box::pin(attempt), queue: vec![first], failures };
+    }
+}
+
+async fn finish(
+    generation: u64,
+    call: CallId,
+    reply: BoxFuture<'static, RedisResult<Value>>,
+    response_timeout: Duration,
+) -> Finished {
+    let result = reply_with_timeout(response_timeout, reply).await;
+    Finished { generation, completion: Completion { call, result } }
+}

@@ -1,0 +1,165 @@
+//! Checks whether a server is usable: new enough, a primary and, if required, one that evicts nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use leasehold_core::Roster;
+use redis::aio::MultiplexedConnection;
+use redis::{RedisResult, Value};
+
+use crate::errors::{Error, shortened};
+use crate::net::connection::{SharedConnection, with_timeout};
+
+/// The option with the servers' addresses.
+pub(crate) const QUORUM_FIELD: &str = "servers";
+
+/// What a server must be like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Requirements {
+    /// Whether it must not be a replica. In a cluster, any server can answer for all of them.
+    pub(crate) primary: bool,
+    /// Whether its `maxmemory-policy` must be `noeviction`.
+    pub(crate) no_eviction: bool,
+}
+
+/// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted.
+pub(crate) async fn check_server(
+    connection: &SharedConnection,
+    server: Option<&str>,
+    requirements: Requirements,
+    limit: Duration,
+) -> Result<(), Error> {
+    let start = Instant::now();
+    let failed = |error| Error::from_connecting(error, server, start.elapsed());
+    let (info, policy) = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
+    check_info(&info, requirements, policy.as_deref())
+}
+
+/// The server's `INFO`, and its eviction policy if it matters, in one round trip.
+pub(super) async fn query_server(
+    connection: &SharedConnection,
+    requirements: Requirements,
+) -> RedisResult<(String, Option<String>)> {
+    let policy = async {
+        if !requirements.no_eviction {
+            return Ok(None);
+        }
+        eviction_policy(connection).await.map(Some)
+    };
+    let role = async { if requirements.primary { info(connection, "replication").await } else { Ok(String::new()) } };
+    let (server, role, policy) = tokio::try_join!(info(connection, "server"), role, policy)?;
+    Ok((server + &role, policy))
+}
+
+/// One section of the server's `INFO`. Empty if this user may not ask for it.
+async fn info(connection: &SharedConnection, section: &str) -> RedisResult<String> {
+    let mut info = redis::cmd("INFO");
+    info.arg(section);
+    match connection.run(info).await.and_then(Value::extract_error) {
+        Ok(Value::BulkString(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Ok(Value::VerbatimString { text, .. }) => Ok(text),
+        Ok(_) => Ok(String::new()),
+        Err(error) if error.code() == Some("NOPERM") => {
+            tracing::debug!("this user may not run INFO: the server's version and role are not checked");
+            Ok(String::new())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn eviction_policy(connection: &SharedConnection) -> RedisResult<String> {
+    const NAME: &str = "maxmemory-policy";
+    let mut query = redis::cmd("CONFIG");
+    query.arg("GET").arg(NAME);
+    let answer = connection.run(query).await.and_then(Value::extract_error)?;
+    let mut settings: HashMap<String, String> = redis::from_redis_value(answer)?;
+    Ok(settings.remove(NAME).unwrap_or_default())
+}
+
+/// Compares a server's `INFO` and its eviction policy with the requirements.
+pub(super) fn check_info(info: &str, requirements: Requirements, policy: Option<&str>) -> Result<(), Error> {
+    let unsupported = |problem: &str| Err(Error::Unsupported { name: None, problem: problem.to_owned() });
+    if info.lines().any(|line| line.trim().ends_with("_mode:sentinel")) {
+        return unsupported("a sentinel stores no locks; connect with `LockManager::sentinel`");
+    }
+    leasehold_core::check_server(info).map_err(unsupported_server)?;
+    if requirements.primary && info.lines().any(|line| line.trim() == "role:slave") {
+        return unsupported(
+            "the server is a replica; connect to its primary, or with `LockManager::sentinel`, which follows the primary",
+        );
+    }
+    policy.map_or(Ok(()), |policy| leasehold_core::check_eviction(policy).map_err(unsupported_server))
+}
+
+/// A server may report a version of any length.
+fn unsupported_server(error: leasehold_core::Error) -> Error {
+    match Error::from_engine(error, None, None) {
+        Error::Unsupported { name, problem } => Error::Unsupported { name, problem: shortened(problem) },
+        other => other,
+    }
+}
+
+/// The checks for one server of a quorum: it meets the requirements, and it is not also another member under a second
+/// address. A server that is down at the start is checked when it comes back.
+#[derive(Clone)]
+pub(in crate::net) struct QuorumMember {
+    index: usize,
+    addresses: Arc<[String]>,
+    roster: Arc<Mutex<Roster>>,
+    requirements: Requirements,
+}
+
+impl QuorumMember {
+    /// One for each server.
+    pub(in crate::net) fn all(addresses: &[String], requirements: Requirements) -> impl Iterator<Item = Self> {
+        let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
+        (0..addresses.len()).map(move |index| Self {
+            index,
+            addresses: Arc::clone(&addresses),
+            roster: Arc::clone(&roster),
+            requirements,
+        })
+    }
+
+    /// Asks the server about itself and checks the answer.
+    pub(in crate::net) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
+        let connection: SharedConnection = Arc::new(connection.clone());
+        let (info, policy) = query_server(&connection, self.requirements).await?;
+        Ok(check_info(&info, self.requirements, policy.as_deref()).and_then(|()| self.admit(&info)))
+    }
+
+    fn admit(&self, info: &str) -> Result<(), Error> {
+        let admitted = self.roster.lock().unwrap_or_else(PoisonError::into_inner).admit(self.index, info);
+        admitted.map_err(|other| {
+            let address = |index: usize| self.addresses.get(index).map(String::as_str).unwrap_or_default();
+            let (other, this) = (address(other), address(self.index));
+            Error::invalid(
+                QUORUM_FIELD,
+                &format!("lists one server twice: {other} and {this} are the same server; list each server once"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_refused_where_a_primary_is_asked_for() {
+        let info = "redis_version:7.4.0\r\n# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n";
+        let wants = |primary| Requirements { primary, no_eviction: false };
+        let text = check_info(info, wants(true), None).unwrap_err().to_string();
+        assert!(text.contains("replica") && text.contains("LockManager::sentinel"), "{text}");
+        assert!(check_info(info, wants(false), None).is_ok());
+        assert!(check_info("redis_version:7.4.0\r\nrole:master\r\n", wants(true), None).is_ok());
+        assert!(check_info("", wants(true), None).is_ok(), "a server that hides its role is accepted");
+    }
+
+    #[test]
+    fn a_server_that_has_too_long_a_version_is_refused_in_few_words() {
+        let text = check_info(&format!("redis_version:5.0.{}\r\n", "1".repeat(1 << 20)), Requirements::default(), None);
+        assert!(text.unwrap_err().to_string().len() < 400);
+    }
+}

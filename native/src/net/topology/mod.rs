@@ -1,0 +1,22 @@
+//! Where the servers are, how to connect to them, and whether they are usable.
+//!
+//! An [`Endpoint`] is one [`Server`], the primary behind Sentinel, or a cluster. [`check_server`] compares a server with
+//! the [`Requirements`]. [`Login`] and [`parse_addresses`] read what the user gave. The rest leaves this folder for the
+//! links only: a [`Cluster`] with its slots, and the checks of a [`QuorumMember`].
+
+mod checks;
+mod cluster;
+mod endpoint;
+mod first_ok;
+mod login;
+mod sentinel;
+mod server;
+mod slots;
+
+pub(in crate::net) use checks::QuorumMember;
+pub(crate) use checks::{QUORUM_FIELD, Requirements, check_server};
+pub(in crate::net) use cluster::Cluster;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use login::{Login, no_address, parse_addresses};
+pub(crate) use server::Server;
+pub(in crate::net) use slots::{Address, Redirect, key_slot, routing_key};

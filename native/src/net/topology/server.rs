@@ -1,0 +1,128 @@
+//! One server and how to connect to it.
+
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
+
+use super::checks::QuorumMember;
+use crate::errors::Error;
+use crate::net::connection::with_timeout;
+
+/// A server that the client can reconnect to.
+#[derive(Clone)]
+pub(crate) struct Server {
+    client: Client,
+    response_timeout: Duration,
+    /// The checks to run when connecting, if it belongs to a quorum.
+    member: Option<QuorumMember>,
+}
+
+impl Server {
+    pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
+        #[cfg(feature = "tls-rustls")]
+        install_crypto_provider(&info);
+        // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
+    }
+
+    /// The host and port, or the path of the socket.
+    pub(crate) fn address(&self) -> String {
+        self.connection_info().addr().to_string()
+    }
+
+    /// The URL without user, password and database.
+    pub(super) fn url(&self) -> String {
+        let place = |host: &str, port: &u16| {
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        };
+        match self.connection_info().addr() {
+            ConnectionAddr::Tcp(host, port) => format!("redis://{}", place(host, port)),
+            ConnectionAddr::TcpTls { host, port, .. } => format!("rediss://{}", place(host, port)),
+            other => format!("unix:{other}"),
+        }
+    }
+
+    /// The time limit for one answer, and for connecting with all its steps.
+    pub(in crate::net) const fn response_timeout(&self) -> Duration {
+        self.response_timeout
+    }
+
+    pub(super) fn connection_info(&self) -> &ConnectionInfo {
+        self.client.get_connection_info()
+    }
+
+    /// Another server that is reached the same way: same credentials, TLS settings and database.
+    pub(super) fn with_address(&self, host: &str, port: u16) -> RedisResult<Self> {
+        let info = self.connection_info().clone();
+        let addr = match info.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout, member: None })
+    }
+
+    /// The same server as a member of a quorum.
+    pub(in crate::net) fn with_member(self, member: QuorumMember) -> Self {
+        Self { member: Some(member), ..self }
+    }
+
+    /// A connection for commands. It never resends one, and its commands have no time limit of their own.
+    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        with_timeout(self.response_timeout, self.connect_checked()).await
+    }
+
+    async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
+        let connection = self.connect_unchecked().await?;
+        if let Some(member) = &self.member {
+            // A member that fails its checks counts like one that is down: it has no vote.
+            let problem =
+                |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
+            member.check(&connection).await?.map_err(problem)?;
+        }
+        Ok(connection)
+    }
+
+    /// A connection without any check of the server.
+    pub(in crate::net) async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// A connection that is subscribed to `channel`, after the server's acknowledgement.
+    pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
+        let subscribing = async {
+            let mut connection = self.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok(connection)
+        };
+        with_timeout(self.response_timeout, subscribing).await
+    }
+
+    /// The reply to one command, over a new connection.
+    pub(super) async fn query(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
+        let querying = async {
+            let mut connection = self.connect_checked().await?;
+            command.query_async::<redis::Value>(&mut connection).await?.extract_error()
+        };
+        with_timeout(self.response_timeout, querying).await
+    }
+}
+
+/// Installs `ring` as the rustls `CryptoProvider` if the program has installed none before its first TLS connection.
+/// Without one, rustls panics.
+#[cfg(feature = "tls-rustls")]
+fn install_crypto_provider(info: &ConnectionInfo) {
+    use rustls::crypto::{CryptoProvider, ring};
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && CryptoProvider::get_default().is_none() {
+        // Another thread may have installed one first.
+        let _ = ring::default_provider().install_default();
+    }
+}
