@@ -210,7 +210,7 @@ impl Engine {
     }
 }
 
-// The calls on a lease. `ts/engine.ts` has the same numbers.
+// The calls on a lease. `ts/engine/engine.ts` has the same numbers.
 const RELEASE: u8 = 0;
 const EXTEND: u8 = 1;
 const CONVERT: u8 = 2;

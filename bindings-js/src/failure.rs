@@ -2,7 +2,7 @@
 
 use leasehold_core::Failure;
 
-/// Reads a failure. `ts/row.ts` has the same list.
+/// Reads a failure. `ts/engine/output-reader.ts` has the same list.
 pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
     Some(match kind {
         0 => Failure::Refused(text),

@@ -5,7 +5,7 @@
 //! TypeScript reads them there ten times as fast as it would get JavaScript arrays from here. A null address means that a number
 //! was out of range.
 //!
-//! `ts/engine.ts` is the other half, and the only user.
+//! `ts/engine/engine.ts` is the other half, and the only user.
 
 mod config;
 mod engine;

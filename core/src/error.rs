@@ -226,6 +226,7 @@ impl fmt::Display for LossReason {
 
 /// The answer of one server of a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Vote {
     /// The server's name, as it was given to the engine.
     pub server: Arc<str>,
@@ -270,6 +271,11 @@ impl Votes {
 }
 
 impl Vote {
+    /// The answer of a server. None if the outcome was certain before it answered.
+    pub const fn new(server: Arc<str>, answer: Option<Result<(), Error>>) -> Self {
+        Self { server, answer }
+    }
+
     /// The answer in one word.
     pub(crate) const fn word(&self) -> &'static str {
         match &self.answer {

@@ -245,6 +245,7 @@ pub struct Grant {
 
 /// The result of giving a hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum ReleaseOutcome {
     /// The lease was valid to the end, and the lock is free now.
     Released,
@@ -258,6 +259,7 @@ pub enum ReleaseOutcome {
 
 /// The holders and waiters of a lock, as one server saw them at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The holders: none, one exclusive holder, or any number of readers. Several readers of one client can appear as
     /// one. The holders of a semaphore's permits count as readers.
@@ -270,6 +272,7 @@ pub struct Inspection {
 
 /// A holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// The token on the server. A client of another library has its own text here.
     pub token: String,
@@ -283,6 +286,7 @@ pub struct Holder {
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Waiter {
     /// The token.
     pub token: String,

@@ -9,6 +9,7 @@ use crate::time::millis;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// One holder, and no other at the same time.
     Exclusive,
@@ -58,6 +59,7 @@ impl Kind {
 
 /// How long an acquire may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
     /// Don't wait: take the lock only if it is free.
     No,

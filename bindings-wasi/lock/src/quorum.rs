@@ -95,7 +95,7 @@ pub(crate) async fn connect(addresses: &[String], limit: Duration) -> Result<Vec
             Err(Failure::Unsupported(why)) => return Err(error::unsupported(&format!("{label}: {why}"))),
             Err(failure) => Err(EngineError::of_connecting(failure, start.elapsed())),
         };
-        votes.push(Vote { server: label.as_str().into(), answer: Some(answer) });
+        votes.push(Vote::new(label.as_str().into(), Some(answer)));
     }
     let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
     majority.map(|()| servers).map_err(|error| error::from_engine(&error, None))

@@ -73,6 +73,7 @@ fn outcome(outcome: &Outcome) -> Value {
             ReleaseOutcome::StillHeld => "still-held",
             ReleaseOutcome::AlreadyExpired => "already-expired",
             ReleaseOutcome::NotOwner => "not-owner",
+            other => panic!("no word for {other:?}"),
         } }),
         Outcome::Extended { valid_until } => json!({ "extended": { "valid_until": valid_until.as_micros() } }),
         Outcome::Converted(grant) => json!({ "converted": self::grant(grant) }),
@@ -146,6 +147,7 @@ fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Exclusive => "exclusive",
         Mode::Shared => "shared",
+        other => panic!("no word for {other:?}"),
     }
 }
 

@@ -172,6 +172,7 @@ fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Exclusive => "exclusive",
         Mode::Shared => "shared",
+        other => unreachable!("no word for {other:?}"),
     }
 }
 
@@ -181,5 +182,6 @@ fn released(outcome: ReleaseOutcome) -> &'static str {
         ReleaseOutcome::StillHeld => "still-held",
         ReleaseOutcome::AlreadyExpired => "already-expired",
         ReleaseOutcome::NotOwner => "not-owner",
+        other => unreachable!("no word for {other:?}"),
     }
 }

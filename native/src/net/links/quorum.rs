@@ -47,7 +47,7 @@ pub(crate) async fn connect_quorum(
                 Err(Error::connect_vote(&error, start.elapsed()))
             }
         };
-        votes.push(Vote { server: address.into(), answer: Some(answer) });
+        votes.push(Vote::new(address.into(), Some(answer)));
     }
     let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
     majority.map(|()| Link::Quorum(links)).map_err(|error| Error::from_engine(error, None, None))

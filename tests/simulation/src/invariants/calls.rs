@@ -19,9 +19,9 @@ const ASKING: u32 = 16;
 pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Option<Instant>) -> Option<Instant> {
     let wait = match wish {
         Wish::Acquire(options) => match options.wait {
-            Wait::Forever => return None,
             Wait::For(wait) => wait,
             Wait::No => response,
+            _ => return None,
         },
         Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect => response,
         Wish::Close => 2 * response,
@@ -67,8 +67,8 @@ pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     let op = &client.ops[granted as usize];
     let waits = |other: &&Op| match other.wait() {
         Wait::No => false,
-        Wait::Forever => true,
         Wait::For(_) => other.ends.is_some_and(|ends| ends > now + SLACK),
+        _ => true,
     };
     let earlier = client.open.iter().filter(|other| **other < granted).map(|other| &client.ops[*other as usize]);
     let passed = earlier.filter(|other| other.name == op.name && !other.cancelled && !other.ended).find(waits);

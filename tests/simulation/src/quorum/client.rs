@@ -107,9 +107,9 @@ impl Client {
         let timeout = self.config.node_timeout;
         match wish {
             Wish::Acquire(options) => match options.wait {
-                Wait::Forever => None,
                 Wait::For(wait) => Some(at + wait),
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
+                _ => None,
             },
             // From the last lease that was given back.
             Wish::Close => Some(at + timeout * 4),

@@ -89,7 +89,7 @@ impl SeveralWorld<'_> {
         let until = match wait {
             Wait::No => Some(Duration::from_secs(1)),
             Wait::For(wait) => Some(wait),
-            Wait::Forever => None,
+            _ => None,
         };
         let life = it.life;
         // By a clock that may run a little slower than true time.
