@@ -2,18 +2,15 @@
 
 use alloc::sync::Arc;
 #[cfg(feature = "quorum")]
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::time::Duration;
 
 use super::timers::Slot;
 use crate::ids::{LeaseId, LockId};
-#[cfg(feature = "quorum")]
 use crate::time::Instant;
 use crate::wire::Name;
 #[cfg(feature = "quorum")]
 use crate::{error::Error, event::Outcome};
-#[cfg(feature = "quorum")]
-use alloc::boxed::Box;
 
 pub(crate) struct Op {
     pub(crate) since: Instant,

@@ -1,5 +1,4 @@
-//! Timers, each with the reason it was set for: binary heaps whose entries know their positions, so that a timer is moved and removed in
-//! logarithmic time.
+//! Timers, each with the reason it was set for.
 
 use alloc::vec::Vec;
 
@@ -110,7 +109,7 @@ impl Timers {
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         [&mut self.ends, &mut self.others].into_iter().find_map(|heap| {
             let (at, _) = heap.first()?;
-            if at <= now { heap.remove(*heap.order.first()?) } else { None }
+            if at <= now { heap.remove(heap.order.first()?.place) } else { None }
         })
     }
 
@@ -121,39 +120,51 @@ impl Timers {
     }
 }
 
-/// A binary heap of timers. An entry keeps its place while it is set, and knows its position in `order`.
+/// A heap of timers in which each timer knows its position, so that it is moved and removed in logarithmic time. With
+/// four children to a node, and the times beside each other, it is half as deep as a binary heap and stays in the cache.
 #[derive(Default)]
 struct Heap {
-    order: Vec<u32>,
+    order: Vec<Due>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// How many timers were set so far: among equals the one that was set first is first.
     count: u64,
 }
 
-struct Entry {
+/// When the timer at a place is due. The order of the fields is the order of the heap.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
     at: Instant,
     rank: u64,
+    place: u32,
+}
+
+/// A timer keeps its place while it is set.
+struct Entry {
     /// None while the place is free.
     timer: Option<Timer>,
     position: u32,
 }
 
+/// How many children a node of the heap has.
+const CHILDREN: usize = 4;
+
 impl Heap {
     fn first(&self) -> Option<(Instant, Timer)> {
-        let entry = self.entries.get(*self.order.first()? as usize)?;
-        entry.timer.map(|timer| (entry.at, timer))
+        let due = self.order.first()?;
+        let timer = self.entries.get(due.place as usize)?.timer?;
+        Some((due.at, timer))
     }
 
     fn insert(&mut self, at: Instant, timer: Timer) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { at, rank: 0, timer: None, position: 0 });
+            self.entries.push(Entry { timer: None, position: 0 });
             self.entries.len() as u32 - 1
         });
         if let Some(entry) = self.entries.get_mut(place as usize) {
             entry.position = self.order.len() as u32;
         }
-        self.order.push(place);
+        self.order.push(Due { at, rank: 0, place });
         self.change(place, at, timer);
         place
     }
@@ -161,9 +172,12 @@ impl Heap {
     fn change(&mut self, place: u32, at: Instant, timer: Timer) {
         self.count += 1;
         let Some(entry) = self.entries.get_mut(place as usize) else { return };
-        (entry.at, entry.rank, entry.timer) = (at, timer.rank() << 56 | self.count, Some(timer));
-        let position = entry.position;
-        self.sift(position as usize);
+        entry.timer = Some(timer);
+        let position = entry.position as usize;
+        if let Some(due) = self.order.get_mut(position) {
+            *due = Due { at, rank: timer.rank() << 56 | self.count, place };
+        }
+        self.sift(position);
     }
 
     fn remove(&mut self, place: u32) -> Option<Timer> {
@@ -171,45 +185,36 @@ impl Heap {
         let (timer, position) = (entry.timer.take(), entry.position as usize);
         self.free.push(place);
         self.order.swap_remove(position);
-        self.moved(position);
         self.sift(position);
         timer
     }
 
-    /// Puts the entry at this position where it belongs.
+    /// Puts the timer at this position where it belongs.
     fn sift(&mut self, mut position: usize) {
-        while position > 0 && self.is_before(position, (position - 1) / 2) {
-            position = self.swap(position, (position - 1) / 2);
+        let Some(due) = self.order.get(position).copied() else { return };
+        while let Some(parent) = position.checked_sub(1).map(|before| before / CHILDREN)
+            && let Some(above) = self.order.get(parent).copied().filter(|above| *above > due)
+        {
+            self.put(position, above);
+            position = parent;
         }
         loop {
-            let left = 2 * position + 1;
-            let child = if self.is_before(left + 1, left) { left + 1 } else { left };
-            if !self.is_before(child, position) {
-                return;
-            }
-            position = self.swap(position, child);
+            let children = self.order.iter().copied().enumerate().skip(CHILDREN * position + 1).take(CHILDREN);
+            let Some((child, below)) = children.min_by_key(|(_, below)| *below).filter(|(_, below)| *below < due)
+            else {
+                break;
+            };
+            self.put(position, below);
+            position = child;
         }
+        self.put(position, due);
     }
 
-    fn is_before(&self, one: usize, other: usize) -> bool {
-        let key = |position: usize| {
-            let entry = self.entries.get(*self.order.get(position)? as usize)?;
-            Some((entry.at, entry.rank))
-        };
-        key(one).is_some_and(|one| key(other).is_some_and(|other| one < other))
-    }
-
-    fn swap(&mut self, from: usize, to: usize) -> usize {
-        self.order.swap(from, to);
-        self.moved(from);
-        self.moved(to);
-        to
-    }
-
-    /// Tells an entry its new position.
-    fn moved(&mut self, position: usize) {
-        let entry = self.order.get(position).and_then(|place| self.entries.get_mut(*place as usize));
-        if let Some(entry) = entry {
+    fn put(&mut self, position: usize, due: Due) {
+        if let Some(place) = self.order.get_mut(position) {
+            *place = due;
+        }
+        if let Some(entry) = self.entries.get_mut(due.place as usize) {
             entry.position = position as u32;
         }
     }
