@@ -85,7 +85,7 @@ pub(crate) fn lock() -> Result<PathBuf> {
 /// A cargo command in the workspace of the programs that embed wasmtime.
 pub(crate) fn host(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
-    command.current_dir(root().join("tests/component")).env("CARGO_TARGET_DIR", host_target());
+    command.current_dir(root().join("tests/e2e/component")).env("CARGO_TARGET_DIR", host_target());
     command
 }
 

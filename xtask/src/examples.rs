@@ -16,7 +16,7 @@ use crate::{node, package};
 /// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the examples in Rust and for Node. `tests/component` runs those for WASI.
+/// Runs the examples in Rust and for Node. `tests/e2e/component` runs those for WASI.
 pub(crate) fn run_all() -> (Tally, Result) {
     let mut tally = Tally::default();
     let programs = match native().and_then(|native| Ok(native.into_iter().chain(scripts()?))) {

@@ -1,4 +1,4 @@
-//! The programs that use other libraries, in their own languages: `tests/interop/peers`.
+//! The programs that use other libraries, in their own languages: `tests/e2e/interop/peers`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {
     let peers = target().join("peers");
     for language in languages {
         println!("building the peers in {language:?}");
-        language.build(&root().join("tests/interop/peers").join(language.folder()), &peers.join(language.folder()))?;
+        language.build(&root().join("tests/e2e/interop/peers").join(language.folder()), &peers.join(language.folder()))?;
     }
     Ok(peers)
 }

@@ -175,7 +175,7 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> (Tally, Result
     let programs = Background::start("a build of the programs that use the component", &programs);
     let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
     let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
-        let player = node::project(&root().join("tests/surfaces/player"), &package::place())?;
+        let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
         programs?.wait()?;
         Ok((lock, player, find()?))
     });
@@ -196,7 +196,7 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> (Tally, Result
 /// Has jco make JavaScript of the component, which the step before has built, and runs it with a connection in JavaScript: under a Node of
 /// its own, because what it rests on (WebAssembly that can wait for promises) is in no older one by default.
 fn component_in_node() -> (Tally, Result) {
-    let ready = node::project_with(&root().join("tests/jco"), None).and_then(|project| {
+    let ready = node::project_with(&root().join("tests/e2e/jco"), None).and_then(|project| {
         run(node::node(&project, &["transpile.mjs"]).arg(component::place("lock.wasm")))?;
         Ok((project, Server::start()?))
     });
@@ -225,7 +225,7 @@ fn npm_projects(full: bool) -> (Tally, Result) {
     let ready = run(&mut cargo(&workers)).and_then(|()| Ok(find()?));
     match ready {
         Ok(server) => {
-            let mut command = node::node(&root(), &["tests/node/run.mjs"]);
+            let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
             command.arg(package::place()).args(full.then_some("--full"));
             command.env("LEASEHOLD_SERVER", server).env("LEASEHOLD_WORKERS", target().join("debug"));
             run_counted(&mut command)

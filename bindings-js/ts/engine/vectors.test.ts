@@ -1,4 +1,4 @@
-/** Replays the engine's transcripts in `tests/vectors`, whose README defines the format, through WebAssembly. */
+/** Replays the engine's transcripts in `tests/support/vectors`, whose README defines the format, through WebAssembly. */
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -13,13 +13,13 @@ import {
 } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
-const files = readdirSync(new URL('../../../tests/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
+const files = readdirSync(new URL('../../../tests/support/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
 
 /** The engine's scripts, by digest and by source, under the name of the call that sends them. */
 const scripts = await learnScripts();
 
 for (const name of files) {
-  const file = JSON.parse(read(`tests/vectors/${name}`)) as File;
+  const file = JSON.parse(read(`tests/support/vectors/${name}`)) as File;
   test(`${name}: ${file.about}`, () => replay(file));
 }
 

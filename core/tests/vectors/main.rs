@@ -1,4 +1,4 @@
-//! Replays the engine's transcripts in `tests/vectors`, whose README defines the format.
+//! Replays the engine's transcripts in `tests/support/vectors`, whose README defines the format.
 //!
 //! `LEASEHOLD_BLESS=1` writes what the engine puts out into the files. Then review each change: a vector is a claim
 //! about right behaviour.
@@ -49,10 +49,10 @@ fn every_vector_is_laid_out_as_blessing_does() {
 }
 
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors");
-    let entries = std::fs::read_dir(&folder).expect("tests/vectors is there");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/support/vectors");
+    let entries = std::fs::read_dir(&folder).expect("tests/support/vectors is there");
     let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("tests/vectors can be listed").path())
+        .map(|entry| entry.expect("tests/support/vectors can be listed").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     files.sort();

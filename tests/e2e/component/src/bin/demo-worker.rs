@@ -1,0 +1,104 @@
+//! One process of `cargo xtask demo`, like `examples/native/src/bin/demo-worker`: a writer that gets its locks from the
+//! component, in wasmtime.
+//!
+//! `demo-worker writer <prefix> <ttl ms>`, with the server in `REDIS_URL` and the component in `LEASEHOLD_LOCK_WASM`.
+
+#[allow(dead_code, reason = "the judge is in Rust")]
+#[path = "../../../../../examples/native/src/bin/demo-worker/account.rs"]
+mod account;
+#[path = "../../../../../examples/native/src/bin/demo-worker/orders.rs"]
+mod orders;
+
+use std::env;
+use std::error::Error;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use account::Account;
+use leasehold_component_tests::with_component;
+use leasehold_wasmtime_host::{AcquireOptions, HoldEnd, Lease, Locks, ManagerOptions, RedisProvider, Target};
+use orders::Orders;
+use serde_json::json;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// The arguments of the process.
+struct Job {
+    url: String,
+    prefix: String,
+    ttl_ms: u64,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result {
+    let usage = "usage: REDIS_URL=.. LEASEHOLD_LOCK_WASM=.. demo-worker writer <prefix> <ttl ms>";
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [_writer, prefix, ttl] = arguments.as_slice() else { return Err(usage.into()) };
+    let job = Job { url: env::var("REDIS_URL").map_err(|_| usage)?, prefix: prefix.clone(), ttl_ms: ttl.parse()? };
+    let orders = Orders::listen();
+    let account = Account::connect(&job.url, prefix).await?;
+    with_component(RedisProvider, async |locks| write(locks, &job, account, orders).await).await?
+}
+
+/// Changes the account again and again: reads, thinks and writes, protected only by the lock.
+async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) -> Result {
+    let options = ManagerOptions {
+        prefix: Some(job.prefix.clone()),
+        local_handoffs: None,
+        claim_window_ms: None,
+        response_timeout_ms: None,
+        node_timeout_ms: None,
+        mixed_fleet: None,
+        fence_retention_ms: None,
+    };
+    let manager = locks.open(&job.url, Some(options)).await??;
+    tell(json!({ "event": "ready", "server": "" }));
+    while !orders.to_stop() {
+        let asked = now();
+        let options = AcquireOptions { ttl_ms: Some(job.ttl_ms), wait_ms: None, max_hold_ms: None };
+        let lease = manager.acquire(Target::Mutex("account".to_owned()), Some(options)).await??;
+        let granted = now();
+        let fence = lease.fence().await?;
+
+        let counter = account.counter().await?;
+        if orders.to_linger() {
+            tell(json!({ "event": "lingering", "fence": fence }));
+            lost(lease).await?;
+        } else {
+            // Much shorter than the lease, so no renewal is needed in between.
+            tokio::time::sleep(Duration::from_millis(1 + fence % 4)).await;
+        }
+
+        // The ledger is a resource that checks fences. It recognises a late writer even if the writer doesn't know.
+        let late = !lease.is_held().await?;
+        match (account.append(fence).await?, late) {
+            (false, _) => tell(json!({ "event": "refused", "fence": fence })),
+            (true, true) => tell(json!({ "event": "slipped", "fence": fence })),
+            (true, false) => {
+                account.set(counter + 1).await?;
+                tell(json!({
+                    "event": "done", "fence": fence, "asked": asked, "granted": granted, "released": now(),
+                    "consistent": true,
+                }));
+            }
+        }
+        lease.release().await??;
+        lease.drop()?;
+    }
+    Ok(())
+}
+
+/// Holds the lease until it is lost.
+async fn lost(lease: Lease<'_>) -> Result {
+    while lease.hold(10_000).await?? == HoldEnd::Held {}
+    Ok(())
+}
+
+fn tell(event: serde_json::Value) {
+    println!("{event}");
+}
+
+/// Microseconds of the system clock, which all processes of a machine share.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,184 @@
+//! Components that use locks, composed with the lock component and its connection.
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leasehold_component_tests::{component_beside_lock, engine, lock_path};
+use leasehold_servers::Server;
+use wasmtime::Store;
+use wasmtime::component::{ComponentNamedList, Instance, Lift, Linker, Lower, ResourceTable};
+use wasmtime_wasi::p3::bindings::Command as WasiCommand;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use crate::common::*;
+
+struct Guest {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+fn linker() -> Linker<Guest> {
+    let mut linker = Linker::new(engine());
+    wasmtime_wasi::p3::add_to_linker(&mut linker).unwrap();
+    linker
+}
+
+/// A host that allows the network.
+fn store(url: &str) -> Store<Guest> {
+    let mut wasi = WasiCtx::builder();
+    wasi.inherit_network().allow_tcp(true).env("REDIS_URL", url);
+    Store::new(engine(), Guest { wasi: wasi.build(), table: ResourceTable::new() })
+}
+
+/// Runs `examples/wasi/app`.
+async fn run_job(url: &str) -> Result<(), ()> {
+    let component = component_beside_lock("nightly-job.wasm");
+    let mut store = store(url);
+    let command = WasiCommand::instantiate_async(&mut store, &component, &linker()).await.unwrap();
+    let run = store.run_concurrent(async move |accessor| command.wasi_cli_run().call_run(accessor).await);
+    soon("the job is done", run).await.unwrap().unwrap()
+}
+
+/// The last fence that was given out for a name.
+fn last_fence(server: &Server, name: &str) -> Option<u64> {
+    server.cli(&["GET", &format!("leasehold:{{{name}}}:fence")]).unwrap().text().and_then(|text| text.parse().ok())
+}
+
+#[tokio::test]
+async fn an_application_component_does_its_job_under_the_lock_with_standard_wasi_only() {
+    let server = Server::start().unwrap();
+    let url = server.url();
+    run_job(&url).await.unwrap();
+    let first = last_fence(&server, "nightly-job").unwrap();
+    assert!(!is_there(&server, "nightly-job"), "it has given the lock back");
+
+    // Another client holds the lock, and the job waits for its turn.
+    let native = leasehold::LockManager::connect(&url).await.unwrap();
+    let lease = native.mutex("nightly-job").acquire().await.unwrap();
+    let fence = lease.fence().get();
+    assert!(fence > first);
+    let releasing = async {
+        until("the job waits", || waiters(&server, "nightly-job") == 1).await;
+        lease.release().await.unwrap();
+    };
+    let (done, ()) = tokio::join!(run_job(&url), releasing);
+    done.unwrap();
+    assert!(last_fence(&server, "nightly-job").unwrap() > fence);
+}
+
+#[tokio::test]
+async fn an_application_component_tells_when_there_is_no_server() {
+    let mut server = Server::start().unwrap();
+    server.stop();
+    run_job(&server.url()).await.unwrap_err();
+}
+
+/// Runs a program of `examples/wasi/host` to its end, and returns what it printed.
+fn run_host(name: &str, servers: &[Server]) -> String {
+    let mut build = Command::new(env!("CARGO"));
+    // Built with the workspace. Built alone, it would build another wasmtime with other features.
+    build.args(["build", "--quiet", "--workspace", "--bins"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(build.status().unwrap().success());
+    let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name(name);
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    let mut command = Command::new(program);
+    command.arg(lock_path()).env("REDIS_URL", &urls[0]).env("REDIS_URLS", urls.join(","));
+    let output = command.stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The lines after `It prints:` in a program's header.
+fn promised(source: &str) -> String {
+    let promised = source.split("```").nth(1).unwrap().trim_start_matches("text\n");
+    let lines = promised.lines().filter_map(|line| line.strip_prefix("//! ")).filter(|line| !line.is_empty());
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_example_host_does_its_job_under_the_lock() {
+    let server = Server::start().unwrap();
+    let said = run_host("leasehold-wasmtime-host", std::slice::from_ref(&server));
+    let (work, release) = said.split_once('\n').unwrap();
+    let fence: u64 = work.strip_prefix("working with fence ").unwrap().parse().unwrap();
+    assert!(fence > 0 && fence <= last_fence(&server, "nightly-job").unwrap());
+    assert_eq!(release, "released\n");
+    assert!(!is_there(&server, "nightly-job"));
+}
+
+#[test]
+fn the_example_of_the_kinds_prints_what_its_head_says() {
+    let promised = promised(include_str!("../../../../../examples/wasi/host/src/bin/kinds.rs"));
+    assert!(promised.contains("reentrant"));
+    assert_eq!(run_host("kinds", &[Server::start().unwrap()]), promised);
+}
+
+#[test]
+fn the_example_of_a_quorum_prints_what_its_head_says() {
+    let promised = promised(include_str!("../../../../../examples/wasi/host/src/bin/quorum.rs"));
+    assert!(promised.contains("majority"));
+    assert_eq!(run_host("quorum", &[(); 3].map(|()| Server::start().unwrap())), promised);
+}
+
+/// Calls an export of `tests/e2e/component-caller`, and checks the server while the instance still exists.
+async fn call<P>(server: &Server, export: &str, arguments: P, look: impl AsyncFnOnce())
+where
+    P: ComponentNamedList + Lower + Lift + Send + Sync + 'static,
+{
+    let component = component_beside_lock("caller.wasm");
+    let mut store = store(&server.url());
+    let instance: Instance = linker().instantiate_async(&mut store, &component).await.unwrap();
+    let function = instance.get_typed_func::<P, (Result<(), String>,)>(&mut store, export).unwrap();
+    let work = store.run_concurrent(async |accessor| {
+        let (answer,) = soon(export, function.call_concurrent(accessor, arguments)).await.unwrap();
+        answer.unwrap();
+        look().await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_acquire_that_its_caller_cancels_leaves_the_queue_at_once() {
+    let server = Server::start().unwrap();
+    let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
+    // So long that it needs no renewal while this thread compiles the component.
+    let lease = native.mutex("job").ttl(Duration::from_secs(3_600)).acquire().await.unwrap();
+    let arguments = (server.url(), "job".to_owned());
+    call(&server, "cancel-acquire", arguments, async || {
+        assert_eq!(waiters(&server, "job"), 0);
+        assert!(lease.verify().await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hold_that_its_caller_cancels_renews_no_more() {
+    let server = Server::start().unwrap();
+    let arguments = (server.url(), "job".to_owned());
+    call(&server, "cancel-hold", arguments, async || {
+        ends_unrenewed(&server, "job").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_open_that_its_caller_cancels_leaves_no_connection() {
+    let server = Server::start().unwrap();
+    server.pause().unwrap();
+    call(&server, "cancel-open", (server.url(),), async || {
+        server.resume().unwrap();
+        until("its connection is closed", || {
+            let list = server.cli(&["CLIENT", "LIST"]).unwrap();
+            list.text().is_some_and(|list| list.lines().count() == 1)
+        })
+        .await;
+    })
+    .await;
+}

@@ -1,0 +1,150 @@
+//! Users with few rights: exactly those in SECURITY.md, all but one of them, and none for messages.
+
+use std::error::Error;
+use std::time::Duration;
+
+use leasehold::{Lease, LockManager, Mode, ReleaseOutcome, Wait};
+use leasehold_live::{Tested, begin, endless_keys, quick, side, soon, until, waiters};
+use leasehold_servers::Server;
+use tokio::task::JoinHandle;
+
+const PASSWORD: &str = "secret";
+
+/// The user's rules from SECURITY.md, word by word.
+fn documented() -> Vec<String> {
+    let text = include_str!("../../../../../SECURITY.md");
+    let block =
+        text.lines().skip_while(|line| !line.contains("ACL SETUSER")).take_while(|line| line.starts_with("    "));
+    let words = block.flat_map(str::split_whitespace).skip(4).filter(|word| *word != "\\");
+    let words = words.map(|word| word.trim_matches('\'')); // As the shell passes them on.
+    words.map(|word| if word.starts_with('>') { format!(">{PASSWORD}") } else { word.to_owned() }).collect()
+}
+
+/// Makes a user with these rules, and returns the URL to connect as that user.
+fn user(server: &Server, name: &str, rules: &[String]) -> Result<String, leasehold_servers::Error> {
+    let mut command = vec!["ACL", "SETUSER", name];
+    command.extend(rules.iter().map(String::as_str));
+    server.cli(&command)?;
+    Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
+}
+
+/// A client whose waiters are granted by message or not in time.
+async fn by_message(url: &str) -> Result<LockManager, leasehold::Error> {
+    quick().claim_window(Duration::from_secs(30)).wait(Wait::For(Duration::from_millis(1500))).connect(url).await
+}
+
+/// Uses every branch of every script, as far as the user may.
+async fn exercise(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (first, second) = (by_message(url).await?, by_message(url).await?);
+    let (ours, theirs) = (first.read_write(name), second.read_write(name));
+
+    // Free, held, waited for and granted by message, converted, shared, waited for by a writer, upgraded.
+    let lease = ours.write().acquire().await?;
+    check(theirs.read().try_acquire().await?.is_none(), "it is held")?;
+    let waiting = begin(theirs.read());
+    joined(server, name, &waiting).await;
+    check(lease.verify().await?, "it is ours")?;
+    lease.extend(Duration::from_secs(20)).await?;
+    let seen = first.inspect(name).await?;
+    check(seen.holders.len() == 1 && seen.waiters.len() == 1, "one holds and one waits")?;
+    check(listens(server, &seen.waiters[0].token)?, "the waiter is subscribed")?;
+    lease.downgrade().await?;
+    let reader = soon("the reader's lease", waiting).await??;
+    let waiting = begin(theirs.write());
+    joined(server, name, &waiting).await;
+    check(first.inspect(name).await?.holders.len() == 2, "two read")?;
+    check(reader.verify().await?, "it is theirs")?;
+    reader.extend(Duration::from_secs(20)).await?;
+    check(reader.release().await? == ReleaseOutcome::Released, "the reader's release")?;
+    check(lease.release().await? == ReleaseOutcome::Released, "the other reader's release")?;
+    let lease = soon("the writer's lease", waiting).await??;
+    check(lease.mode() == Mode::Exclusive, "it is exclusive")?;
+    check(lease.release().await? == ReleaseOutcome::Released, "the writer's release")?;
+
+    // A sole reader upgrades. A reader that an operator has removed is notified.
+    let lease = ours.read().acquire().await?;
+    lease.upgrade().await?;
+    lease.release().await?;
+    let (lease, kept) = (ours.read().acquire().await?, theirs.read().acquire().await?);
+    let token = first.inspect(name).await?.holders[0].token.clone();
+    server.cli(&["ZREM", &side(name, "readers"), &token])?;
+    let (one, other) = (lease.verify().await?, kept.verify().await?);
+    check(one != other, "just one is gone")?;
+    drop((lease, kept));
+    check(endless_keys(server)?.is_empty(), "all keys end")?;
+    Ok(())
+}
+
+/// Waits until the call is in the server's queue, or has failed.
+async fn joined(server: &Server, name: &str, waiting: &JoinHandle<Result<Lease, leasehold::Error>>) {
+    let is_in = || waiters(server, name).is_ok_and(|count| count == 1);
+    until("it waits or fails", async || waiting.is_finished() || is_in()).await;
+}
+
+/// Whether the token's client is subscribed to its channel.
+fn listens(server: &Server, token: &str) -> Result<bool, leasehold_servers::Error> {
+    let channel = format!("leasehold:{}", token.split(':').next().unwrap_or_default());
+    Ok(server.cli(&["PUBSUB", "NUMSUB", &channel])?.list()[1].integer() == Some(1))
+}
+
+fn check(holds: bool, what: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    if holds { Ok(()) } else { Err(what.into()) }
+}
+
+#[tokio::test]
+async fn a_user_with_exactly_the_documented_rights_can_do_everything() -> Tested {
+    let server = Server::start()?;
+    let url = user(&server, "leasehold", &documented())?;
+    exercise(&server, &url, "lock:door").await?;
+    exercise(&server, &url, "lock:{door}").await
+}
+
+#[tokio::test]
+async fn each_documented_right_is_needed() -> Tested {
+    let server = Server::start()?;
+    let rules = documented();
+    let rights: Vec<&String> = rules.iter().filter(|rule| rule.starts_with(['+', '~', '&'])).collect();
+    assert!(rights.len() > 20, "{rules:?}");
+    for (place, right) in rights.into_iter().enumerate() {
+        let rest: Vec<String> = rules.iter().filter(|rule| *rule != right).cloned().collect();
+        let url = user(&server, &format!("without-{place}"), &rest)?;
+        // Removes the scripts that another user has loaded.
+        server.cli(&["SCRIPT", "FLUSH"])?;
+        assert!(exercise(&server, &url, &format!("lock:{place}")).await.is_err(), "{right} is not needed");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_right_to_the_channels_everything_works_by_asking() -> Tested {
+    let server = Server::start()?;
+    let rules: Vec<String> = documented().into_iter().filter(|rule| !rule.starts_with('&')).collect();
+    let url = user(&server, "deaf", &rules)?;
+    let (first, second) = (quick().connect(&url).await?, quick().connect(&url).await?);
+    for _ in 0..5 {
+        let lease = first.read_write("lock:door").write().acquire().await?;
+        let waiting = begin(second.read_write("lock:door").write());
+        until("it waits", async || waiters(&server, "lock:door").is_ok_and(|count| count == 1)).await;
+        lease.downgrade().await?;
+        lease.release().await?;
+        soon("the lock", waiting).await??.release().await?;
+    }
+    assert!(server.cli(&["PUBSUB", "CHANNELS"])?.list().is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_name_outside_of_the_users_rights_is_refused_as_such() -> Tested {
+    let server = Server::start()?;
+    let url = user(&server, "leasehold", &documented())?;
+    let locks = quick().connect(&url).await?;
+    for error in [
+        locks.mutex("elsewhere").acquire().await.unwrap_err(),
+        locks.mutex("elsewhere").try_acquire().await.unwrap_err(),
+        locks.inspect("elsewhere").await.unwrap_err(),
+    ] {
+        assert_eq!((error.code(), error.name()), ("auth", Some("elsewhere")), "{error:?}");
+    }
+    locks.mutex("lock:door").acquire().await?.release().await?;
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The engine's mutants: all of them are put into one copy of the sources, each behind a switch.
+//!
+//! The product has no test code. A change says which text of a file to find and what to put there. The copy is built
+//! once. A process of it runs with one mutant, whose number is in the environment.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use super::{Mutant, TABLE};
+
+/// A change to a file of the engine. `MUTANT` in `put` is true while the mutant is switched on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// The path below `core/src`.
+    pub(super) file: &'static str,
+    /// The text to find. It occurs exactly once in the file.
+    pub(super) find: &'static str,
+    /// What takes its place.
+    pub(super) put: &'static str,
+}
+
+/// The environment variable with the number of the mutant that a copy switches on.
+const SWITCH: &str = "LEASEHOLD_MUTANT";
+
+/// The word in [`Change::put`] that stands for the switch.
+const WORD: &str = "MUTANT";
+
+/// What the copy consists of. The rest of the workspace is not needed.
+const COPIED: [&str; 4] = ["core", "lua", "tests/engine/model", "tests/engine/simulation"];
+
+/// A module that the copied engine gets.
+const SWITCH_MODULE: &str = "//! Which mutant is switched on.
+
+use std::sync::OnceLock;
+
+pub(crate) fn is(number: usize) -> bool {
+    static ON: OnceLock<Option<usize>> = OnceLock::new();
+    let read = || std::env::var(\"LEASEHOLD_MUTANT\").ok()?.parse().ok();
+    *ON.get_or_init(read) == Some(number)
+}
+";
+
+/// The program of the copy, with all mutants of the engine.
+pub(super) struct Copy {
+    program: PathBuf,
+}
+
+impl Copy {
+    /// Writes the copy into the target directory and builds it, as far as it has changed.
+    pub(super) fn build() -> Result<Self, String> {
+        let directory = target().join("mutants");
+        write(&directory).map_err(|error| error.to_string())?;
+        let target = directory.join("target");
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
+        // What is true of the sources is not true of a mutant: a value may never be read, for example.
+        let status =
+            cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
+        match status {
+            Ok(status) if status.success() => Ok(Self { program: target.join("sim").join("leasehold-simulation") }),
+            Ok(status) => Err(format!("the mutants in {} can't be built: {status}", directory.display())),
+            Err(error) => Err(format!("cargo can't be started: {error}")),
+        }
+    }
+
+    /// A command that runs the simulation with this mutant.
+    pub(super) fn command(&self, mutant: &Mutant) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env(SWITCH, number(mutant.name).to_string());
+        command
+    }
+}
+
+/// The number of a mutant. 0 is none.
+fn number(name: &str) -> usize {
+    TABLE.iter().position(|mutant| mutant.name == name).map_or(0, |at| at + 1)
+}
+
+/// Whether this process is the copy, with a mutant switched on.
+pub(super) fn is_switched_on() -> bool {
+    env::var_os(SWITCH).is_some()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Writes the workspace that is left of this one, with every change. Files that are as they should be are not touched.
+fn write(directory: &Path) -> io::Result<()> {
+    let mut written = BTreeSet::new();
+    let mut put = |path: &str, text: &[u8]| {
+        let to = directory.join(path);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        if fs::read(&to).ok().as_deref() != Some(text) {
+            fs::write(&to, text)?;
+        }
+        written.insert(to);
+        io::Result::Ok(())
+    };
+    for part in COPIED {
+        for path in files(&root().join(part))? {
+            let name = path.strip_prefix(root()).map_err(io::Error::other)?.to_string_lossy().into_owned();
+            let bytes = fs::read(&path)?;
+            let changed = match (name.strip_prefix("core/src/"), name.ends_with("Cargo.toml")) {
+                (Some(file), _) => mutated(file, &String::from_utf8_lossy(&bytes)).map_err(io::Error::other)?,
+                (None, true) => without_tests(&String::from_utf8_lossy(&bytes)),
+                (None, false) => {
+                    put(&name, &bytes)?;
+                    continue;
+                }
+            };
+            put(&name, changed.as_bytes())?;
+        }
+    }
+    put("core/src/mutant.rs", SWITCH_MODULE.as_bytes())?;
+    put("Cargo.toml", workspace(&fs::read_to_string(root().join("Cargo.toml"))?).as_bytes())?;
+    put("Cargo.lock", &fs::read(root().join("Cargo.lock"))?)?;
+    // A file that was renamed would be built twice.
+    for part in COPIED {
+        for path in files(&directory.join(part))? {
+            if !written.contains(&path) {
+                fs::remove_file(path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All files below a directory.
+fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The manifest of the workspace, with the copied members only.
+fn workspace(manifest: &str) -> String {
+    let line = |line: &str| match line.split(' ').next() {
+        Some("members") => format!("members = {COPIED:?}\n"),
+        Some("exclude") => String::new(),
+        _ => format!("{line}\n"),
+    };
+    manifest.lines().map(line).collect()
+}
+
+/// A manifest without what only tests need.
+fn without_tests(manifest: &str) -> String {
+    manifest.split("[dev-dependencies]").next().unwrap_or_default().to_owned()
+}
+
+/// A file of the engine with every mutant's changes.
+///
+/// # Errors
+/// If a change does not match exactly once, or two of them overlap.
+fn mutated(file: &str, text: &str) -> Result<String, String> {
+    let mut places = Vec::new();
+    for mutant in TABLE {
+        for change in mutant.engine.iter().filter(|change| change.file == file) {
+            let mut found = text.match_indices(change.find);
+            let (Some((start, _)), None) = (found.next(), found.next()) else {
+                let count = text.matches(change.find).count();
+                return Err(format!(
+                    "{}: this text occurs {count} times in core/src/{file}:\n{}",
+                    mutant.name, change.find
+                ));
+            };
+            let put = change.put.replace(WORD, &format!("crate::mutant::is({})", number(mutant.name)));
+            places.push((start, start + change.find.len(), put, mutant.name));
+        }
+    }
+    places.sort();
+    let (mut mutated, mut end, mut before) = (String::new(), 0, "");
+    for (start, next, put, name) in places {
+        if start < end {
+            return Err(format!("{before} and {name} change the same text of core/src/{file}"));
+        }
+        mutated.push_str(text.get(end..start).unwrap_or_default());
+        mutated.push_str(&put);
+        (end, before) = (next, name);
+    }
+    mutated.push_str(text.get(end..).unwrap_or_default());
+    Ok(if file == "lib.rs" {
+        mutated.replace("extern crate alloc;", "extern crate alloc;\nextern crate std;\n\nmod mutant;")
+    } else {
+        mutated
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_of_the_engine_matches_once_and_overlaps_no_other() {
+        for mutant in TABLE {
+            for change in mutant.engine {
+                let text = fs::read_to_string(root().join("core/src").join(change.file)).unwrap_or_default();
+                assert!(
+                    mutated(change.file, &text).is_ok(),
+                    "{}: {:?}",
+                    mutant.name,
+                    mutated(change.file, &text).err()
+                );
+                assert_ne!(change.find, change.put, "{}", mutant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_that_does_not_match_or_overlaps_is_refused() {
+        let [Some(first), ..] = [TABLE.iter().flat_map(|mutant| mutant.engine).next()] else { panic!("no change") };
+        let twice = format!("{0}{0}", first.find);
+        assert!(mutated(first.file, &twice).is_err_and(|error| error.contains("2 times")));
+        assert!(mutated(first.file, "").is_err_and(|error| error.contains("0 times")));
+    }
+}
