@@ -34,7 +34,7 @@ pub(crate) fn measure(options: &Options) -> Result {
     let server;
     if options.node {
         println!("building the npm package");
-        let project = node::project(&root().join("tests").join("bench-node"), &package::tarball()?)?;
+        let project = node::project(&root().join("bench/node"), &package::tarball()?)?;
         server = Server::start()?;
         command = node::node(&project, &["main.mjs"]);
         command.env("REDIS_URL", server.url());

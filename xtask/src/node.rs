@@ -73,7 +73,8 @@ pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
 /// A copy of a directory of programs, with the packages of its `package.json` installed, and the tarball if there is
 /// one.
 pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
-    let name = programs.file_name().unwrap_or_default();
+    // `examples/node` and `bench/node` are different projects.
+    let name = programs.strip_prefix(root()).unwrap_or(programs).to_string_lossy().replace('/', "-");
     let project = target().join("npm").join("projects").join(name);
     let sources: Vec<PathBuf> = [programs].into_iter().chain(tarball).map(Path::to_owned).collect();
     let stamp = Stamp::over(project.with_extension("stamp"), &sources, &["node", "npm"])?;
