@@ -24,6 +24,12 @@ impl From<std::io::Error> for Error {
     }
 }
 
+impl From<leasehold_demo::Error> for Error {
+    fn from(error: leasehold_demo::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<leasehold_servers::Error> for Error {
     fn from(error: leasehold_servers::Error) -> Self {
         Self(error.to_string())

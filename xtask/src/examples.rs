@@ -57,7 +57,7 @@ fn native() -> Result<Vec<Program>> {
 }
 
 fn scripts() -> Result<Vec<Program>> {
-    let directory = root().join("examples/node");
+    let directory = node::examples();
     let project = node::project(&directory, &package::tarball()?)?;
     let programs = sources(&directory, "mjs")?.into_iter().filter_map(|source| {
         let file = source.file_name()?.to_str()?.to_owned();

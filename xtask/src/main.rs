@@ -13,7 +13,6 @@ mod interop;
 mod node;
 mod package;
 mod peers;
-mod progress;
 #[cfg(test)]
 mod readme;
 mod simulation;

@@ -24,6 +24,11 @@ pub(crate) fn check() -> Result {
     npm.map(drop).map_err(|_| Error::new(format!("`npm` not found: {advice}")))
 }
 
+/// The examples in JavaScript. One of them is a worker of the demo.
+pub(crate) fn examples() -> PathBuf {
+    root().join("examples/node")
+}
+
 /// The sources of the npm package.
 pub(crate) fn package() -> PathBuf {
     root().join("bindings-js")
@@ -73,9 +78,7 @@ pub(crate) fn project(programs: &Path, tarball: &Path) -> Result<PathBuf> {
 /// A copy of a directory of programs, with the packages of its `package.json` installed, and the tarball if there is
 /// one.
 pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<PathBuf> {
-    // `examples/node` and `bench/node` are different projects.
-    let name = programs.strip_prefix(root()).unwrap_or(programs).to_string_lossy().replace('/', "-");
-    let project = target().join("npm").join("projects").join(name);
+    let project = place(programs);
     let sources: Vec<PathBuf> = [programs].into_iter().chain(tarball).map(Path::to_owned).collect();
     let stamp = Stamp::over(project.with_extension("stamp"), &sources, &["node", "npm"])?;
     if stamp.is_current() {
@@ -95,6 +98,13 @@ pub(crate) fn project_with(programs: &Path, tarball: Option<&Path>) -> Result<Pa
     run(npm(&project, &["install", "--no-fund", "--no-audit", "--prefer-offline"]).args(tarball))?;
     stamp.set()?;
     Ok(project)
+}
+
+/// Where the copy of a directory of programs is, once it is made.
+pub(crate) fn place(programs: &Path) -> PathBuf {
+    // `examples/node` and `bench/node` are different projects.
+    let name = programs.strip_prefix(root()).unwrap_or(programs).to_string_lossy().replace('/', "-");
+    target().join("npm").join("projects").join(name)
 }
 
 /// Reads the `20` of `v20.20.2`.

@@ -7,7 +7,6 @@ use std::{env, fs};
 use clap::Args;
 
 use crate::cargo::{cargo, root, run, target};
-use crate::demo;
 use crate::error::Result;
 use crate::node::{self, node, npm};
 use crate::stamp::Stamp;
@@ -29,7 +28,7 @@ pub(crate) fn make(options: &Options) -> Result {
         return generate();
     }
     let tarball = tarball()?;
-    if options.for_demo { node::project(&demo::node_programs(), &tarball).map(drop) } else { check(&tarball) }
+    if options.for_demo { node::project(&node::examples(), &tarball).map(drop) } else { check(&tarball) }
 }
 
 /// Builds the WebAssembly while another command uses the target directory.

@@ -13,7 +13,7 @@ use crate::cargo::root;
 const MOST: usize = 3;
 
 /// The crates that are checked.
-const CRATES: [&str; 2] = ["core", "native"];
+const CRATES: [&str; 3] = ["core", "demo", "native"];
 
 /// What each module imports: `lock/hold` has the modules `time`, `session` and so on.
 type Imports = BTreeMap<String, BTreeSet<String>>;

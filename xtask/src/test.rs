@@ -60,6 +60,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-core",
             "leasehold-lua",
             "leasehold",
+            "leasehold-demo",
             "leasehold-docs",
             "leasehold-servers",
             "leasehold-examples",

@@ -7,28 +7,40 @@ use std::time::{Duration, Instant};
 
 use leasehold_servers::Process;
 
-use super::WRITERS;
-use super::event::Event;
 use crate::error::{Error, Result};
+use crate::event::Event;
 
-/// The workers' programs, and the server where they meet.
-pub(crate) struct Place {
-    pub(crate) rust: PathBuf,
-    /// `None` until it is built.
-    pub(crate) node: Option<PathBuf>,
-    /// `None` until it is built.
-    pub(crate) component: Option<Component>,
-    pub(crate) url: String,
-    pub(crate) prefix: String,
-    pub(crate) ttl: Duration,
-    /// Whether there will be workers in Node and on the WASI component.
-    pub(crate) plan: (bool, bool),
+/// How long a lease lasts unless it is renewed. A crash or a pause blocks the other workers no longer than this.
+pub(crate) const TTL: Duration = Duration::from_secs(2);
+pub(crate) const WRITERS: usize = 8;
+pub(crate) const READERS: usize = 2;
+
+/// The workers' programs.
+#[derive(Debug)]
+pub struct Workers {
+    /// The worker in Rust.
+    pub rust: PathBuf,
+    /// The worker in JavaScript. Without it, those workers are in Rust, too.
+    pub node: Option<PathBuf>,
+    /// The worker that uses the WASI component. Without it, that worker is in Rust.
+    pub component: Option<Component>,
 }
 
 /// A worker that uses the WASI component, and the component.
-pub(crate) struct Component {
-    pub(crate) program: PathBuf,
-    pub(crate) lock: PathBuf,
+#[derive(Debug)]
+pub struct Component {
+    /// The worker.
+    pub program: PathBuf,
+    /// The component.
+    pub lock: PathBuf,
+}
+
+/// The workers' programs, and the server where they meet.
+pub(crate) struct Place {
+    pub(crate) workers: Workers,
+    pub(crate) url: String,
+    pub(crate) prefix: String,
+    pub(crate) ttl: Duration,
 }
 
 /// What a worker process does.
@@ -68,14 +80,14 @@ const WASI_WRITER: usize = WRITERS - NODE_WRITERS - 1;
 impl Place {
     pub(crate) fn language(&self, number: usize) -> Language {
         match number {
-            WASI_WRITER if self.plan.1 => Language::Wasi,
-            number if number > WASI_WRITER && number < WRITERS && self.plan.0 => Language::Node,
+            WASI_WRITER if self.workers.component.is_some() => Language::Wasi,
+            number if number > WASI_WRITER && number < WRITERS && self.workers.node.is_some() => Language::Node,
             _ => Language::Rust,
         }
     }
 
     fn program(&self, number: usize) -> Command {
-        match (self.language(number), &self.node, &self.component) {
+        match (self.language(number), &self.workers.node, &self.workers.component) {
             (Language::Node, Some(program), _) => {
                 let mut command = Command::new("node");
                 command.arg(program);
@@ -86,7 +98,7 @@ impl Place {
                 command.env("LEASEHOLD_LOCK_WASM", &component.lock);
                 command
             }
-            _ => Command::new(&self.rust),
+            _ => Command::new(&self.workers.rust),
         }
     }
 }

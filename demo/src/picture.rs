@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::TTL;
-use super::event::Turn;
-use super::fleet::{Language, Role};
-use super::report::{Mark, Report, What, name};
+use crate::event::Turn;
+use crate::fleet::{Language, Role, TTL};
+use crate::report::{Mark, Report, What, name};
 
 const WIDTH: u64 = 1200;
 /// Where the lanes begin and end.

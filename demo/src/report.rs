@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::event::{Event, Turn};
-use super::fleet::{Language, Role};
-use super::{STALL_LIMIT, TTL, WRITERS};
 use crate::error::{Error, Result};
+use crate::event::{Event, Turn};
+use crate::fleet::{Language, Role, TTL, WRITERS};
+
+/// The longest time without a grant after a crash or a pause: the rest of the lease, and some time for a busy machine.
+const STALL_LIMIT: Duration = Duration::from_secs(3);
 
 /// Everything that the workers reported, and the conclusions.
 pub(crate) struct Report {

@@ -2,9 +2,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
-use super::fleet::Role;
-use super::report::{Report, State, name};
-use super::{READERS, TTL, WRITERS};
+use crate::fleet::{READERS, Role, TTL, WRITERS};
+use crate::report::{Report, State, name};
 
 /// Shows the progress: redrawn in place on a terminal, one line a second elsewhere.
 pub(crate) struct Screen {

@@ -1,13 +1,12 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::event::Event;
-use super::fleet::{Language, Place, Role, Worker};
-use super::report::Report;
-use super::screen::Screen;
-use super::{READERS, WRITERS};
 use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::fleet::{Language, Place, READERS, Role, WRITERS, Worker};
 use crate::progress::Work;
+use crate::report::Report;
+use crate::screen::Screen;
 
 /// How long to wait for what should happen soon.
 const PATIENCE: Duration = Duration::from_secs(15);
