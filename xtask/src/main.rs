@@ -1,31 +1,15 @@
-//! All of the project's commands: `cargo xtask --help`.
+//! All of the project's commands: `cargo xtask --help`. Imports point one way: `commands` → `tools`.
 
-mod background;
-mod bench;
-mod cargo;
-mod ci;
-mod component;
-mod demo;
-mod docs;
-mod error;
-mod examples;
-mod interop;
-mod node;
-mod package;
-mod peers;
 #[cfg(test)]
-mod readme;
-mod simulation;
-mod stamp;
-mod steps;
-#[cfg(test)]
-mod structure;
-mod test;
-mod wasm;
+mod checks;
+mod commands;
+mod tools;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use commands::{bench, ci, component, demo, docs, examples, interop, package, simulation, test, wasm};
 
 /// All commands of this repository, set-up included.
 #[derive(Parser)]

@@ -4,32 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use clap::Args;
-
-use crate::cargo::{cargo, root, run, target};
-use crate::error::Result;
-use crate::node::{self, node, npm};
-use crate::stamp::Stamp;
-use crate::wasm::{self, TARGET};
-
-/// Build the npm package, `target/npm/leasehold-<version>.tgz`, and check it; skips what is up to date
-#[derive(Args)]
-pub(crate) struct Options {
-    /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
-    #[arg(long)]
-    wasm_only: bool,
-    /// Make the tarball without checks, and install it beside the demo's worker
-    #[arg(long, hide = true, conflicts_with = "wasm_only")]
-    for_demo: bool,
-}
-
-pub(crate) fn make(options: &Options) -> Result {
-    if options.wasm_only {
-        return generate();
-    }
-    let tarball = tarball()?;
-    if options.for_demo { node::project(&node::examples(), &tarball).map(drop) } else { check(&tarball) }
-}
+use super::cargo::{cargo, root, run, target};
+use super::error::Result;
+use super::node::{self, node, npm};
+use super::stamp::Stamp;
+use super::wasm::{self, TARGET};
 
 /// Builds the WebAssembly while another command uses the target directory.
 pub(crate) fn wasm_beside() -> Result<Command> {
@@ -79,7 +58,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
 }
 
 /// Writes the engine, its JavaScript and the scripts' texts to `bindings-js/generated/`.
-fn generate() -> Result {
+pub(crate) fn generate() -> Result {
     node::check()?;
     let package = node::package();
     node::install(&package)?;

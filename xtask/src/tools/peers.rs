@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{root, run, target};
-use crate::error::{Error, Result};
-use crate::node;
-use crate::stamp::Stamp;
+use super::cargo::{root, run, target};
+use super::error::{Error, Result};
+use super::node;
+use super::stamp::Stamp;
 
 /// The language of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {
     let peers = target().join("peers");
     for language in languages {
         println!("building the peers in {language:?}");
-        language.build(&root().join("tests/e2e/interop/peers").join(language.folder()), &peers.join(language.folder()))?;
+        language
+            .build(&root().join("tests/e2e/interop/peers").join(language.folder()), &peers.join(language.folder()))?;
     }
     Ok(peers)
 }

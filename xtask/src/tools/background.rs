@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use leasehold_servers::Process;
 
-use crate::error::{Error, Result};
+use super::error::{Error, Result};
 
 /// A command of low priority. Dropping it ends it.
 pub(crate) struct Background {

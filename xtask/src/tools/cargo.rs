@@ -3,7 +3,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::{Error, Result};
+use super::error::{Error, Result};
 
 /// How many tests a command ran.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

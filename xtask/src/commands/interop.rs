@@ -1,9 +1,9 @@
 use clap::Args;
 use leasehold_servers::find;
 
-use crate::cargo::{cargo, run, run_counted, target};
-use crate::error::{Error, Result};
-use crate::peers::{self, Language};
+use crate::tools::cargo::{cargo, run, run_counted, target};
+use crate::tools::error::{Error, Result};
+use crate::tools::peers::{self, Language};
 
 /// Run real clients of other libraries together with ours, on the same keys of one server
 ///

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use leasehold_servers::Server;
 
-use crate::cargo::{Tally, cargo, root, run, target};
-use crate::error::{Error, Result};
-use crate::{node, package};
+use crate::tools::cargo::{Tally, cargo, root, run, target};
+use crate::tools::error::{Error, Result};
+use crate::tools::{node, package};
 
 /// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -4,9 +4,9 @@ use std::process::Command;
 use clap::Args;
 use leasehold_servers::{Server, find};
 
-use crate::cargo::{cargo, root, run, target};
-use crate::error::Result;
-use crate::{component, node, package, peers};
+use crate::tools::cargo::{cargo, root, run, target};
+use crate::tools::error::Result;
+use crate::tools::{component, node, package, peers};
 
 /// Measure what locks cost, in one run with bare calls and other libraries
 #[derive(Args)]

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Error, Result};
+use super::error::{Error, Result};
 
 /// A digest of the sources of a build product, in a file beside it.
 pub(crate) struct Stamp {

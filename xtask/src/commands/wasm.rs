@@ -1,11 +1,8 @@
 use std::fs;
-use std::process::Command;
 
-use crate::cargo::{cargo, run, target};
-use crate::error::{Error, Result};
-
-/// WebAssembly without an operating system.
-pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+use crate::tools::cargo::{cargo, run, target};
+use crate::tools::error::{Error, Result};
+use crate::tools::wasm::{TARGET, add_target};
 
 /// Builds a program around the engine for bare WebAssembly, and checks that it imports nothing from its host.
 pub(crate) fn check() -> Result {
@@ -22,16 +19,6 @@ pub(crate) fn check() -> Result {
         Some(count) => Err(Error::new(format!("{} has {count} imports, but should have none", path.display()))),
         None => Err(Error::new(format!("{} is not a WebAssembly module", path.display()))),
     }
-}
-
-/// Installs the compiler's target if it is missing.
-pub(crate) fn add_target() -> Result {
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?;
-    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
-    if fs::exists(format!("{sysroot}/lib/rustlib/{TARGET}"))? {
-        return Ok(());
-    }
-    run(Command::new("rustup").args(["target", "add", TARGET]))
 }
 
 /// How many imports a module has. `None` if the bytes are not a module. A section is `id, length, content`; section 2

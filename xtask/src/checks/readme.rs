@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::root;
+use crate::tools::cargo::root;
 
 /// The first pages that newcomers see: how many lines each may have, and how many columns.
 const SHORT: [(&str, usize, usize); 3] =

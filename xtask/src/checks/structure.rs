@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cargo::root;
+use crate::tools::cargo::root;
 
 /// The most files that a cycle inside a folder may have.
 const MOST: usize = 3;
 
 /// The crates that are checked.
-const CRATES: [&str; 3] = ["core", "demo", "native"];
+const CRATES: [&str; 4] = ["core", "demo", "native", "xtask"];
 
 /// What each module imports: `lock/hold` has the modules `time`, `session` and so on.
 type Imports = BTreeMap<String, BTreeSet<String>>;

@@ -1,10 +1,12 @@
+//! The two commands that run the simulation: with seeds, and with mutants.
+
 use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
 
-use crate::cargo::{cargo, root, run, target};
-use crate::error::Result;
+use crate::tools::cargo::{cargo, root, run, target};
+use crate::tools::error::Result;
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cargo::{root, run, target};
-use crate::error::{Error, Result};
-use crate::node::{self, npm};
+use crate::tools::cargo::{root, run, target};
+use crate::tools::error::{Error, Result};
+use crate::tools::node::{self, npm};
 
 /// The data of the page about the articles, and the page.
 const ARTICLES: [&str; 2] = ["docs/articles.json", "docs/articles.md"];

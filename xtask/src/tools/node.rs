@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::{root, run, target};
-use crate::error::{Error, Result};
-use crate::stamp::Stamp;
+use super::cargo::{root, run, target};
+use super::error::{Error, Result};
+use super::stamp::Stamp;
 
 /// The oldest Node that the package supports.
 const OLDEST: u32 = 20;

@@ -4,17 +4,14 @@ use std::process::Command;
 use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
-use crate::background::Background;
-use crate::cargo::{Tally, cargo, root, run, run_counted, target};
-use crate::component;
-use crate::demo;
-use crate::error::Result;
-use crate::examples;
-use crate::node::{self, npm};
-use crate::package;
-use crate::simulation::{self, Mutants, Simulate};
-use crate::steps::Steps;
-use crate::wasm;
+use super::simulation::{self, Mutants, Simulate};
+use super::{demo, examples, wasm};
+use crate::tools::background::Background;
+use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
+use crate::tools::error::Result;
+use crate::tools::node::{self, npm};
+use crate::tools::steps::Steps;
+use crate::tools::{component, package};
 
 /// Run the tests, with everything they need: a real server, the npm package, simulated clients and every mutant
 ///

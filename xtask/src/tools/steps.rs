@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use crate::cargo::Tally;
-use crate::error::{Error, Result};
+use super::cargo::Tally;
+use super::error::{Error, Result};
 
 /// Runs named steps one after the other and prints a table of them.
 ///

@@ -4,13 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
-
-use crate::cargo::{cargo, root, run, target};
-use crate::error::{Error, Result};
-use crate::node::{self, node};
-use crate::stamp::Stamp;
-use crate::wasm::{self, TARGET};
+use super::cargo::{cargo, root, run, target};
+use super::error::{Error, Result};
+use super::node::{self, node};
+use super::stamp::Stamp;
+use super::wasm::{self, TARGET};
 
 /// The most bytes that `lock.wasm` may have, because every host loads it. The engine of a plain lock takes 195,000.
 /// Reentrant locks, semaphores, several names, `force-release` and the quorum came later, each with its own state
@@ -19,7 +17,7 @@ use crate::wasm::{self, TARGET};
 const LARGEST: u64 = 299_400;
 
 /// The component that connects by itself.
-const TCP: &str = "leasehold-tcp.wasm";
+pub(crate) const TCP: &str = "leasehold-tcp.wasm";
 
 /// Binaryen's passes. Merging functions that the compiler made several times for different types saves 2,100 bytes of
 /// `lock.wasm`. Giving the most called functions the shortest numbers saves 1,100. Repeating all passes until nothing
@@ -37,26 +35,6 @@ const FEATURES: [&str; 7] = [
     "--enable-reference-types",
     "--enable-sign-ext",
 ];
-
-/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection
-#[derive(Args)]
-pub(crate) struct Options {
-    /// Build only `lock.wasm`
-    #[arg(long)]
-    lock_only: bool,
-}
-
-/// Builds the components and prints their paths.
-pub(crate) fn make(options: &Options) -> Result {
-    if options.lock_only {
-        return lock().map(drop);
-    }
-    let lock = all()?;
-    for component in [lock, place(TCP)] {
-        println!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
-    }
-    Ok(())
-}
 
 /// Builds `lock.wasm`, the components that contain it, and the components that its tests need.
 pub(crate) fn all() -> Result<PathBuf> {
@@ -116,7 +94,8 @@ fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
     fs::create_dir_all(place(""))?;
     let (module, component) = (place(name).with_extension("core.wasm"), place(name));
-    let sources = [absolute(&built), root().join("bindings-wasi/componentize"), root().join("xtask/src/component.rs")];
+    let sources =
+        [absolute(&built), root().join("bindings-wasi/componentize"), root().join("xtask/src/tools/component.rs")];
     let stamp = Stamp::over(place(name).with_extension("stamp"), &sources, &["node"])?;
     if !stamp.is_current() || !component.exists() {
         stamp.remove();

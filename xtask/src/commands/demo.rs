@@ -6,9 +6,9 @@ use std::time::Instant;
 use clap::Args;
 use leasehold_demo::{Build, Component, Workers};
 
-use crate::cargo::{cargo, target};
-use crate::error::Result;
-use crate::{component, node};
+use crate::tools::cargo::{cargo, target};
+use crate::tools::error::Result;
+use crate::tools::{component, node};
 
 /// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
 ///
@@ -44,8 +44,7 @@ pub(crate) fn run(options: &Options) -> Result {
             program: component::host_target().join("debug").join("demo-worker"),
             lock: component::place("lock.wasm"),
         });
-        others
-            .push(Build { what: "building the WASI component", command: ourselves(&["component", "--lock-only"])? });
+        others.push(Build { what: "building the WASI component", command: ourselves(&["component", "--lock-only"])? });
         others.push(Build { what: "building wasmtime and its worker", command: component::host(&host) });
     }
     let picture = options.picture.clone().unwrap_or_else(|| target().join("demo.svg"));

@@ -1,9 +1,9 @@
-use crate::cargo::{cargo, run};
-use crate::component;
-use crate::docs;
-use crate::error::Result;
-use crate::steps::Steps;
-use crate::test::{self, Scope};
+use super::docs;
+use super::test::{self, Scope};
+use crate::tools::cargo::{cargo, run};
+use crate::tools::component;
+use crate::tools::error::Result;
+use crate::tools::steps::Steps;
 
 /// Runs the cheap checks first, then every test.
 pub(crate) fn run_all() -> Result {

@@ -1,0 +1,4 @@
+//! What holds for all files of the repository, as tests.
+
+mod readme;
+mod structure;

@@ -1,0 +1,12 @@
+//! What several commands need: to run programs, to build something once, and to report.
+
+pub(crate) mod background;
+pub(crate) mod cargo;
+pub(crate) mod component;
+pub(crate) mod error;
+pub(crate) mod node;
+pub(crate) mod package;
+pub(crate) mod peers;
+pub(crate) mod stamp;
+pub(crate) mod steps;
+pub(crate) mod wasm;
