@@ -3,13 +3,18 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::Context;
 use super::timers::Slot;
-use crate::ids::{LockId, OpId};
-use crate::options::{Kind, Mode};
+use crate::error::Error;
+use crate::event::{Outcome, ReleaseOutcome};
+use crate::ids::{Caller, LeaseId, LockId};
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
 
 pub(crate) struct Lease {
-    pub(crate) lock: LockId,
+    pub(crate) of: Leased,
+    /// The call that acquired it. Its caller is notified of a loss.
+    pub(crate) caller: Caller,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) fence: u64,
@@ -21,10 +26,28 @@ pub(crate) struct Lease {
     pub(crate) told: Instant,
     pub(crate) holds: u32,
     /// Calls that end when the lease does.
-    pub(crate) pending: Vec<OpId>,
+    pub(crate) pending: Vec<Caller>,
+}
+
+/// What a lease is of.
+pub(crate) enum Leased {
+    Lock(LockId),
+    /// Several names, each with a lease of its own.
+    Parts(Vec<LeaseId>),
 }
 
 impl Lease {
+    /// A lease that lasts at least until `told`.
+    pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, told: Instant) -> Self {
+        let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
+        Self { of, caller, kind, mode, fence, ttl, renew, ends: None, told, holds: 1, pending: Vec::new() }
+    }
+
+    /// The lock, if it is a lease of one.
+    pub(crate) fn lock(&self) -> Option<LockId> {
+        if let Leased::Lock(lock) = self.of { Some(lock) } else { None }
+    }
+
     /// The TTL that a renewal at `now` must set for this lease, whose hold is valid until `until`. None if it needs
     /// no renewal. A fixed lease needs one only if its hold ends before the end that its holder knows.
     pub(crate) fn wants(&self, now: Instant, until: Instant) -> Option<Duration> {
@@ -36,6 +59,31 @@ impl Lease {
             Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),
             None => Some(self.ttl),
         }
+    }
+}
+
+impl Context {
+    /// Adds a hold to a lease.
+    pub(crate) fn nest(&mut self, op: Caller, id: LeaseId) {
+        let held = self.leases.get_mut(&id).map(|lease| {
+            lease.holds = lease.holds.saturating_add(1);
+            Outcome::Held(lease.holds)
+        });
+        self.answer(op, held.ok_or(Error::NotHeld));
+    }
+
+    /// Takes a hold away from a lease. Returns the lease if it was the last hold: then the call goes on.
+    pub(crate) fn unnest(&mut self, op: Caller, id: LeaseId) -> Option<Lease> {
+        let outcome = match self.leases.get_mut(&id) {
+            None => ReleaseOutcome::AlreadyExpired,
+            Some(lease) if lease.holds > 1 => {
+                lease.holds = lease.holds.saturating_sub(1);
+                ReleaseOutcome::StillHeld
+            }
+            Some(_) => return self.end_lease(id, &Error::NotHeld),
+        };
+        self.answer(op, Ok(Outcome::Released(outcome)));
+        None
     }
 }
 
