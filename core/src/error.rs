@@ -92,6 +92,16 @@ impl Error {
         }
     }
 
+    /// [`Error::Busy`] without votes.
+    pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
+        Self::Busy { waited, holder_remaining, votes: Votes::default() }
+    }
+
+    /// [`Error::Unreachable`] without votes.
+    pub(crate) fn unreachable(waited: Duration, cause: Option<Failure>) -> Self {
+        Self::Unreachable { waited, cause, votes: Votes::default() }
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Lost(_) | Self::Unreachable { .. } | Self::NotReplicated { .. })

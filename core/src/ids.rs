@@ -1,7 +1,7 @@
 //! What everything is called: clients, tokens, and the numbers of calls, commands, leases and names.
 
 use core::fmt;
-use core::hash::{BuildHasherDefault, Hasher};
+use core::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// A client's random 128-bit id. It is the only randomness that the engine gets.
 ///
@@ -58,7 +58,7 @@ impl fmt::Debug for ClientId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Token(pub(crate) u64);
 
-/// A user's call. The driver chooses the number and uses each one once. The highest bit is reserved for the engine.
+/// A user's call. The driver chooses the number and uses each one once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
@@ -78,8 +78,29 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockId(pub(crate) u32);
 
-/// The bit that marks the engine's own calls and leases.
-pub(crate) const INNER: u64 = 1 << 63;
+/// Who made a call, and so who learns its result. If the call acquires a lease, its caller also learns that it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Caller {
+    /// The driver.
+    User(OpId),
+    /// A user's call that is made to every part of a lease. This is the call to the part at the index.
+    PartOfCall(OpId, u16),
+    /// A lease that consists of parts. This call acquires the part at the index.
+    PartOfLease(LeaseId, u16),
+}
+
+/// For [`ByNumber`]. The parts at one index are neighbours of each other, and far from those at the next index.
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let (number, away) = match *self {
+            Self::User(OpId(op)) => (op, 0),
+            Self::PartOfCall(OpId(whole), index) | Self::PartOfLease(LeaseId(whole), index) => {
+                (whole, u64::from(index).wrapping_add(1))
+            }
+        };
+        state.write_u64(number.wrapping_add(away.wrapping_mul(SPREAD)));
+    }
+}
 
 /// The channel of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +110,9 @@ pub(crate) enum Channel {
     /// The channel of a reentrant lock.
     Of(LockId),
 }
+
+/// 2^64 divided by the golden ratio. Multiples of it are far from each other (Knuth, The Art of Computer Programming, 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
 ///
@@ -104,7 +128,7 @@ pub struct NumberHasher(u64);
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         // A hash map takes the bucket from the low bits, and first compares the seven highest bits.
-        self.0 ^ (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (0x7f << 57))
+        self.0 ^ (self.0.wrapping_mul(SPREAD) & (0x7f << 57))
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -120,9 +144,10 @@ impl Hasher for NumberHasher {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
     use core::hash::BuildHasher;
 
-    use super::{ByNumber, OpId};
+    use super::{ByNumber, Caller, OpId};
 
     #[test]
     fn neighbours_stay_neighbours_and_differ_in_what_is_compared_first() {
@@ -130,5 +155,15 @@ mod tests {
         assert_eq!(hashes.map(|hash| hash & 0xffff), [7, 8, 9]);
         let tags = hashes.map(|hash| hash >> 57);
         assert!(tags[0] != tags[1] && tags[1] != tags[2], "{tags:?}");
+    }
+
+    #[test]
+    fn the_parts_of_calls_are_far_from_each_other() {
+        let parts = (0..16).flat_map(|call| (0..16).map(move |index| Caller::PartOfCall(OpId(call), index)));
+        let callers = parts.chain((0..16).map(|call| Caller::User(OpId(call))));
+        let mut places: Vec<u64> = callers.map(|caller| ByNumber::default().hash_one(caller) & 0xffff).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), 16 * 17);
     }
 }

@@ -178,12 +178,12 @@ const fn find_mark(file: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::{BASE, QUEUE, after, before, code, length, text};
-    use crate::{ALL, CONVERT, INSPECT, RAISE, SEVERAL};
+    use crate::{ALL, CONVERT, INSPECT, MULTI, RAISE};
 
     #[test]
     fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
         for script in ALL {
-            let plain = [RAISE, INSPECT, SEVERAL].contains(&script) || script.name.ends_with("renew");
+            let plain = [RAISE, INSPECT, MULTI].contains(&script) || script.name.ends_with("renew");
             for shared in [BASE, QUEUE] {
                 assert_eq!(script.source.matches(text(shared)).count(), usize::from(!plain), "{}", script.name);
             }

@@ -42,7 +42,7 @@ pub const RAISE: Script = embed::script!("raise");
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = embed::script!("inspect");
 /// Takes several locks at once, or none.
-pub const SEVERAL: Script = embed::script!("several");
+pub const MULTI: Script = embed::script!("multi");
 
 /// Takes a lock from all of its holders.
 pub const FORCE: Script = embed::script!("force");
@@ -83,7 +83,7 @@ pub const ALL: [Script; 16] = [
     CONVERT,
     RAISE,
     INSPECT,
-    SEVERAL,
+    MULTI,
     reentrant::ACQUIRE,
     reentrant::RELEASE,
     reentrant::RENEW,

@@ -196,7 +196,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     'semaphore-acquire': () => engine.acquire(0, 9, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings),
     'semaphore-renew': () => engine.extend(0, 10, 3, 60_000),
     'semaphore-release': () => engine.release(0, 11, 3),
-    several: () => engine.acquire(0, 12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
+    multi: () => engine.acquire(0, 12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
     force: () => engine.forceRelease(0, 15, 'a'),
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),

@@ -23,10 +23,10 @@ use foldhash::fast::FixedState;
 use self::multi::Multi;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
-use crate::ids::{CallId, Channel, ClientId, LeaseId, LockId};
+use crate::ids::{CallId, Caller, Channel, ClientId, LeaseId, LockId};
 use crate::lock::{LocalQueue, LockState, LockTable};
 use crate::options::{Config, Family};
-use crate::session::{Call, Context, Form, Lease, Purpose, Table, Timer};
+use crate::session::{Call, Context, Form, Leased, Purpose, Table, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Name, Reply};
 
@@ -140,20 +140,22 @@ impl Client {
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
-        let until = self.locks.get(held.lock)?.hold.as_ref()?.validity.until;
+        let held = self.cx.leases.get(&lease)?;
+        let until = match &held.of {
+            Leased::Lock(lock) => self.locks.get(*lock)?.hold.as_ref()?.validity.until,
+            Leased::Parts(parts) => parts.iter().filter_map(|part| self.valid_until(*part)).min()?,
+        };
         Some(held.ends.map_or(until, |ends| ends.at.min(until)))
     }
 
     /// The state of a lease that has holds which are not released yet.
     pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
-        let held = self.cx.leases.get(&id).map(Lease::info).or_else(|| self.multi.info(id));
-        held.or_else(|| self.cx.lost.get(&id).copied())
+        self.cx.lease(id)
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
-        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock)?;
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
         let hold = lock.hold.as_ref()?;
         let form = |form| self.cx.touch_command(form, &lock.name, hold.token, hold.mode);
         Some([Form::Digest, Form::Source].map(form))
@@ -171,8 +173,8 @@ impl Client {
     /// compile a function when it is first called, so the first lock doesn't wait for code that it doesn't use.
     fn take_in(&mut self, input: Input<'_>) {
         match input {
-            Input::Acquire { op, name, options } => self.acquire(op, name, options),
-            Input::Release { op, lease } => self.release(op, lease),
+            Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
+            Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Reply { call, result } => self.reply(call, result),
             Input::Wake => {}
             input => self.take_in_more(input),
@@ -182,16 +184,18 @@ impl Client {
     #[inline(never)]
     fn take_in_more(&mut self, input: Input<'_>) {
         match input {
-            Input::AcquireAll { op, names, options, one_script } => self.acquire_all(op, names, options, one_script),
-            Input::Cancel { op } => self.cancel(op, Error::Cancelled),
-            Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
-            Input::Convert { op, lease, mode } => self.convert(op, lease, mode),
-            Input::Hold { op, lease } => self.nest(op, lease),
+            Input::AcquireAll { op, names, options, one_script } => {
+                self.acquire_all(Caller::User(op), names, options, one_script);
+            }
+            Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
+            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
+            Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
-            Input::Verify { op, lease } => self.verify(op, lease),
-            Input::Inspect { op, name } => self.inspect(op, name),
-            Input::ForceRelease { op, name } => self.force(op, name),
-            Input::Close { op } => self.close(op),
+            Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
+            Input::Inspect { op, name } => self.inspect(Caller::User(op), name),
+            Input::ForceRelease { op, name } => self.force(Caller::User(op), name),
+            Input::Close { op } => self.close(Caller::User(op)),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {
                 self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));

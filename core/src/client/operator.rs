@@ -9,16 +9,16 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Client;
-use crate::error::{Error, Failure, Votes};
+use crate::error::{Error, Failure};
 use crate::event::{Holder, Inspection, Outcome, Waiter};
-use crate::ids::OpId;
+use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{Form, OpKind, Purpose, within};
 use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, integer};
 
 impl Client {
-    pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
+    pub(crate) fn inspect(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -30,7 +30,7 @@ impl Client {
         self.send_inspect(op, Form::Digest);
     }
 
-    pub(crate) fn send_inspect(&mut self, op: OpId, form: Form) {
+    pub(crate) fn send_inspect(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.inspect_command(form, name);
         if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn inspect_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+    pub(crate) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, by_source: bool) {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
@@ -102,7 +102,7 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Client {
-    pub(crate) fn force(&mut self, op: OpId, name: &str) {
+    pub(crate) fn force(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -114,7 +114,7 @@ impl Client {
         self.send_force(op, Form::Digest);
     }
 
-    pub(crate) fn send_force(&mut self, op: OpId, form: Form) {
+    pub(crate) fn send_force(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.force_command(form, name);
         if self.cx.send(within::CALL, Purpose::Force { op }, command) {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn force_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+    pub(crate) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, by_source: bool) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) => {
@@ -137,8 +137,7 @@ impl Client {
             FailureClass::NoScript => self.send_force(op, Form::Source),
             // A second command could take the lock from the next holder.
             FailureClass::Retry(cause) if failed.maybe_applied => {
-                let waited = waited(&self.cx, op);
-                let error = Error::Unreachable { waited, cause: Some(cause), votes: Votes::default() };
+                let error = Error::unreachable(waited(&self.cx, op), Some(cause));
                 self.cx.complete(op, Err(error));
             }
             FailureClass::Retry(_) => self.cx.send_op_again(op),

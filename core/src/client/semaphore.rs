@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::{Client, Semaphore};
 use crate::error::Error;
-use crate::ids::{LockId, OpId};
+use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::OpKind;
@@ -31,7 +31,7 @@ impl Client {
         Ok(key)
     }
 
-    pub(crate) fn push_to_semaphore(&mut self, key: &str, op: OpId, options: AcquireOptions) {
+    pub(crate) fn push_to_semaphore(&mut self, key: &str, op: Caller, options: AcquireOptions) {
         if let Some(semaphore) = self.semaphores.get_mut(key) {
             semaphore.queue.push(op, options);
         }
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Makes a call the caller of a lane.
-    fn enter(&mut self, lane: LockId, op: OpId, options: AcquireOptions) {
+    fn enter(&mut self, lane: LockId, op: Caller, options: AcquireOptions) {
         if let Some(open) = self.cx.ops.get_mut(&op) {
             open.kind = OpKind::Acquire { lock: lane, tries: options.wait == Wait::No };
         }
@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Ends a call that has no lane yet.
-    pub(crate) fn cancel_queued(&mut self, key: &str, op: OpId, error: Error) {
+    pub(crate) fn cancel_queued(&mut self, key: &str, op: Caller, error: Error) {
         let Some(semaphore) = self.semaphores.get_mut(key) else { return };
         let tries = semaphore.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
         self.cx.complete(op, Err(error));
@@ -158,13 +158,13 @@ impl Client {
     }
 
     /// Whether a call that has no lane yet is a try.
-    pub(crate) fn is_queued_try(&self, key: &str, op: OpId) -> bool {
+    pub(crate) fn is_queued_try(&self, key: &str, op: Caller) -> bool {
         let mut calls = self.semaphores.get(key).into_iter().flat_map(|semaphore| semaphore.queue.iter());
         calls.any(|(other, options)| other == op && options.wait == Wait::No)
     }
 
     /// The error for a call that has no lane yet. It is the same as for the calls before it.
-    pub(crate) fn queued_empty_handed(&self, key: &str, op: OpId) -> Option<Error> {
+    pub(crate) fn queued_empty_handed(&self, key: &str, op: Caller) -> Option<Error> {
         let lanes = self.semaphores.get(key)?.lanes.iter();
         let lane = lanes.filter_map(|lane| self.locks.get(*lane)).find(|lane| asks(lane))?;
         Some(lane.empty_handed(&self.cx, op))

@@ -10,7 +10,7 @@ use super::LockState;
 use super::hold::{Converting, Fences, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
-use crate::ids::{LeaseId, OpId, Token};
+use crate::ids::{Caller, LeaseId, Token};
 use crate::options::{Family, Mode};
 use crate::session::{Call, Context, Convert, Form, InFlight, Purpose, Timer, within};
 use crate::wire::{Answer, Failed, FailureClass, Status};
@@ -24,7 +24,7 @@ const OTHER_READERS: Error = Error::Conflict("other readers hold the lock as wel
 const UNDER_WAY: Error = Error::Conflict("the lease is being converted already: wait for that call to end");
 
 impl LockState {
-    pub(crate) fn convert(&mut self, cx: &mut Context, op: OpId, id: LeaseId, to: Mode) {
+    pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {
         let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
@@ -204,7 +204,7 @@ impl LockState {
         self.converted(cx, op, id, true);
     }
 
-    fn converted(&mut self, cx: &mut Context, op: OpId, id: LeaseId, local: bool) {
+    fn converted(&mut self, cx: &mut Context, op: Caller, id: LeaseId, local: bool) {
         let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::ids::{LeaseId, LockId, OpId, Token};
+use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, InFlight, Slot, Timer, drift, margin};
 use crate::time::{Instant, millis};
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
     pub(crate) refill: Refill,
     pub(crate) converting: Option<Converting>,
     /// A local upgrade that waits for a fence.
-    pub(crate) upgrading: Option<(OpId, LeaseId)>,
+    pub(crate) upgrading: Option<(Caller, LeaseId)>,
     pub(crate) timers: HoldTimers,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Refill {
 
 /// A convert that has not been answered.
 pub(crate) struct Converting {
-    pub(crate) op: OpId,
+    pub(crate) op: Caller,
     pub(crate) lease: LeaseId,
     pub(crate) new: Token,
     pub(crate) to: Mode,

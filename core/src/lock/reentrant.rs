@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::LockState;
 use crate::event::{Grant, Outcome};
-use crate::ids::{Channel, LeaseId, OpId};
+use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{Kind, Wait};
 use crate::session::Context;
 
@@ -26,7 +26,7 @@ impl LockState {
     }
 
     /// Adds one hold to the owner's lease.
-    pub(crate) fn hold_again(&self, cx: &mut Context, op: OpId, id: LeaseId) {
+    pub(crate) fn hold_again(&self, cx: &mut Context, op: Caller, id: LeaseId) {
         let Some(until) = self.hold.as_ref().map(|hold| hold.validity.until) else { return };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
         lease.holds = lease.holds.saturating_add(1);

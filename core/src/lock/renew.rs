@@ -6,7 +6,7 @@ use super::LockState;
 use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
-use crate::ids::{OpId, Token};
+use crate::ids::{Caller, Token};
 use crate::session::{Acquire, AcquireMode, Call, Context, Form, OpKind, Purpose, Timer, covering, within};
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
@@ -63,7 +63,7 @@ impl LockState {
         &mut self,
         cx: &mut Context,
         call: &Call,
-        (token, op): (Token, Option<OpId>),
+        (token, op): (Token, Option<Caller>),
         answer: &Answer,
     ) {
         let id = self.id;
@@ -96,7 +96,7 @@ impl LockState {
     }
 
     /// The server says that we don't hold the lease. That is the answer to a verify.
-    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<OpId>, reason: LossReason) {
+    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<Caller>, reason: LossReason) {
         if let Some(op) = op
             && matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Verify { .. }))
         {
@@ -106,7 +106,7 @@ impl LockState {
     }
 
     /// Ends a user's extend or verify.
-    fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
+    fn lease_call_answered(&mut self, cx: &mut Context, op: Caller) {
         let Some(hold) = &self.hold else { return };
         let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Verify { lease, .. }) => (*lease, Outcome::Verified(true)),
@@ -124,7 +124,7 @@ impl LockState {
         cx.complete(op, Ok(outcome));
     }
 
-    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<OpId>), failed: Failed) {
+    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<Caller>), failed: Failed) {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else {
             return ask_by_new_token(cx, op);
         };
@@ -148,7 +148,7 @@ impl LockState {
     }
 
     /// Sends a user's extend or verify. Both are renewals; a verify changes nothing.
-    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
+    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: Caller, form: Form) {
         let Some(hold) = &mut self.hold else { return };
         let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl), 0),
@@ -303,13 +303,13 @@ impl LockState {
 
 /// Whether the answer reports what the command set. A verify sets nothing, and neither does an extend to less than the
 /// remaining time. If their answers counted as new grants, frequent calls would postpone the renewal to the very end.
-fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
+fn sets(cx: &Context, op: Option<Caller>, left: Duration) -> bool {
     let Some(op) = op else { return true };
     matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Extend { ttl, .. }) if left <= covering(*ttl))
 }
 
 /// A user's extend or verify is sent again with the new token, if its token was replaced or is being replaced.
-fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
+fn ask_by_new_token(cx: &mut Context, op: Option<Caller>) {
     let Some(op) = op else { return };
     // The server has answered: if the next command waits in our own queue, that is not the server's silence.
     cx.sends_another(op);

@@ -14,10 +14,10 @@ use core::fmt::Write;
 use core::mem;
 use core::time::Duration;
 
-use super::members::Members;
+use super::members::{Members, Task};
 use crate::error::{Error, Vote, Votes};
 use crate::event::Input;
-use crate::ids::{LeaseId, LockId, OpId};
+use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
 use crate::options::AcquireOptions;
 use crate::session::{Context, Slot, Timer};
@@ -50,9 +50,9 @@ pub(crate) enum Stage {
     /// No claim is in progress.
     Idle,
     /// All servers are asked, on behalf of this caller.
-    Asking(OpId),
+    Asking(Caller),
     /// A majority agreed. It must now remember the fence.
-    Raising(OpId, u64),
+    Raising(Caller, u64),
     /// The lock is held, with this fence.
     Held(LeaseId, u64),
 }
@@ -113,6 +113,17 @@ impl QuorumLock {
         self.states.iter().filter(|state| which(state)).count()
     }
 
+    /// The servers where we hold the lock, with our leases there.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
+        let lease = |state: &MemberState| if let MemberState::Ours { lease, .. } = state { Some(*lease) } else { None };
+        (0..).zip(&self.states).filter_map(move |(at, state)| Some((at, lease(state)?)))
+    }
+
+    /// Opens a user's call to the servers where we hold the lock.
+    pub(crate) fn scatter(&self, cx: &mut Context, op: Caller) {
+        cx.scatter(op, self.states.iter().map(|state| matches!(state, MemberState::Ours { .. })));
+    }
+
     /// How many servers count: we hold the lock there, and they remember the quorum's fence.
     pub(crate) fn agreed(&self) -> usize {
         self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
@@ -143,18 +154,18 @@ impl QuorumLock {
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
             };
-            Vote { server: member.server.clone(), answer }
+            Vote::new(member.server.clone(), answer)
         });
         votes.collect()
     }
 
-    /// Gives back whatever the servers may have for us. `call` waits for the servers where we hold the lock.
-    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, call: Option<OpId>) {
+    /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock.
+    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
         self.stage = Stage::Idle;
         self.until = None;
         for (at, state) in (0..).zip(&mut self.states) {
-            clear(cx, members, at, mem::replace(state, MemberState::Empty), call);
+            clear(cx, members, at, mem::replace(state, MemberState::Empty), task);
         }
     }
 
@@ -166,7 +177,7 @@ impl QuorumLock {
 }
 
 /// Gives back whatever one server may have for us.
-pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, call: Option<OpId>) {
+pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
         MemberState::Asked(op) => {
             members.tasks.remove(&op);
@@ -176,7 +187,7 @@ pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
             if let Raise::Asked(op, _) = raise {
                 members.tasks.remove(&op);
             }
-            members.release(at, cx.now, lease, call);
+            members.release(at, cx.now, lease, task);
         }
         MemberState::Empty | MemberState::Denied(_) => {}
     }

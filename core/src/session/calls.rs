@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use crate::ids::{ByNumber, CallId, LeaseId, LockId, OpId, Token};
+use crate::ids::{ByNumber, CallId, Caller, LeaseId, LockId, Token};
 use crate::time::Instant;
 
 /// Why a command was sent, and so who gets its reply.
@@ -16,7 +16,7 @@ pub(crate) enum Purpose {
     /// More fences for a hold.
     Refill { lock: LockId, token: Token },
     /// A renewal. `op` is set if it is for a user's extend or verify.
-    Renew { lock: LockId, token: Token, op: Option<OpId> },
+    Renew { lock: LockId, token: Token, op: Option<Caller> },
     /// Converts the lease to the token `new` in the other mode.
     Convert { lock: LockId, new: Token },
     /// Gives a token up.
@@ -24,9 +24,9 @@ pub(crate) enum Purpose {
     /// One script for several names. The details are stored under this number.
     Multi { script: LeaseId },
     /// A user inspects a lock.
-    Inspect { op: OpId },
+    Inspect { op: Caller },
     /// An operator takes a lock by force.
-    Force { op: OpId },
+    Force { op: Caller },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -31,7 +31,7 @@ const SEMAPHORE_FORCE: Script = Script::of(leasehold_lua::semaphore::FORCE);
 const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
-const SEVERAL: Script = Script::of(leasehold_lua::SEVERAL);
+const MULTI: Script = Script::of(leasehold_lua::MULTI);
 
 /// Whether to send the digest, or the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Context {
     /// All names at once, each with its own token.
     pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
         let keys = parts.len().saturating_mul(KEYS);
-        let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));
+        let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
         parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
         command.push_display(millis(ttl));
         command.push_display(millis(self.config.fence_retention));

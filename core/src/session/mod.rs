@@ -4,6 +4,7 @@
 mod calls;
 mod commands;
 mod flow;
+mod gather;
 mod lease;
 mod op;
 mod random;
@@ -27,17 +28,18 @@ use self::release::Release;
 use self::timers::Timers;
 use crate::error::{Error, LossReason};
 use crate::event::{LeaseInfo, Outcome, Output};
-use crate::ids::{ByNumber, ClientId, INNER, LeaseId, NodeId, OpId, Token};
+use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::Command;
-#[cfg(feature = "quorum")]
-pub(crate) use op::{Tally, TallyKind};
 
 pub(crate) use calls::{Call, InFlight, Purpose};
 pub(crate) use commands::{Acquire, AcquireMode, Convert, Form};
 pub(crate) use flow::within;
-pub(crate) use lease::{Lease, covering, drift, margin};
+pub(crate) use gather::PartEvent;
+pub(crate) use lease::{Lease, Leased, covering, drift, margin};
+#[cfg(feature = "quorum")]
+pub(crate) use op::Gather;
 pub(crate) use op::OpKind;
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
@@ -51,15 +53,15 @@ pub(crate) struct Context {
     pub(crate) client: String,
     pub(crate) config: Config,
     pub(crate) outputs: VecDeque<Output>,
-    /// Results for the engine's own calls: see [`INNER`](crate::ids::INNER).
-    pub(crate) inner: VecDeque<Output>,
+    /// What happened to parts of calls and leases, and is not gathered yet.
+    pub(crate) parts: VecDeque<(Caller, PartEvent)>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
     pub(crate) flows: Flows,
-    pub(crate) ops: HashMap<OpId, Op, ByNumber>,
+    pub(crate) ops: HashMap<Caller, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
-    /// The leases that were lost and have holds that are not released yet.
-    pub(crate) lost: HashMap<LeaseId, LeaseInfo, ByNumber>,
+    /// The users' leases that were lost and have holds that are not released yet.
+    lost: HashMap<LeaseId, LeaseInfo, ByNumber>,
     pub(crate) releases: HashMap<Token, Release, ByNumber>,
     /// How many of the releases were sent at least once without an answer.
     pub(crate) owed: usize,
@@ -83,7 +85,7 @@ impl Context {
             now: Instant::default(),
             client: format!("{client}"),
             outputs: VecDeque::new(),
-            inner: VecDeque::new(),
+            parts: VecDeque::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
             calls: Calls::new(config.response_timeout),
@@ -162,7 +164,7 @@ impl Context {
     }
 
     /// A user's call sends another command. The time of the one before says nothing about this one.
-    pub(crate) fn sends_another(&mut self, op: OpId) {
+    pub(crate) fn sends_another(&mut self, op: Caller) {
         if let Some(open) = self.ops.get_mut(&op) {
             open.sent = None;
         }
@@ -176,7 +178,7 @@ impl Context {
     }
 
     /// Opens a user's call that can't be answered at once. `patience` is its time limit.
-    pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
+    pub(crate) fn open(&mut self, op: Caller, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
         let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
@@ -184,7 +186,7 @@ impl Context {
     }
 
     /// Records that the caller of a try set a time limit.
-    pub(crate) fn bound(&mut self, op: OpId, options: &AcquireOptions) {
+    pub(crate) fn bound(&mut self, op: Caller, options: &AcquireOptions) {
         if options.within.is_some()
             && let Some(open) = self.ops.get_mut(&op)
         {
@@ -193,7 +195,7 @@ impl Context {
     }
 
     /// A command of a user's call has left.
-    pub(crate) fn op_sent(&mut self, op: OpId) {
+    pub(crate) fn op_sent(&mut self, op: Caller) {
         let now = self.now;
         if let Some(open) = self.ops.get_mut(&op) {
             open.sent.get_or_insert(now);
@@ -201,13 +203,11 @@ impl Context {
     }
 
     /// Answers a user's call that was never opened.
-    pub(crate) fn answer(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        self.told(op.0).push_back(Output::Completed { op, result });
-    }
-
-    /// The output queue for this number: the driver's, or the engine's own.
-    fn told(&mut self, number: u64) -> &mut VecDeque<Output> {
-        if number & INNER == 0 { &mut self.outputs } else { &mut self.inner }
+    pub(crate) fn answer(&mut self, op: Caller, result: Result<Outcome, Error>) {
+        match op {
+            Caller::User(op) => self.outputs.push_back(Output::Completed { op, result }),
+            part => self.parts.push_back((part, PartEvent::Ended(result))),
+        }
     }
 
     /// The time limit for calls that don't wait.
@@ -216,14 +216,14 @@ impl Context {
     }
 
     /// Ends a user's call, unless it has already ended.
-    pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
+    pub(crate) fn complete(&mut self, op: Caller, result: Result<Outcome, Error>) {
         if self.close_op(op) {
             self.answer(op, result);
         }
     }
 
     /// Removes a user's call. The caller of this function answers it. False if it has already ended.
-    pub(crate) fn close_op(&mut self, op: OpId) -> bool {
+    pub(crate) fn close_op(&mut self, op: Caller) -> bool {
         let Some(mut ended) = self.ops.remove(&op) else { return false };
         self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
         self.timers.set(Timer::OpAgain(op), &mut ended.again, None);
@@ -231,7 +231,7 @@ impl Context {
     }
 
     /// Sets the time limit of a user's call.
-    pub(crate) fn end_op_within(&mut self, op: OpId, patience: Duration) {
+    pub(crate) fn end_op_within(&mut self, op: Caller, patience: Duration) {
         if let Some(open) = self.ops.get_mut(&op) {
             self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
         }
@@ -243,7 +243,7 @@ impl Context {
         if !self.closed || self.unreleased > 0 {
             return;
         }
-        let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
+        let is_close = |(op, open): (&Caller, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
         // The oldest first, because the order of a hash map differs between machines.
         while let Some(op) = self.ops.iter().filter_map(is_close).min() {
             if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
@@ -255,7 +255,7 @@ impl Context {
     }
 
     /// The time limit of a close is over. It is extended as long as the server keeps confirming releases.
-    pub(crate) fn close_ends(&mut self, op: OpId, since: Instant) {
+    pub(crate) fn close_ends(&mut self, op: Caller, since: Instant) {
         let ends = self.last_released.max(since) + self.patience();
         if self.unreleased > 0 && ends > self.now {
             return self.end_op_within(op, ends.since(self.now));
@@ -277,11 +277,13 @@ impl Context {
     /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
         if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {
-            // The parts of a lease of several names are released with it.
-            if id.0 & INNER == 0 {
-                self.remember_loss(id, reason, lease.info());
+            match lease.caller {
+                Caller::User(_) => {
+                    self.lost.insert(id, LeaseInfo { lost: Some(reason), ..lease.info() });
+                    self.outputs.push_back(Output::Lost { lease: id, reason });
+                }
+                part => self.parts.push_back((part, PartEvent::Lost(reason))),
             }
-            self.told(id.0).push_back(Output::Lost { lease: id, reason });
         }
     }
 }

@@ -11,7 +11,7 @@ use super::op::OpKind;
 use super::timers::{Slot, Timer};
 use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
-use crate::ids::{LeaseId, OpId, Token};
+use crate::ids::{Caller, LeaseId, Token};
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Name, Status};
 
@@ -20,7 +20,7 @@ pub(crate) struct Release {
     name: Name,
     bury: bool,
     /// The call that waits for the outcome.
-    pub(crate) op: Option<OpId>,
+    pub(crate) op: Option<Caller>,
     heirs: Vec<LeaseId>,
     /// Until when the lease was valid. None for a token that only waited.
     valid_until: Option<Instant>,
@@ -53,7 +53,7 @@ pub(crate) struct ReleaseParams {
     pub(crate) token: Token,
     pub(crate) bury: bool,
     pub(crate) valid_until: Option<Instant>,
-    pub(crate) op: Option<OpId>,
+    pub(crate) op: Option<Caller>,
     /// If this token was held, the readers that go on under another token.
     pub(crate) heirs: Vec<LeaseId>,
     /// Whether an unanswered convert may have moved the lease to another token. That token is given back too.
@@ -222,7 +222,7 @@ impl Context {
         }
     }
 
-    fn forget_release(&mut self, token: Token) -> Option<OpId> {
+    fn forget_release(&mut self, token: Token) -> Option<Caller> {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.in_flight.lost));
         self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));

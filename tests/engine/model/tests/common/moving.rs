@@ -2,7 +2,7 @@
 //! runs a script as long as no key is missing, and a key that the script has deleted is missing.
 
 use leasehold_core::{Reply, Scalar};
-use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, SEVERAL, Script, reentrant, semaphore};
+use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, MULTI, RELEASE, RENEW, Script, reentrant, semaphore};
 
 use super::{EXCLUSIVE, Host, SHARED, list, scalar, scalar_text, token};
 
@@ -68,7 +68,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(scenario(RENEW, Held::Exclusive, &[one, "40000"], "renewed"));
     all.push(scenario(RENEW, Held::Shared, &[one, "40000"], "renewed"));
     all.push(scenario(INSPECT, Held::Shared, &[], "shared"));
-    all.push(scenario(SEVERAL, Held::Exclusive, &["30000", "3600000", one], "again"));
+    all.push(scenario(MULTI, Held::Exclusive, &["30000", "3600000", one], "again"));
     for (kind, held, mode) in [
         (REENTRANT, Held::Reentrant, EXCLUSIVE),
         (SEMAPHORE, Held::Permit, "1/1"),

@@ -1,4 +1,4 @@
-use leasehold_lua::{ALL, INSPECT, RENEW, SEVERAL, Script};
+use leasehold_lua::{ALL, INSPECT, MULTI, RENEW, Script};
 use mlua::Lua;
 
 /// The commands whose every word after the name is a key, or whose words have no key.
@@ -22,8 +22,8 @@ fn every_command_names_its_keys_as_literal_keys_n() {
                 _ => &words[..1],
             };
             for key in keys {
-                // `several` takes the same keys for each of its names.
-                let base = if script == SEVERAL { "at + " } else { "" };
+                // `multi` takes the same keys for each of its names.
+                let base = if script == MULTI { "at + " } else { "" };
                 let literal = (1..=6).any(|n| *key == format!("KEYS[{base}{n}]"));
                 assert!(literal, "{}: {command} touches {key}", script.name);
             }

@@ -19,8 +19,8 @@ pub(super) const DEADLINE_IGNORED: &[Change] = &[Change {
 }];
 pub(super) const LOSS_UNTOLD: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "if self.end_lease(id, &Error::Lost(reason)).is_some() {",
-    put: "if self.end_lease(id, &Error::Lost(reason)).is_some() && !MUTANT {",
+    find: "if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {",
+    put: "if let Some(lease) = self.end_lease(id, &Error::Lost(reason)).filter(|_| !MUTANT) {",
 }];
 pub(super) const LOSS_TOLD_LATE: &[Change] = &[Change {
     file: "client/mod.rs",
@@ -251,11 +251,11 @@ pub(super) const SEVERAL_UNSORTED: &[Change] = &[Change {
 }];
 pub(super) const SEVERAL_KEEPS_PARTS: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
-    find: "            let lease = LeaseId(part);\n            let Some(lock)",
-    put: "            if MUTANT && group.holds == 0 {\n                continue;\n            }\n            let lease = LeaseId(part);\n            let Some(lock)",
+    find: "            if let Some(grant) = grant {",
+    put: "            if let Some(grant) = grant.filter(|_| !MUTANT) {",
 }];
 pub(super) const SEVERAL_LOSS_UNTOLD: &[Change] = &[Change {
-    file: "client/multi/acquire.rs",
+    file: "client/multi/held.rs",
     find: "        let reason = match reason {",
     put: "        if MUTANT {\n            return;\n        }\n        let reason = match reason {",
 }];
@@ -265,7 +265,7 @@ pub(super) const REENTRY_FOR_ANY_OWNER: &[Change] = &[Change {
     put: "is_some_and(|lease| MUTANT || lease.kind == kind)",
 }];
 pub(super) const HOLDS_NOT_COUNTED: &[Change] =
-    &[Change { file: "client/operations.rs", find: "if lease.holds > 1 {", put: "if lease.holds > 1 && !MUTANT {" }];
+    &[Change { file: "session/lease.rs", find: "if lease.holds > 1 =>", put: "if lease.holds > 1 && !MUTANT =>" }];
 pub(super) const SUBSCRIBED_UNASKED: &[Change] = &[Change {
     file: "client/messages.rs",
     find: "        self.ask_on(channel);\n    }\n",

@@ -100,6 +100,6 @@ pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
     &[("renew", "  if ms > 0 then\n", "  if ttl ~= 0 and ms > 0 then\n")];
 
 pub(super) const SEVERAL_TAKES_HELD: &[ScriptChange] =
-    &[("several", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
+    &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
-pub(super) const SEVERAL_DIGS_UP: &[ScriptChange] = &[("several", "if till and", "if false and")];
+pub(super) const SEVERAL_DIGS_UP: &[ScriptChange] = &[("multi", "if till and", "if false and")];

@@ -138,7 +138,7 @@ impl Promises {
         }
         let took =
             |reply: &Reply| matches!(reply, Reply::List(list) if list.contains(&Scalar::Text(b"entered".into())));
-        if is(leasehold_lua::SEVERAL) && reply.as_ref().is_ok_and(took) {
+        if is(leasehold_lua::MULTI) && reply.as_ref().is_ok_and(took) {
             for holder in holders().into_iter().flatten() {
                 if self.buried.get(&holder).is_some_and(|until| *until > now) {
                     return broken("token-returns", format!("{holder} was given up, and holds again"));
