@@ -26,16 +26,9 @@ pub(crate) struct Lease {
     /// For several names: the names with their fences.
     parts: Rc<[(String, u64)]>,
     granted: Cell<(u64, Mode)>,
-    released: Cell<Option<Released>>,
+    /// The call that released it, if it was released explicitly.
+    released: Cell<Option<OpId>>,
     _counted: Taken,
-}
-
-/// A hold that was released explicitly.
-#[derive(Clone, Copy)]
-struct Released {
-    op: OpId,
-    /// How the lease had been lost before, if it was.
-    loss: Option<LossReason>,
 }
 
 impl Lease {
@@ -150,7 +143,6 @@ impl GuestLease for Lease {
         limits::may_have_a_lease(self.name.len())?;
         match self.client.ask_now(&Request::Hold { lease: self.id }).map_err(|error| self.error(&error))? {
             Outcome::Held(_) => {
-                self.client.shared.add_handle(self.id);
                 let (client, name, parts) = (Rc::clone(&self.client), Rc::clone(&self.name), Rc::clone(&self.parts));
                 let (granted, released) = (Cell::new(self.grant()), Cell::new(None));
                 let _counted = limits::lease(name.len());
@@ -162,30 +154,27 @@ impl GuestLease for Lease {
 
     async fn release(&self) -> Result<locks::ReleaseOutcome, Error> {
         limits::may_release()?;
-        let Released { op, loss } = match self.released.get() {
-            Some(released) => released,
+        let op = match self.released.get() {
+            Some(op) => op,
             None => {
                 // From now on, the last fence and mode are reported.
                 self.grant();
-                let (op, loss) = self.client.shared.release(self.id);
-                let released = Released { op, loss };
-                self.released.set(Some(released));
-                released
+                let op = self.client.shared.begin(&Request::Release { lease: self.id });
+                self.released.set(Some(op));
+                op
             }
         };
         poll_fn(|context| self.client.shared.has_ended(op, context)).await;
         self.client.shared.look(op, |result| match result {
-            Ok(Outcome::Released(outcome)) => Ok(outcome_of(*outcome, loss)),
+            Ok(Outcome::Released(outcome)) => Ok(outcome_of(*outcome)),
             Ok(_) => Err(error::unexpected()),
             Err(error) => Err(self.error(error)),
         })
     }
 }
 
-fn outcome_of(outcome: ReleaseOutcome, loss: Option<LossReason>) -> locks::ReleaseOutcome {
+fn outcome_of(outcome: ReleaseOutcome) -> locks::ReleaseOutcome {
     match outcome {
-        // The engine has forgotten a lost lease. This handle still knows how it was lost.
-        ReleaseOutcome::AlreadyExpired if loss == Some(LossReason::Taken) => locks::ReleaseOutcome::NotOwner,
         ReleaseOutcome::Released => locks::ReleaseOutcome::Released,
         ReleaseOutcome::StillHeld => locks::ReleaseOutcome::StillHeld,
         ReleaseOutcome::NotOwner => locks::ReleaseOutcome::NotOwner,
@@ -197,8 +186,8 @@ fn outcome_of(outcome: ReleaseOutcome, loss: Option<LossReason>) -> locks::Relea
 impl Drop for Lease {
     fn drop(&mut self) {
         match self.released.get() {
-            Some(Released { op, .. }) => self.client.shared.abandon(op),
-            None => self.client.shared.give_back(self.id),
+            Some(op) => self.client.shared.abandon(op),
+            None => self.client.shared.release(self.id),
         }
     }
 }

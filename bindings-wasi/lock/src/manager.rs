@@ -21,7 +21,6 @@ use crate::lease::Lease;
 use crate::limits::{self, Taken};
 use crate::server::Server;
 use crate::shared::Shared;
-use crate::state::granted;
 use crate::target::Names;
 use crate::timer::Start;
 use crate::{driver, error, inspection, options, quorum, version};
@@ -100,7 +99,7 @@ impl LockManager {
                 Call::begin(&client.shared, &request).await?
             }
         };
-        let Some(grant) = granted(&outcome) else {
+        let Some(grant) = outcome.grant() else {
             return Err(EngineError::Protocol("unexpected outcome".to_owned()));
         };
         let parts = match (wanted, outcome) {

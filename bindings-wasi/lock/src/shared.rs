@@ -10,11 +10,11 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId};
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
 
 use crate::call::Request;
-use crate::limits;
-use crate::state::{CallResult, State, Waiting, Work, granted};
+use crate::state::{CallResult, State, Waiting, Work};
+use crate::{clock, limits};
 
 pub(crate) struct Shared {
     state: RefCell<State>,
@@ -41,8 +41,10 @@ impl Shared {
             let waiting = Waiting { wanted: request.wanted(), wakers: Vec::new(), result: ended, taken };
             let open = waiting.result.is_none();
             state.calls.insert(op, waiting);
-            if open {
-                state.engine.handle(now, request.input(op));
+            match request {
+                _ if !open => {}
+                Request::Release { lease } => state.release(now, op, *lease),
+                request => state.engine.handle(now, request.input(op)),
             }
             op
         })
@@ -81,8 +83,9 @@ impl Shared {
     pub(crate) fn abandon(&self, op: OpId) {
         self.turn(|state, now| match state.calls.remove(&op) {
             Some(Waiting { result: Some(result), .. }) => {
-                if let Some(grant) = result.ok().as_ref().and_then(granted) {
-                    state.give_back(now, grant.lease);
+                if let Some(grant) = result.ok().as_ref().and_then(Outcome::grant) {
+                    let op = OpId(state.next());
+                    state.release(now, op, grant.lease);
                 }
             }
             Some(Waiting { result: None, wanted: Some(_), .. }) => state.engine.handle(now, Input::Cancel { op }),
@@ -90,15 +93,12 @@ impl Shared {
         });
     }
 
-    /// Removes a handle of a lease and begins to release it. Returns how the lease was lost, if it was.
-    pub(crate) fn release(&self, lease: LeaseId) -> (OpId, Option<LossReason>) {
-        let loss = self.turn(|state, _| state.drop_handle(lease));
-        (self.begin(&Request::Release { lease }), loss)
-    }
-
-    /// Gives one hold back. Nobody waits for the result.
-    pub(crate) fn give_back(&self, lease: LeaseId) {
-        self.turn(|state, now| state.give_back(now, lease));
+    /// Releases one hold. Nobody waits for the result.
+    pub(crate) fn release(&self, lease: LeaseId) {
+        self.turn(|state, now| {
+            let op = OpId(state.next());
+            state.release(now, op, lease);
+        });
     }
 
     /// Ends the client. Nobody waits for the result.
@@ -109,22 +109,15 @@ impl Shared {
         });
     }
 
-    /// Counts one more handle of a lease.
-    pub(crate) fn add_handle(&self, lease: LeaseId) {
-        if let Some(held) = self.state.borrow_mut().held.get_mut(&lease) {
-            held.handles = held.handles.saturating_add(1);
-        }
-    }
-
     /// A lease's fence and mode. A conversion changes them.
     pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
-        self.state.borrow().held.get(&lease).map(|held| (held.fence, held.mode))
+        self.state.borrow().engine.lease(lease).map(|lease| (lease.fence, lease.mode))
     }
 
     /// How long a lease is still valid by the local clock. Zero once it is over.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let mut state = self.state.borrow_mut();
-        let now = state.clock.now();
+        let now = clock::now(&mut state.clock);
         let is_lost = state.held.get(&lease).is_none_or(|held| held.lost.is_some());
         let until = if is_lost { None } else { state.engine.valid_until(lease) };
         until.map_or(Duration::ZERO, |until| until.since(now))
@@ -160,7 +153,7 @@ impl Shared {
     /// The driver is awake and takes its work.
     pub(crate) fn take_work(&self) -> (Instant, Work) {
         let mut state = self.state.borrow_mut();
-        let now = state.clock.now();
+        let now = clock::now(&mut state.clock);
         state.driver = None;
         state.work.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
         let Work { wake_at, closed, .. } = state.work;
@@ -184,7 +177,7 @@ impl Shared {
 
     fn turn<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.state.borrow_mut();
-        let now = state.clock.now();
+        let now = clock::now(&mut state.clock);
         let answer = act(&mut state, now);
         state.sort_outputs(now);
         state.wake_driver_if_needed();

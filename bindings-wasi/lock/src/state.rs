@@ -9,10 +9,9 @@ use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leasehold_core::{
-    CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome, Output,
+    CallId, Clock, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
 };
 
-use crate::clock::Clock;
 use crate::limits::Taken;
 
 /// Keyed by our own numbers, which no outsider chooses.
@@ -54,11 +53,8 @@ pub(crate) struct Wanted {
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// A lease, as long as there is a handle to it.
+/// What the engine doesn't know about a lease, as long as there is a handle to it.
 pub(crate) struct Held {
-    pub(crate) handles: u32,
-    pub(crate) fence: u64,
-    pub(crate) mode: Mode,
     pub(crate) lost: Option<LossReason>,
     ttl: Duration,
     /// When `max-hold-ms` ends it.
@@ -112,33 +108,22 @@ impl State {
                 Output::Unsubscribe { node: _, channel } => self.work.subscriptions.push((channel, false)),
                 Output::Completed { op, result } => self.complete(now, op, result),
                 Output::Lost { lease, reason } => self.lose(now, lease, reason),
+                // No call of the contract waits for replicas.
+                Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
     }
 
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult) {
-        match &result {
-            Ok(Outcome::Closed { .. }) => self.work.closed = true,
-            Ok(Outcome::Converted(grant)) => {
-                if let Some(held) = self.held.get_mut(&grant.lease) {
-                    (held.fence, held.mode) = (grant.fence, grant.mode);
-                }
-            }
-            _ => {}
-        }
-        let acquired = result.as_ref().ok().and_then(granted);
-        let mut wanted = None;
-        if let Some(waiting) = self.calls.get_mut(&op) {
-            waiting.result = Some(result);
-            waiting.taken = None;
-            self.wakers.append(&mut waiting.wakers);
-            wanted = waiting.wanted.take();
-        }
-        match (acquired, wanted) {
-            (Some(grant), Some(wanted)) => self.begin_lease(now, &grant, wanted),
-            // Nobody waits for it any more.
-            (Some(grant), None) => self.give_back(now, grant.lease),
-            (None, _) => {}
+        self.work.closed |= matches!(result, Ok(Outcome::Closed { .. }));
+        // If the caller has gone, nobody needs the result. An acquire was cancelled then, so it got no lease.
+        let Some(waiting) = self.calls.get_mut(&op) else { return };
+        let grant = result.as_ref().ok().and_then(Outcome::grant);
+        waiting.result = Some(result);
+        waiting.taken = None;
+        self.wakers.append(&mut waiting.wakers);
+        if let (Some(grant), Some(wanted)) = (grant, waiting.wanted.take()) {
+            self.begin_lease(now, &grant, wanted);
         }
     }
 
@@ -149,14 +134,10 @@ impl State {
         let due = if grant.valid_until >= nearly { grant.valid_until } else { now + ttl };
         if let Some(held) = self.held.get_mut(&grant.lease) {
             // The owner of a reentrant lock gets the lease that it already has, for as long as it asks for now.
-            held.handles = held.handles.saturating_add(1);
             held.due = held.due.max(due);
             return self.keep(now, grant.lease);
         }
         let held = Held {
-            handles: 1,
-            fence: grant.fence,
-            mode: grant.mode,
             lost: None,
             ttl,
             limit: max_hold.map(|limit| now + limit),
@@ -217,22 +198,14 @@ impl State {
         }
     }
 
-    pub(crate) fn give_back(&mut self, now: Instant, lease: LeaseId) {
-        self.drop_handle(lease);
-        let op = OpId(self.next());
+    pub(crate) fn release(&mut self, now: Instant, op: OpId, lease: LeaseId) {
         self.engine.handle(now, Input::Release { op, lease });
-    }
-
-    /// Removes one handle of a lease, and returns how the lease was lost, if it was.
-    pub(crate) fn drop_handle(&mut self, lease: LeaseId) -> Option<LossReason> {
-        let held = self.held.get_mut(&lease)?;
-        let lost = held.lost;
-        self.wakers.append(&mut held.watchers);
-        held.handles = held.handles.saturating_sub(1);
-        if held.handles == 0 {
+        if let Some(held) = self.held.get_mut(&lease) {
+            self.wakers.append(&mut held.watchers);
+        }
+        if self.engine.lease(lease).is_none() {
             self.held.remove(&lease);
         }
-        lost
     }
 
     pub(crate) fn wake_driver_if_needed(&mut self) {
@@ -248,17 +221,5 @@ impl State {
             (wanted, _) => wanted.is_some(),
         };
         sooner || !self.work.sends.is_empty() || !self.work.subscriptions.is_empty() || self.work.closed
-    }
-}
-
-/// What a call was granted. For several names, the greatest fence is the fence of the lease.
-pub(crate) fn granted(outcome: &Outcome) -> Option<Grant> {
-    match outcome {
-        Outcome::Acquired(grant) => Some(*grant),
-        Outcome::AcquiredAll { lease, fences, valid_until } => {
-            let fence = fences.iter().copied().max().unwrap_or_default();
-            Some(Grant { lease: *lease, mode: Mode::Exclusive, fence, valid_until: *valid_until, local: false })
-        }
-        _ => None,
     }
 }
