@@ -119,7 +119,7 @@ impl World<'_> {
         let kind = mix.kind(rng, name, user);
         let shares = rng.chance(mix.shared) && kind == Kind::Lock;
         let mode = if shares { Mode::Shared } else { Mode::Exclusive };
-        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None };
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None, replicas: None };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
