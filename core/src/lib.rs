@@ -12,6 +12,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod client;
 mod engine;
@@ -26,6 +28,11 @@ mod server;
 mod session;
 mod time;
 mod wire;
+
+/// Only inside the crate, a match over all variants of its types needs no wildcard.
+#[cfg(test)]
+#[path = "../tests/vectors/coverage.rs"]
+mod vectors;
 
 #[cfg(feature = "quorum")]
 pub use quorum::Roster;
