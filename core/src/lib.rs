@@ -12,8 +12,6 @@
 #![no_std]
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 mod client;
 mod engine;
@@ -29,11 +27,6 @@ mod session;
 mod time;
 mod wire;
 
-/// Only inside the crate, a match over all variants of its types needs no wildcard.
-#[cfg(test)]
-#[path = "../tests/vectors/coverage.rs"]
-mod vectors;
-
 #[cfg(feature = "quorum")]
 pub use quorum::Roster;
 
@@ -45,3 +38,11 @@ pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
 pub use server::{check_eviction, check_server};
 pub use time::Instant;
 pub use wire::{Command, Reply, Scalar};
+
+#[cfg(test)]
+extern crate std;
+
+/// Only inside the crate, a match over all variants of its types needs no wildcard.
+#[cfg(test)]
+#[path = "../tests/vectors/coverage.rs"]
+mod vectors;
