@@ -40,3 +40,11 @@ pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
 pub use server::{check_eviction, check_server};
 pub use time::Instant;
 pub use wire::{Command, Reply, Scalar, hash_slot};
+
+#[cfg(test)]
+extern crate std;
+
+/// Only inside the crate, a match over all variants of its types needs no wildcard.
+#[cfg(test)]
+#[path = "../tests/vectors/coverage.rs"]
+mod vectors;

@@ -2,9 +2,9 @@
 
 use leasehold_core::{Command, Error, Grant, Input, Instant, Mode, Outcome, Output, ReleaseOutcome, Reply, Scalar};
 
-use crate::world::{About, Held, World};
+use crate::world::{About, FuzzedEngine, Held};
 
-impl World {
+impl FuzzedEngine {
     pub(crate) fn input(&mut self, input: Input<'_>) {
         self.engine.handle(Instant::from_micros(self.now), input);
         let mut outputs = 0;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, Failure, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply, Scalar, Wait,
+    AcquireOptions, CallId, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply, Scalar,
+    Wait,
 };
 use serde::Deserialize;
 
@@ -32,6 +33,11 @@ pub(crate) enum Event {
     Hold {
         op: u64,
         lease: u64,
+    },
+    Keep {
+        lease: u64,
+        /// A time, like a step's `at`.
+        until: u64,
     },
     Verify {
         op: u64,
@@ -204,6 +210,7 @@ impl Event {
                 Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }
             }
             Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Keep { lease, until } => Input::Keep { lease: LeaseId(*lease), until: Instant::from_micros(*until) },
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait};
+use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::channels::Topic;
-use crate::clock::{Clock, Micros};
 use crate::coverage::State;
 use crate::kinds::Sort;
 use crate::mix::Mix;
-use crate::rng::Rng;
 use crate::users::User;
 use crate::wire::{Call, How, Life};
 

@@ -7,19 +7,19 @@ use crate::client::{Client, Delivery, Sent};
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::Sort;
 use crate::wire::{Answer, Call, Life, Message, Status};
-use crate::world::{Phase, World};
+use crate::world::{ClusterRun, Phase};
 
 const NODE: NodeId = NodeId(0);
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A new client takes a place.
     pub(crate) fn start_client(&mut self, place: usize) {
         let life = self.lives;
         self.lives += 1;
-        let client = Client::start(&mut self.rng, &self.mix, life, self.now);
+        let client = Client::start(&mut self.world.rng, &self.mix, life, self.world.now);
         let longest = &mut self.watch.longest;
         longest.claim_ms = longest.claim_ms.max(client.config.claim_window.as_millis() as u64);
-        if self.transcript.is_written() {
+        if self.world.transcript.is_written() {
             let line = format!("starts as {} ({life}), {:?}, {} users", client.uuid, client.config, client.users.len());
             self.note_line(&format!("c{place}"), format_args!("{line}"));
         }
@@ -34,7 +34,7 @@ impl World<'_> {
         }
         self.watch.renew_client(place);
         for user in 0..users {
-            let after = self.rng.range(self.mix.think);
+            let after = self.world.rng.range(self.mix.think);
             self.schedule_step(place, user, after);
         }
     }
@@ -62,9 +62,9 @@ impl World<'_> {
         if client.asleep_until.is_some() {
             return client.inbox.push(what);
         }
-        self.watch.paces[place].cause(self.now);
+        self.watch.paces[place].cause(self.world.now);
         if matches!(what, Delivery::Subscribed(Topic::Own) | Delivery::Unsubscribed(Topic::Own, _)) {
-            client.hears_since = Some(client.clock.instant(self.now));
+            client.hears_since = Some(client.clock.instant(self.world.now));
         }
         match what {
             Delivery::Reply(call, result) => self.reply(place, call, result),
@@ -98,7 +98,7 @@ impl World<'_> {
 
     fn reply(&mut self, place: usize, call: CallId, result: Result<Reply, Failure>) {
         let client = &mut self.clients[place];
-        let now = client.clock.instant(self.now);
+        let now = client.clock.instant(self.world.now);
         // An answer after the engine's own timeout is ignored, and so is a second answer.
         let patience = client.config.response_timeout;
         let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
@@ -172,8 +172,10 @@ impl World<'_> {
             self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
         }
         match (call, answer.status) {
-            (Call::Release { token, .. }, _) => tokens.given_up(self.now, sent_at, token),
-            (Call::Convert { old, .. }, Status::Converted | Status::Again) => tokens.given_up(self.now, sent_at, old),
+            (Call::Release { token, .. }, _) => tokens.given_up(self.world.now, sent_at, token),
+            (Call::Convert { old, .. }, Status::Converted | Status::Again) => {
+                tokens.given_up(self.world.now, sent_at, old)
+            }
             (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.holds_by(token) && !converting => {
                 let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
                 self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
@@ -183,7 +185,7 @@ impl World<'_> {
     }
 
     fn message(&mut self, place: usize, payload: &[u8]) {
-        let now = self.clients[place].clock.instant(self.now);
+        let now = self.clients[place].clock.instant(self.world.now);
         let message = Message::read(payload);
         if let Some(Message::Grant { key, .. } | Message::Wanted { key }) = message
             && let Some(name) = self.servers.name(key.as_bytes())
@@ -224,12 +226,12 @@ impl World<'_> {
 
     /// Passes one input in, carries all outputs out, sets the timer, and checks the invariants.
     pub(crate) fn feed(&mut self, place: usize, input: Input<'_>) {
-        self.watch.now = self.now;
-        if self.transcript.is_written() {
+        self.watch.now = self.world.now;
+        if self.world.transcript.is_written() {
             self.note_input(place, &input);
         }
         let client = &mut self.clients[place];
-        let (now, life) = (client.clock.instant(self.now), client.life);
+        let (now, life) = (client.clock.instant(self.world.now), client.life);
         if matches!(input, Input::Message { .. } | Input::Reply { result: Ok(_) | Err(Failure::Refused(_)), .. }) {
             client.heard_at = now;
         }
@@ -260,7 +262,7 @@ impl World<'_> {
     }
 
     fn carry_out(&mut self, place: usize, now: Instant, output: Output) {
-        if self.transcript.is_written() && !matches!(output, Output::Send { .. }) {
+        if self.world.transcript.is_written() && !matches!(output, Output::Send { .. }) {
             self.note_line(&format!("c{place}"), format_args!("  -> {output:?}"));
         }
         match output {
@@ -294,7 +296,7 @@ impl World<'_> {
                 Some(until) if until == held.valid_until => Ok(()),
                 Some(until) => {
                     let when = client.clock.when(until.as_micros());
-                    self.watch.leases.changed(self.now, index, |held| (held.valid_until, held.until) = (until, when))
+                    self.watch.leases.changed(self.world.now, index, |held| held.validity(until, when))
                 }
             };
             self.watch.check(verdict);
@@ -302,7 +304,7 @@ impl World<'_> {
         for (name, lock) in self.watch.locks.iter().enumerate() {
             if self.mix.sorts[name] == Sort::Semaphore && self.watch.leases.has(life, name) {
                 let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-                let verdict = lock.permits.look(held, self.now);
+                let verdict = lock.permits.look(held, self.world.now);
                 if verdict.is_err() {
                     self.watch.check(verdict);
                     break;
@@ -318,13 +320,13 @@ impl World<'_> {
     /// A command is sent. The client must not send too many.
     pub(crate) fn keep_pace(&mut self, place: usize) {
         if let Phase::Resting { since, .. } = self.phase
-            && self.now > since.max(self.calm_since) + 10_000_000
+            && self.world.now > since.max(self.calm_since) + 10_000_000
         {
-            let detail = format!("c{place} sends {} s after everything was over", (self.now - since) / 1_000_000);
+            let detail = format!("c{place} sends {} s after everything was over", (self.world.now - since) / 1_000_000);
             self.watch.check(broken("idle-traffic", detail));
         }
         let load = self.load(place);
-        let verdict = self.watch.paces[place].command(self.now, load);
+        let verdict = self.watch.paces[place].command(self.world.now, load);
         self.watch.check(verdict);
     }
 

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome, Wait};
+use leasehold_harness::Micros;
 
 use crate::client::Wish;
-use crate::clock::Micros;
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::Sort;
-use crate::world::World;
+use crate::world::ClusterRun;
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A call of a user has ended.
     pub(crate) fn completed(&mut self, place: usize, now: Instant, op: OpId, result: &Result<Outcome, Error>) {
         let client = &mut self.clients[place];
@@ -71,7 +71,7 @@ impl World<'_> {
             return self.held_by_owner(held, &options, grant);
         }
         let trouble = client.trouble_until.max(self.servers.list[self.servers.home(name)].last_trouble());
-        let calm = trouble + 1_000_000 < self.now;
+        let calm = trouble + 1_000_000 < self.world.now;
         let in_order = match self.mix.sorts[name] {
             Sort::Semaphore if grant.local && calm => calls::in_order_of_weight(client, number, now),
             Sort::Semaphore => Ok(()),
@@ -92,7 +92,7 @@ impl World<'_> {
             self.counts.local += 1;
             let most = client.config.local_handoffs;
             // After a sleep, a client handles old timers first, and only then what arrived in the meantime.
-            if tenure.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.now {
+            if tenure.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.world.now {
                 self.watch.untold.push(name);
             }
             tenure.handed_over(now, most, client.config.mixed_fleet && !joins)
@@ -116,11 +116,12 @@ impl World<'_> {
             fence: grant.fence,
             valid_until: grant.valid_until,
             until: client.clock.when(grant.valid_until.as_micros()),
-            since: self.now,
+            since: self.world.now,
             since_local: now,
             ttl: options.ttl,
             renew: options.renew,
-            max_hold: options.max_hold,
+            ends: options.max_hold.map(|most| now + most),
+            kept: None,
             holds: 1,
             orphan: tenure.orphan,
             token: tenure.token,
@@ -130,7 +131,7 @@ impl World<'_> {
         }
         let tenure = &mut self.watch.tenures[place][name];
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, tenure.orphan);
-        let exclusive = self.watch.leases.grant(self.now, held);
+        let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
     }
 
@@ -142,8 +143,8 @@ impl World<'_> {
         let (before, orphan) = (self.watch.leases.held[held].fence, self.watch.leases.held[held].orphan);
         self.watch.tenures[place][name].converted();
         let token = self.watch.tenures[place][name].token;
-        self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.now));
-        let exclusive = self.watch.leases.changed(self.now, held, |held| {
+        self.watch.asking[place][name].heard(self.clients[place].clock.instant(self.world.now));
+        let exclusive = self.watch.leases.changed(self.world.now, held, |held| {
             (held.mode, held.fence, held.token) = (grant.mode, grant.fence, token.or(held.token));
         });
         self.watch.check(exclusive);
@@ -180,17 +181,19 @@ impl World<'_> {
     fn look_at_margin(&mut self, place: usize, now: Instant, held: &Held) {
         let client = &self.clients[place];
         let granted = held.ttl.min(client.config.claim_window);
-        let granted = held.max_hold.map_or(granted, |most| granted.min(most));
+        let granted = held.ends.map_or(granted, |ends| granted.min(ends.since(held.since_local)));
         let margin = (granted / 20).min(Duration::from_millis(50));
         let (Some(token), Mode::Exclusive, Sort::Lock) = (held.token, held.mode, self.mix.sorts[held.name]) else {
             return;
         };
         let converts = client.open.iter().any(|op| client.ops[*op as usize].converts(held.name));
-        if held.orphan || !held.renew || converts || now.since(held.valid_until) > margin {
+        // The TTL of a lease whose end has moved may be any.
+        let moved = held.kept.is_some();
+        if held.orphan || !held.renew || moved || converts || now.since(held.valid_until) > margin {
             return;
         }
         let server = self.servers.home(held.name);
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let there = self.watch.keys.holders(&self.servers.models[server], server_us, held.name);
         if there.iter().all(|(holder, _)| *holder != token) {
             let detail = format!("told at {now:?}, when the server had ended it: {held:?}");
@@ -211,7 +214,7 @@ impl World<'_> {
             (Sort::Semaphore, Some(token)) => self.watch.lanes[place][lost.name].tenure(token).lost(),
             _ => self.watch.tenures[place][lost.name].lost(),
         }
-        let held = self.watch.leases.end(self.now, held);
+        let held = self.watch.leases.end(self.world.now, held);
         let home = self.servers.home(held.name);
         let many_keys = held.mode == Mode::Shared || self.mix.sorts[held.name] == Sort::Semaphore;
         let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(many_keys));
@@ -221,7 +224,7 @@ impl World<'_> {
         // A reader whose record was evicted is lost early.
         let evicted = self.watch.locks[held.name].readers_lost;
         if !(evicted && matches!(reason, LossReason::Gone | LossReason::Taken)) {
-            self.watch.check(losses::told(&held, reason, self.now, now, calm));
+            self.watch.check(losses::told(&held, reason, self.world.now, now, calm));
         }
         if reason == LossReason::Expired {
             self.look_at_margin(place, now, &held);

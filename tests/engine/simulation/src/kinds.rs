@@ -1,9 +1,9 @@
 //! The kinds of lock in a run, and how users acquire each.
 
 use leasehold_core::{Kind, Owner};
+use leasehold_harness::Rng;
 
 use crate::mix::{Bounds, Mix};
-use crate::rng::Rng;
 
 /// The kind that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use leasehold_core::{Instant, Wait};
+use leasehold_harness::Micros;
 
 use crate::client::Client;
-use crate::clock::Micros;
 use crate::faults::Fault;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
 use crate::kinds::Sort;
 use crate::servers::Server;
-use crate::world::World;
+use crate::world::ClusterRun;
 
 /// Server faults that stop renewals.
 const HINDER_RENEWALS: [Fault; 3] = [Fault::ServerCrash, Fault::Stall, Fault::NotReady];
@@ -27,13 +27,13 @@ impl Server {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// Checks every lock and every client.
     pub(crate) fn look(&mut self) {
         let bounds = self.bounds();
         for name in 0..self.servers.names.len() {
             let server = self.servers.home(name);
-            let server_us = self.servers.time(server, self.now);
+            let server_us = self.servers.time(server, self.world.now);
             self.observe_backing(server, name, server_us);
             if self.mix.sorts[name] != Sort::Lock {
                 self.look_at_waiters(name);
@@ -42,7 +42,7 @@ impl World<'_> {
                 .clients
                 .iter()
                 .any(|client| client.is_awake() && client.waits_for(name).any(|op| op.wait() != Wait::No));
-            let valid = self.watch.leases.any_valid(self.now, name);
+            let valid = self.watch.leases.any_valid(self.world.now, name);
             let lock = &mut self.watch.locks[name];
             let head = lock.queue.first().filter(|_| self.mix.foreigners == 0).and_then(|token| {
                 let waits = |client: &&Client| {
@@ -53,11 +53,11 @@ impl World<'_> {
             });
             let free =
                 head.is_some() && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
-            let verdict = lock.progress.look(self.now, self.calm_since, (wanted, valid, free), head, bounds);
+            let verdict = lock.progress.look(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
             self.watch.check(verdict);
         }
         for client in self.clients.iter().filter(|client| client.is_awake()) {
-            let verdict = calls::overdue(client, client.clock.instant(self.now) - LATEST_WAKE);
+            let verdict = calls::overdue(client, client.clock.instant(self.world.now) - LATEST_WAKE);
             self.watch.check(verdict);
         }
     }
@@ -133,7 +133,7 @@ impl World<'_> {
     pub(crate) fn last_look(&mut self) -> Verdict {
         for server in 0..self.servers.list.len() {
             self.look_at_server(server);
-            let time = self.servers.time(server, self.now);
+            let time = self.servers.time(server, self.world.now);
             let verdict = self.watch.keys.look_at_the_end(&self.servers.models[server], time);
             self.watch.check(verdict);
         }

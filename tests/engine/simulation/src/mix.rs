@@ -1,10 +1,10 @@
 //! The settings of a run: how many of each thing, how they behave, which faults strike and how often. Drawn from the
 //! seed.
 
-use crate::clock::Micros;
+use leasehold_harness::{Micros, Rng};
+
 use crate::faults::Fault;
 use crate::kinds::{Asked, Sort};
-use crate::rng::Rng;
 pub use crate::theme::Theme;
 
 /// The range of a value that is drawn repeatedly.
@@ -77,6 +77,8 @@ pub struct Mix {
     pub fixed: u32,
     /// The chance that a user closes its client.
     pub closes: u32,
+    /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
+    pub keeps: u32,
 }
 
 impl Mix {
@@ -87,11 +89,14 @@ impl Mix {
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore => *rng.pick(&Theme::LOCKS),
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping => *rng.pick(&Theme::LOCKS),
             about => about,
         };
         mix.turn_to(rng, about);
         mix.sort_names(rng);
+        if theme == Theme::Keeping {
+            mix.keeps = rng.range((200_000, 800_000)) as u32;
+        }
         mix
     }
 
@@ -100,6 +105,7 @@ impl Mix {
         let sort = match self.theme {
             Theme::Reentrant => Sort::Reentrant,
             Theme::Semaphore => Sort::Semaphore,
+            Theme::Keeping => *rng.pick(&[Sort::Lock, Sort::Lock, Sort::Reentrant, Sort::Semaphore]),
             _ => Sort::Lock,
         };
         let other = *rng.pick(&[Sort::Lock, Sort::Reentrant, Sort::Semaphore]);
@@ -147,6 +153,7 @@ impl Mix {
             forever: 300_000,
             fixed: 100_000,
             closes: 2_000,
+            keeps: 0,
         }
     }
 
@@ -160,7 +167,7 @@ impl Mix {
         self.some(rng, &wakes, (500, 30_000));
         self.chance[F::Forced.index()] = *rng.pick(&[0, 0, 0, 300, 20_000]);
         match theme {
-            Theme::Several | Theme::Quorum => {}
+            Theme::Several | Theme::Quorum | Theme::Keeping => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);

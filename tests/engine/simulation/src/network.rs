@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_harness::Micros;
 
 use crate::client::{Delivery, Sent};
-use crate::clock::Micros;
 use crate::coverage::State;
 use crate::faults::Fault;
 use crate::wire::{Call, How};
-use crate::world::{Arrival, Event, World};
+use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
@@ -17,7 +17,7 @@ const LATEST: Micros = 50_000_000;
 /// How many commands may be under way even to a silent server.
 const LEAST_WINDOW: usize = 16;
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// An engine sends a command.
     pub(crate) fn send(&mut self, client: usize, id: CallId, command: Command) {
         let words: Vec<&[u8]> = command.words().collect();
@@ -28,7 +28,7 @@ impl World<'_> {
         };
         self.note_longest(client, &call);
         self.keep_pace(client);
-        let now = self.now;
+        let now = self.world.now;
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(now));
         let patience = it.config.response_timeout;
@@ -51,10 +51,11 @@ impl World<'_> {
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
         self.watch_sending(client, name, at, &call);
-        if self.transcript.is_written() {
+        self.look_at_renewal(client, name, at, &words, &call);
+        if self.world.transcript.is_written() {
             self.note_line(&format!("c{client}"), format_args!("  sends #{} {call:?} about {name}", id.0));
         }
-        let (there, back) = (self.rng.range(self.mix.trip), self.rng.range(self.mix.trip));
+        let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         match call {
             Call::Acquire { how: How::Refill, .. } => self.occasion(State::Refilling, client),
             Call::Convert { .. } => self.occasion(State::Converting, client),
@@ -78,7 +79,7 @@ impl World<'_> {
 
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
-        let (client, now) = (arrival.client, self.now);
+        let (client, now) = (arrival.client, self.world.now);
         let cut =
             self.cuts.iter().any(|(who, server, until)| *who == client && *server == arrival.server && *until > now);
         if cut || self.server(arrival.server).suffers(Fault::ServerCrash, now) {
@@ -95,8 +96,8 @@ impl World<'_> {
             return self.fail(&arrival, there);
         }
         if self.strikes(Fault::Slow, client) {
-            let slow = self.rng.range(self.mix.slow);
-            if self.rng.chance(500_000) {
+            let slow = self.world.rng.range(self.mix.slow);
+            if self.world.rng.chance(500_000) {
                 there += slow
             } else {
                 arrival.back += slow
@@ -106,7 +107,7 @@ impl World<'_> {
         if self.strikes(Fault::CommandLate, client) {
             self.interrupt(&arrival, there);
             arrival.answers = 0;
-            there += self.rng.spread((1_000, LATEST));
+            there += self.world.rng.spread((1_000, LATEST));
             self.trouble(client, now + there);
         } else if self.strikes(Fault::ReplyLost, client) {
             self.interrupt(&arrival, there);
@@ -123,7 +124,7 @@ impl World<'_> {
         } else {
             it.last_arrival = at;
         }
-        self.agenda.push(at, Event::Arrive(arrival));
+        self.world.agenda.push(at, Event::Arrive(arrival));
     }
 
     /// The client's library sends it again. Both copies arrive before the answer, or the driver reports a break.
@@ -141,21 +142,21 @@ impl World<'_> {
             call: arrival.call,
             back: arrival.back,
         };
-        self.agenda.push(self.now + there, Event::Arrive(first));
-        if first_answers > 0 || self.rng.chance(500_000) {
+        self.world.after(there, Event::Arrive(first));
+        if first_answers > 0 || self.world.rng.chance(500_000) {
             arrival.answers -= first_answers;
-            return there + self.rng.below(2 * self.mix.trip.1);
+            return there + self.world.rng.below(2 * self.mix.trip.1);
         }
         self.interrupt(arrival, there);
         arrival.answers = 0;
-        let late = self.rng.spread((1_000, LATEST));
-        self.trouble(arrival.client, self.now + there + late);
+        let late = self.world.rng.spread((1_000, LATEST));
+        self.trouble(arrival.client, self.world.now + there + late);
         there + late
     }
 
     /// A command does not arrive. The client may or may not be told.
     fn fail(&mut self, arrival: &Arrival, there: Micros) {
-        if self.rng.chance(300_000) {
+        if self.world.rng.chance(300_000) {
             self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
         } else {
             self.interrupt(arrival, there);
@@ -164,26 +165,26 @@ impl World<'_> {
 
     /// The client is told of a break or a timeout, or of nothing.
     fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
-        let failure = match self.rng.below(3) {
+        let failure = match self.world.rng.below(3) {
             0 => return,
             1 => Failure::Interrupted("connection reset".into()),
             _ => Failure::TimedOut,
         };
-        let wait = self.rng.spread((100, 500_000));
+        let wait = self.world.rng.spread((100, 500_000));
         self.tell(arrival, there + wait, Err(failure));
     }
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
         let what = Delivery::Reply(arrival.call, result);
-        self.agenda.push(self.now + after, Event::Deliver { client: arrival.client, life: arrival.life, what });
+        self.world.after(after, Event::Deliver { client: arrival.client, life: arrival.life, what });
     }
 
     /// Whether a passing fault strikes a command now. If so, the client counts as in trouble.
     pub(crate) fn strikes(&mut self, fault: Fault, client: usize) -> bool {
-        let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
+        let strikes = self.faults_are_on() && self.world.rng.chance(self.mix.chance[fault.index()]);
         if strikes {
             self.note(fault, Some(client));
-            self.trouble(client, self.now);
+            self.trouble(client, self.world.now);
         }
         strikes
     }

@@ -1,16 +1,16 @@
 //! Tells the watchers what happens on the servers.
 
 use leasehold_core::Mode;
+use leasehold_harness::Micros;
 use leasehold_model::Executed;
 
-use crate::clock::Micros;
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::budget::{ServerGrant, Tenure};
 use crate::invariants::leases::Held;
 use crate::kinds::Sort;
 use crate::wire::{Answer, Call, How, Message, Status, Token};
-use crate::world::World;
+use crate::world::ClusterRun;
 
 /// A grant of a script.
 struct Granted {
@@ -33,11 +33,11 @@ enum Granting {
     Message,
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A server is about to run a script.
     pub(crate) fn observe_before(&mut self, server: usize, name: usize) {
         if self.mix.sorts[name] == Sort::Semaphore {
-            let server_us = self.servers.time(server, self.now);
+            let server_us = self.servers.time(server, self.world.now);
             if !self.watch.keys.knows_permits(&self.servers.models[server], server_us, name) {
                 self.watch.locks[name].permits.forgets();
             }
@@ -46,7 +46,7 @@ impl World<'_> {
 
     /// A server ran a script.
     pub(crate) fn observe(&mut self, server: usize, name: usize, call: &Call, executed: &Executed) {
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let reply = match &executed.reply {
             Ok(reply) => reply,
             Err(text) if text.starts_with("NOSCRIPT") => return,
@@ -116,7 +116,7 @@ impl World<'_> {
             }
             _ => {}
         }
-        if self.servers.list[server].suffers(Fault::PublishRefused, self.now) {
+        if self.servers.list[server].suffers(Fault::PublishRefused, self.world.now) {
             // A granted waiter can only be noticed by its absence from the queue.
             let mut waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
             if let Call::Acquire { token, .. } = *call {
@@ -151,7 +151,7 @@ impl World<'_> {
                 // Several waiters for permits may be granted at once.
                 let mode = if self.mix.sorts[name] == Sort::Semaphore { Mode::Shared } else { mode };
                 lock.queue.waits(token, mode, now_ms, claim_ms);
-                let verdict = lock.tokens.seen(self.now, token, "waits");
+                let verdict = lock.tokens.seen(self.world.now, token, "waits");
                 self.watch.check(verdict);
             }
             Call::Release { bury: true, .. } => {
@@ -162,7 +162,7 @@ impl World<'_> {
             _ => {}
         }
         let lock = &mut self.watch.locks[name];
-        if !lock.queue.is_empty() && !self.servers.list[server].suffers(Fault::PublishRefused, self.now) {
+        if !lock.queue.is_empty() && !self.servers.list[server].suffers(Fault::PublishRefused, self.world.now) {
             let value = match self.mix.sorts[name] {
                 Sort::Semaphore => {
                     let members = self.watch.keys.holders(&self.servers.models[server], server_us, name);
@@ -214,7 +214,7 @@ impl World<'_> {
         let blind = self.grants_went_unseen(name);
         let lock = &mut self.watch.locks[name];
         let drawn = lock.fences.drawn(grant.fence, grant.block, server_us);
-        let back = lock.tokens.seen(self.now, grant.token, "is granted");
+        let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {
             Granting::Entered => lock.queue.granted(grant.token, now_ms, None),
             Granting::Message => lock.queue.granted(grant.token, now_ms, Some(grant.ms)),
@@ -224,7 +224,7 @@ impl World<'_> {
         };
         lock.terms.set(grant.token, now_ms, grant.ms);
         if self.mix.sorts[name] == Sort::Semaphore {
-            let now = self.now;
+            let now = self.world.now;
             let believed = self.watch.leases.held.iter();
             let believed = believed.filter(|held| held.name == name && held.until > now && !held.orphan);
             let believed: Vec<&Held> = believed.collect();
@@ -239,13 +239,13 @@ impl World<'_> {
             Sort::Semaphore => self.watch.lanes[place][name].tenure(grant.token),
             _ => &mut self.watch.tenures[place][name],
         };
-        let granted = ServerGrant { token: grant.token, at: self.now, server_us };
+        let granted = ServerGrant { token: grant.token, at: self.world.now, server_us };
         match grant.how {
             Granting::Converted => tenure.last_converted = Some(granted),
             how => tenure.server_granted(granted, how != Granting::Again),
         }
         if matches!(grant.how, Granting::Entered | Granting::Message) {
-            client.granted[name] = self.now + grant.ms * 1_000;
+            client.granted[name] = self.world.now + grant.ms * 1_000;
         }
     }
 
@@ -256,7 +256,7 @@ impl World<'_> {
 
     /// The server has every valid lease, under its holder's token.
     pub(crate) fn observe_backing(&mut self, server: usize, name: usize, server_us: u64) {
-        let now = self.now;
+        let now = self.world.now;
         let valid = |held: &&Held| held.name == name && held.until > now && !held.orphan;
         if !self.watch.leases.held.iter().any(|held| valid(&held)) {
             return;
@@ -287,7 +287,7 @@ impl World<'_> {
     /// The server keeps a lease at least as long as its holder takes it to be valid.
     pub(crate) fn observe_terms(&mut self, server: usize, name: usize, server_us: u64) {
         let Some(expires) = self.watch.keys.lock_expires(&self.servers.models[server], server_us, name) else { return };
-        let now = self.now;
+        let now = self.world.now;
         let believed =
             self.watch.leases.held.iter().filter(|held| held.name == name && held.until > now && !held.orphan);
         let own_ends = self.watch.keys.holders(&self.servers.models[server], server_us, name);

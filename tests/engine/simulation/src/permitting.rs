@@ -9,9 +9,9 @@ use crate::invariants::leases::Held;
 use crate::invariants::{Verdict, broken};
 use crate::kinds::{Sort, permits};
 use crate::wire::{Answer, Call, Status, Token};
-use crate::world::World;
+use crate::world::ClusterRun;
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// What only a script of one kind does.
     pub(crate) fn observe_kind(&mut self, name: usize, call: &Call, answer: &Answer, executed: &Executed) {
         if !matches!(call, Call::Renew { .. } | Call::Inspect) && self.is_squatted(name) {
@@ -20,7 +20,7 @@ impl World<'_> {
         }
         let server = self.servers.home(name);
         let released = matches!(call, Call::Release { .. }) && answer.status == Status::Released;
-        let refused = self.servers.list[server].suffers(Fault::PublishRefused, self.now);
+        let refused = self.servers.list[server].suffers(Fault::PublishRefused, self.world.now);
         if self.mix.sorts[name] == Sort::Reentrant && released && !refused {
             let channel = crate::channels::channel_of(&self.servers.names[name]);
             if !executed.published.iter().any(|(on, payload)| *on == channel && payload == b"0") {
@@ -99,18 +99,19 @@ impl World<'_> {
             fence: grant.fence,
             valid_until: grant.valid_until,
             until: client.clock.when(grant.valid_until.as_micros()),
-            since: self.now,
+            since: self.world.now,
             since_local: now,
             ttl: options.ttl,
             renew: options.renew,
-            max_hold: options.max_hold,
+            ends: options.max_hold.map(|most| now + most),
+            kept: None,
             holds: 1,
             orphan,
             token,
         };
         self.watch.leases.held.push(held);
         let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-        let permits = self.watch.locks[name].permits.look(held, self.now);
+        let permits = self.watch.locks[name].permits.look(held, self.world.now);
         verdict.and(permits)
     }
 }

@@ -6,9 +6,10 @@ use crate::channels::Topic;
 use crate::client::{Client, Sent, Wish};
 
 use crate::invariants::broken;
+use crate::invariants::leases::Held;
 use crate::kinds::Sort;
 use crate::wire::{Answer, Call, How, Status};
-use crate::world::World;
+use crate::world::ClusterRun;
 
 impl Client {
     /// Whether one of its callers waits for a lock, and is not about to give up.
@@ -22,7 +23,7 @@ impl Client {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// The client sends a command.
     pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, call: &Call) {
         let client = &self.clients[place];
@@ -56,6 +57,29 @@ impl World<'_> {
         self.watch.check(asking.and(vigil));
     }
 
+    /// A lease whose end its holder has moved is renewed until then and no longer. A client with a single user renews it
+    /// for nobody else.
+    pub(crate) fn look_at_renewal(&mut self, place: usize, name: usize, at: Instant, words: &[&[u8]], call: &Call) {
+        let Call::Renew { ttl_ms, .. } = *call else { return };
+        let client = &self.clients[place];
+        // Users' calls renew as well, a server that had forgotten the script gets the same command again, and a command
+        // that had to wait was for a time that is over.
+        let others = client.users.len() > 1 || client.open.iter().any(|op| client.ops[*op as usize].name == name);
+        if others || words.first() != Some(&&b"EVALSHA"[..]) || self.mix.is_crowded() {
+            return;
+        }
+        let kept = |held: &&Held| held.name == name && held.kept.is_some();
+        let Some(held) = self.watch.leases.of(client.life).find(kept).cloned() else { return };
+        let Some(ends) = held.ends else { return };
+        // With what clocks may differ by, and the margin for a late timer.
+        let left = ends.since(at).as_millis() as u64;
+        let most = ((left + 3) * 100 / 94).min((left + 53) * 100 / 99) + 2;
+        if held.valid_until >= ends || ttl_ms > most {
+            let detail = format!("c{place} renews for {ttl_ms} ms at {at:?}: {held:?}");
+            self.watch.check(broken("needless-renewal", detail));
+        }
+    }
+
     /// What a client learns about a semaphore from an answer, and must act on.
     pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
         let client = &self.clients[place];
@@ -80,7 +104,7 @@ impl World<'_> {
                 tenure.is_anew(token, answer.status == Status::Entered, answer.server_us).then_some(token)
             }
             Call::Release { token, .. } => {
-                self.watch.locks[name].tokens.given_up(self.now, sent_at, token);
+                self.watch.locks[name].tokens.given_up(self.world.now, sent_at, token);
                 None
             }
             Call::Renew { token, .. } if matches!(answer.status, Status::Gone | Status::Taken) => {
@@ -137,9 +161,9 @@ impl World<'_> {
             // A renewal for the next local caller is sent again after a quarter of the remaining time.
             let ttl = client.longest_ttl_ms * 1_000 / 4;
             let slack = std::time::Duration::from_micros(ttl + 50_000);
-            let calm = client.clock.instant(client.trouble_until.min(self.now));
+            let calm = client.clock.instant(client.trouble_until.min(self.world.now));
             let since = since.max(calm).max(client.clock.instant(self.watch.leases.last_held(client.life, name)));
-            let now = client.clock.instant(self.now);
+            let now = client.clock.instant(self.world.now);
             let verdict = self.watch.vigils[place][name].is_awake(now, since, client.config.claim_window / 3 + slack);
             if verdict.is_err() {
                 return self.watch.check(verdict);

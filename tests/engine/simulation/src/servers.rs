@@ -1,20 +1,19 @@
 //! The servers: real scripts over a model keyspace. Each server has its own wall clock and its own faults.
 
 use leasehold_core::{Failure, Reply};
+use leasehold_harness::{Clock, Micros, Rng};
 use leasehold_model::{Executed, ModelServer};
 
 use crate::channels::{Topic, channel_of};
 use crate::client::Delivery;
-use crate::clock::{Clock, Micros};
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::keys::Part;
 use crate::kinds::Sort;
 use crate::mix::Mix;
-use crate::rng::Rng;
 use crate::tampering::Tampering;
 use crate::wire::{Answer, Call};
-use crate::world::{Arrival, Event, World};
+use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
 const STOPPED: &str = "ERR Script attempted to access a non local key in a cluster node";
@@ -146,21 +145,21 @@ impl<'a> Servers<'a> {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A command reaches its server.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let server = arrival.server;
         let it = &self.servers.list[server];
-        if it.suffers(Fault::ServerCrash, self.now) {
+        if it.suffers(Fault::ServerCrash, self.world.now) {
             return self.answer(&arrival, Err(Failure::Interrupted("the server is gone".into())));
         }
-        if let Some(until) = it.until(Fault::Stall, self.now) {
-            let until = until + self.rng.below(200);
-            return self.agenda.push(until, Event::Arrive(arrival));
+        if let Some(until) = it.until(Fault::Stall, self.world.now) {
+            let until = until + self.world.rng.below(200);
+            return self.world.agenda.push(until, Event::Arrive(arrival));
         }
         // A demoted primary still answers reads.
-        let read_only = it.suffers(Fault::NotReady, self.now) && it.excuse.starts_with("READONLY");
-        if it.suffers(Fault::NotReady, self.now) && !read_only {
+        let read_only = it.suffers(Fault::NotReady, self.world.now) && it.excuse.starts_with("READONLY");
+        if it.suffers(Fault::NotReady, self.world.now) && !read_only {
             return self.answer(&arrival, Err(Failure::Refused(it.excuse.into())));
         }
         let mut words: Vec<&[u8]> = arrival.command.words().collect();
@@ -168,20 +167,20 @@ impl World<'_> {
             words[2] = b"6";
             words.remove(9);
         }
-        let migrating = it.suffers(Fault::Migration, self.now);
+        let migrating = it.suffers(Fault::Migration, self.world.now);
         if migrating && self.keys_are_parted(&words) {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot";
             return self.answer(&arrival, Err(Failure::Refused(text.into())));
         }
         let Some((call, _)) = Call::read(&words) else { return };
         self.observe_before(server, arrival.name);
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
-        if self.transcript.is_written() {
+        if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
             let who = format!("s{server}");
             let line = format!("c{} #{} {call:?} -> {reply:?}", arrival.client, arrival.call.0);
-            self.transcript.line(self.now, who, format_args!("{line}"));
+            self.world.transcript.line(self.world.now, who, format_args!("{line}"));
         }
         self.observe(server, arrival.name, &call, &executed);
         for (channel, payload) in executed.published {
@@ -191,7 +190,7 @@ impl World<'_> {
             Ok(reply) if read_only && Answer::read(&reply).is_some_and(|answer| answer.confirms()) => {
                 return self.watch.check(broken("confirmed-late", format!("{call:?} by a server that was demoted")));
             }
-            Ok(_) if migrating && self.rng.chance(20_000) => Err(STOPPED.into()),
+            Ok(_) if migrating && self.world.rng.chance(20_000) => Err(STOPPED.into()),
             reply => reply,
         };
         let granted = reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
@@ -204,10 +203,10 @@ impl World<'_> {
 
     /// An operator takes a lock from its holders. The next waiter is granted, as by a release.
     fn force(&mut self, server: usize, name: usize) {
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let victims = self.watch.keys.victims(&self.servers.models[server], server_us, name);
         let Some(first) = victims.first() else { return };
-        if self.servers.list[server].suffers(Fault::Migration, self.now) {
+        if self.servers.list[server].suffers(Fault::Migration, self.world.now) {
             return;
         }
         let script = match self.mix.sorts[name] {
@@ -223,7 +222,7 @@ impl World<'_> {
         words.extend(keys.iter().map(String::as_bytes));
         words.extend([b"60000".as_slice(), fleet]);
         self.observe_before(server, name);
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         self.lose(name, Part::Lock);
         // A lease that was granted at this very moment is taken as well, although its client doesn't know of it yet.
         self.watch.forced.extend(&victims);
@@ -245,16 +244,16 @@ impl World<'_> {
     /// Whether some of a command's keys have moved and others have not.
     fn keys_are_parted(&mut self, words: &[&[u8]]) -> bool {
         let many = words.get(2).is_some_and(|keys| *keys != b"1");
-        self.tampering.renewals_need_all_keys || (many && self.rng.chance(500_000))
+        self.tampering.renewals_need_all_keys || (many && self.world.rng.chance(500_000))
     }
 
     /// Sends the end of a command back.
     fn answer(&mut self, arrival: &Arrival, result: Result<Reply, Failure>) {
-        let mut at = self.now + arrival.back;
+        let mut at = self.world.now + arrival.back;
         for _ in 0..arrival.answers {
             let what = Delivery::Reply(arrival.call, result.clone());
-            self.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
-            at += 1 + self.rng.below(arrival.back + 100_000);
+            self.world.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
+            at += 1 + self.world.rng.below(arrival.back + 100_000);
         }
     }
 
@@ -268,7 +267,7 @@ impl World<'_> {
 
     /// Checks that a server has only the keys that it may have.
     pub(crate) fn look_at_server(&mut self, server: usize) {
-        let time = self.servers.time(server, self.now);
+        let time = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
         let verdict = self.watch.keys.look(model, time, self.watch.longest);
         self.watch.check(verdict);
@@ -276,7 +275,7 @@ impl World<'_> {
             self.observe_terms(server, name, time);
             let model = &self.servers.models[server];
             for token in self.watch.keys.tokens(model, time, name) {
-                let verdict = self.watch.locks[name].tokens.seen(self.now, token, "stands on the server");
+                let verdict = self.watch.locks[name].tokens.seen(self.world.now, token, "stands on the server");
                 self.watch.check(verdict);
             }
         }
@@ -286,21 +285,21 @@ impl World<'_> {
     pub(crate) fn lose_data(&mut self, server: usize) {
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
-            self.watch.locks[name].tokens.data_lost(self.now);
+            self.watch.locks[name].tokens.data_lost(self.world.now);
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }
 
     /// Evicts one key from a server.
     pub(crate) fn evict(&mut self, server: usize) {
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
         let losable = |name| self.watch.keys.losable(model, server_us, name).into_iter().map(move |it| (name, it));
         let all: Vec<_> = self.servers.at(server).flat_map(losable).collect();
         if all.is_empty() {
             return;
         }
-        let (name, (key, part)) = self.rng.pick(&all);
+        let (name, (key, part)) = self.world.rng.pick(&all);
         let model = &mut self.servers.models[server];
         model.set_read_only(false);
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
@@ -318,7 +317,7 @@ impl World<'_> {
             // Their holders are notified early, but they still exclude others.
             Part::Readers => lock.readers_lost = true,
             _ => {
-                lock.lost_at = Some(self.now);
+                lock.lost_at = Some(self.world.now);
                 lock.permits.data_lost();
                 self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
                 self.watch

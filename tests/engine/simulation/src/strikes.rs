@@ -1,12 +1,12 @@
 //! Faults that strike a client, a link or a server from time to time.
 
 use leasehold_core::Failure;
+use leasehold_harness::Micros;
 
 use crate::client::Delivery;
-use crate::clock::Micros;
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::world::{Event, World};
+use crate::world::{ClusterRun, Event};
 
 /// States that pass so quickly that faults have to wait for them.
 const RARE: [State; 4] = [State::Renewing, State::Refilling, State::Converting, State::Closing];
@@ -20,16 +20,16 @@ const EXCUSES: [&str; 5] = [
     "READONLY You can't write against a read only replica.",
 ];
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// The next fault strikes.
     pub(crate) fn strike(&mut self) {
         if !self.faults_are_on() {
             return;
         }
-        let next = self.rng.range((self.mix.gap / 5, self.mix.gap * 2));
-        self.agenda.push(self.now + next, Event::Strike);
-        if self.rng.chance(400_000) {
-            self.ambush = Some(*self.rng.pick(&RARE));
+        let next = self.world.rng.range((self.mix.gap / 5, self.mix.gap * 2));
+        self.world.after(next, Event::Strike);
+        if self.world.rng.chance(400_000) {
+            self.ambush = Some(*self.world.rng.pick(&RARE));
         } else {
             self.strike_now(None);
         }
@@ -39,8 +39,8 @@ impl World<'_> {
     pub(crate) fn occasion(&mut self, state: State, client: usize) {
         if self.ambush == Some(state) {
             self.ambush = None;
-            let after = self.rng.below(self.mix.trip.1);
-            self.agenda.push(self.now + after, Event::Ambush { client });
+            let after = self.world.rng.below(self.mix.trip.1);
+            self.world.after(after, Event::Ambush { client });
         }
     }
 
@@ -50,9 +50,9 @@ impl World<'_> {
             return;
         }
         let Some(fault) = self.draw_strike() else { return };
-        let client = client.unwrap_or_else(|| self.rng.below(self.clients.len() as u64) as usize);
-        let outage = self.rng.spread(self.mix.outage);
-        let until = self.now + outage;
+        let client = client.unwrap_or_else(|| self.world.rng.below(self.clients.len() as u64) as usize);
+        let outage = self.world.rng.spread(self.mix.outage);
+        let until = self.world.now + outage;
         match fault {
             Fault::Pause | Fault::Suspend | Fault::Crash => {
                 if self.clients[client].is_awake() {
@@ -60,14 +60,14 @@ impl World<'_> {
                 }
             }
             Fault::Partition => {
-                let server = self.rng.below(self.servers.list.len() as u64) as usize;
+                let server = self.world.rng.below(self.servers.list.len() as u64) as usize;
                 self.note(fault, Some(client));
-                self.cuts.retain(|(.., until)| *until > self.now);
+                self.cuts.retain(|(.., until)| *until > self.world.now);
                 self.cuts.push((client, server, until));
                 self.trouble(client, until);
             }
             _ => {
-                let server = self.rng.below(self.servers.list.len() as u64) as usize;
+                let server = self.world.rng.below(self.servers.list.len() as u64) as usize;
                 self.note(fault, None);
                 self.strike_server(fault, server, until);
             }
@@ -78,21 +78,21 @@ impl World<'_> {
         if self.mix.strikes.is_empty() {
             return None;
         }
-        Some(*self.rng.pick(&self.mix.strikes))
+        Some(*self.world.rng.pick(&self.mix.strikes))
     }
 
     fn strike_client(&mut self, fault: Fault, place: usize, until: Micros) {
         self.note(fault, Some(place));
-        self.calm_since = self.calm_since.max(self.now);
+        self.calm_since = self.calm_since.max(self.world.now);
         let life = self.clients[place].life;
         if fault == Fault::Crash {
             self.drop_client(place);
-            return self.agenda.push(until, Event::Start { client: place });
+            return self.world.agenda.push(until, Event::Start { client: place });
         }
         let client = &mut self.clients[place];
         client.asleep_until = Some(until);
         client.trouble_until = client.trouble_until.max(until);
-        self.agenda.push(until, Event::Resume { client: place, life });
+        self.world.agenda.push(until, Event::Resume { client: place, life });
         if fault == Fault::Suspend {
             self.cut_off(place);
             if self.tampering.clock_stops_asleep {
@@ -115,7 +115,7 @@ impl World<'_> {
     /// A deliberate bug: the client's clock does not count the time asleep.
     fn stop_clock(&mut self, place: usize, until: Micros) {
         let client = &mut self.clients[place];
-        let asleep = client.clock.reads(until) - client.clock.reads(self.now);
+        let asleep = client.clock.reads(until) - client.clock.reads(self.world.now);
         client.clock.step_back(asleep);
         let (life, clock) = (client.life, client.clock);
         for held in self.watch.leases.held.iter_mut().filter(|held| held.life == life) {
@@ -124,7 +124,7 @@ impl World<'_> {
     }
 
     fn strike_server(&mut self, fault: Fault, server: usize, until: Micros) {
-        let now = self.now;
+        let now = self.world.now;
         self.calm_since = self.calm_since.max(now);
         match fault {
             Fault::ScriptFlush => return self.servers.models[server].script_flush(),
@@ -143,7 +143,7 @@ impl World<'_> {
                 self.crash_server(fault, server, until);
             }
             Fault::NotReady => {
-                let excuse = *self.rng.pick(&EXCUSES);
+                let excuse = *self.world.rng.pick(&EXCUSES);
                 self.server(server).excuse = excuse;
                 self.server(server).suffer(fault, now, until);
             }
@@ -153,7 +153,7 @@ impl World<'_> {
     }
 
     fn crash_server(&mut self, fault: Fault, server: usize, until: Micros) {
-        let now = self.now;
+        let now = self.world.now;
         self.servers.models[server].script_flush();
         // An outage may overlap with another one. Only the additional time counts.
         let began = self.servers.list[server].last_until(Fault::ServerCrash).max(now);
@@ -161,7 +161,7 @@ impl World<'_> {
         if fault == Fault::ServerWiped {
             self.lose_data(server);
             // Another machine may take its place, with a clock that is behind by less than the outage.
-            let behind = self.rng.below((until.saturating_sub(began) * 9 / 10).saturating_sub(5_000));
+            let behind = self.world.rng.below((until.saturating_sub(began) * 9 / 10).saturating_sub(5_000));
             self.server(server).clock.step_back(behind);
         }
         if server == 0 {
@@ -172,15 +172,15 @@ impl World<'_> {
     /// The end of a liveness run: every fault stops, and sleeping clients wake up soon.
     pub(crate) fn mend_everything(&mut self) {
         self.cuts.clear();
-        self.servers.list.iter_mut().for_each(|server| server.mend(self.now));
+        self.servers.list.iter_mut().for_each(|server| server.mend(self.world.now));
         for place in 0..self.clients.len() {
             let client = &mut self.clients[place];
             if client.asleep_until.is_some() {
-                client.asleep_until = Some(self.now);
+                client.asleep_until = Some(self.world.now);
                 let life = client.life;
-                self.agenda.push(self.now, Event::Resume { client: place, life });
+                self.world.agenda.push(self.world.now, Event::Resume { client: place, life });
             }
         }
-        self.calm_since = self.calm_since.max(self.now);
+        self.calm_since = self.calm_since.max(self.world.now);
     }
 }

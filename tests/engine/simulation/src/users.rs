@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, Kind, LeaseId, Mode, OpId, Outcome, Owner, Wait};
+use leasehold_harness::Micros;
 
 use crate::client::{Client, Op, Wish};
-use crate::clock::Micros;
 use crate::coverage::State;
 use crate::invariants::calls;
 use crate::kinds::Sort;
 use crate::wire::Life;
-use crate::world::{Event, Phase, World};
+use crate::world::{ClusterRun, Event, Phase};
+
+/// How often a user moves the end of one lease.
+const MOST_KEPT: u32 = 8;
 
 /// One user.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct User {
     pub(crate) mode: Option<Mode>,
     pub(crate) ttl: Duration,
     pub(crate) holds: u32,
+    /// How often it has moved the end of its lease.
+    pub(crate) kept: u32,
     /// The options of its last acquire.
     pub(crate) asked: Option<AcquireOptions>,
 }
@@ -51,13 +56,13 @@ impl Client {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     pub(crate) fn schedule_step(&mut self, place: usize, user: usize, after: Micros) {
         let client = &mut self.clients[place];
         let Some(it) = client.users.get_mut(user) else { return };
         it.number += 1;
         let event = Event::Step { client: place, life: client.life, user, number: it.number };
-        self.agenda.push(self.now + after, event);
+        self.world.after(after, event);
     }
 
     /// At the end, users that only think have finished.
@@ -77,35 +82,36 @@ impl World<'_> {
             return;
         }
         if let Some(until) = client.asleep_until {
-            let after = until - self.now + 1 + self.rng.below(1_000);
+            let after = until - self.world.now + 1 + self.world.rng.below(1_000);
             return self.schedule_step(place, user, after);
         }
         let doing = client.users[user].doing;
         match doing {
             Doing::Thinking if self.phase != Phase::Busy => self.clients[place].users[user].doing = Doing::Gone,
-            Doing::Thinking if self.rng.chance(self.mix.closes) => {
+            Doing::Thinking if self.world.rng.chance(self.mix.closes) => {
                 self.clients[place].users[user].doing = Doing::Closing;
                 self.ask(place, user, Wish::Close);
             }
             Doing::Thinking => self.acquire(place, user),
             Doing::Asking(op) => self.cancel(place, op),
             // It has lost patience. Some users change their mind.
-            Doing::Acting(op) if self.is_converting(place, op) && self.rng.chance(500_000) => {
+            Doing::Acting(op) if self.is_converting(place, op) && self.world.rng.chance(500_000) => {
                 self.convert_back(place, user)
             }
+            Doing::Holding if self.keeps(place, user) => self.keep(place, user),
             Doing::Holding if self.reenters(place, user) => self.reenter(place, user),
-            Doing::Holding if self.rng.chance(self.mix.active) => self.act(place, user),
+            Doing::Holding if self.world.rng.chance(self.mix.active) => self.act(place, user),
             Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
             Doing::Leaving(_) | Doing::Closing | Doing::Gone => {}
         }
     }
 
     fn acquire(&mut self, place: usize, user: usize) {
-        if self.rng.chance(3_000) {
+        if self.world.rng.chance(3_000) {
             self.ask(place, user, Wish::Nonsense);
             return;
         }
-        let rng = &mut self.rng;
+        let rng = &mut self.world.rng;
         let mix = &self.mix;
         let ttl = Duration::from_millis(rng.range(mix.ttl_ms));
         let wait = match rng.below(10) {
@@ -123,12 +129,47 @@ impl World<'_> {
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
-        it.lease = None;
+        (it.lease, it.kept) = (None, 0);
         let op = self.ask(place, user, Wish::Acquire(options));
         let it = self.clients[place].users.get(user);
         if let Some(after) = cancel.filter(|_| it.is_some_and(|it| it.doing == Doing::Asking(op))) {
             self.schedule_step(place, user, after);
         }
+    }
+
+    fn keeps(&mut self, place: usize, user: usize) -> bool {
+        let it = &self.clients[place].users[user];
+        it.lease.is_some() && it.kept < MOST_KEPT && self.world.rng.chance(self.mix.keeps)
+    }
+
+    /// Moves the end of the lease, as a driver does that renews only while a caller is present.
+    fn keep(&mut self, place: usize, user: usize) {
+        // What is due at this very moment happens first.
+        self.feed(place, Input::Wake);
+        self.clients[place].users[user].kept += 1;
+        let after = self.world.rng.range(self.mix.hold) / u64::from(MOST_KEPT);
+        let client = &mut self.clients[place];
+        let (Some(lease), Some(engine)) = (client.users[user].lease, &client.engine) else { return };
+        let (now, ttl) = (client.clock.instant(self.world.now), client.users[user].ttl);
+        let rng = &mut self.world.rng;
+        let until = match rng.below(8) {
+            // A caller is present, and may be for long.
+            0..=3 => now + ttl + ttl * rng.below(5) as u32,
+            // It has left. What its lease has is enough.
+            4 | 5 => engine.valid_until(lease).unwrap_or(now),
+            6 => now + Duration::from_micros(rng.below(ttl.as_micros() as u64)),
+            _ => now,
+        };
+        if let Some(held) = self.watch.leases.find(client.life, lease) {
+            self.watch.leases.held[held].keep(self.world.now, now, until);
+        }
+        for op in &client.open {
+            let op = &mut client.ops[*op as usize];
+            op.bounded |= op.lease == Some(lease);
+        }
+        self.watch.paces[place].cause(self.world.now);
+        self.schedule_step(place, user, after);
+        self.feed(place, Input::Keep { lease, until });
     }
 
     /// Whether a holder takes its reentrant lock once more.
@@ -138,12 +179,12 @@ impl World<'_> {
             && self.mix.sorts[it.name] == Sort::Reentrant
             && it.lease.is_some()
             && it.holds < 4;
-        may && self.rng.chance(self.mix.asked.reenters)
+        may && self.world.rng.chance(self.mix.asked.reenters)
     }
 
     fn reenter(&mut self, place: usize, user: usize) {
         let options = self.clients[place].users[user].asked.unwrap_or_default();
-        let wait = if self.rng.chance(300_000) { Wait::No } else { options.wait };
+        let wait = if self.world.rng.chance(300_000) { Wait::No } else { options.wait };
         self.ask(place, user, Wish::Acquire(AcquireOptions { wait, ..options }));
     }
 
@@ -156,11 +197,11 @@ impl World<'_> {
     fn act(&mut self, place: usize, user: usize) {
         let it = &self.clients[place].users[user];
         let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
-        let wish = if self.rng.chance(self.mix.converts) {
-            Wish::Convert(if self.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
+        let wish = if self.world.rng.chance(self.mix.converts) {
+            Wish::Convert(if self.world.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
         } else {
-            match self.rng.below(4) {
-                0 => Wish::Extend(it.ttl + it.ttl * self.rng.below(3) as u32),
+            match self.world.rng.below(4) {
+                0 => Wish::Extend(it.ttl + it.ttl * self.world.rng.below(3) as u32),
                 1 => Wish::Verify,
                 2 => Wish::Hold,
                 _ => Wish::Inspect,
@@ -168,8 +209,8 @@ impl World<'_> {
         };
         let op = self.ask(place, user, wish);
         let it = self.clients[place].users.get(user);
-        if it.is_some_and(|it| it.doing == Doing::Acting(op)) && self.rng.chance(100_000) {
-            let after = self.rng.spread((10, 1_000_000));
+        if it.is_some_and(|it| it.doing == Doing::Acting(op)) && self.world.rng.chance(100_000) {
+            let after = self.world.rng.spread((10, 1_000_000));
             self.schedule_step(place, user, after);
         }
     }
@@ -193,7 +234,7 @@ impl World<'_> {
     /// Makes a call for a user.
     fn ask(&mut self, place: usize, user: usize, wish: Wish) -> u32 {
         let client = &self.clients[place];
-        let now = client.clock.instant(self.now);
+        let now = client.clock.instant(self.world.now);
         let again = self.must_reenter(place, client.users[user].name, &wish, now);
         let client = &mut self.clients[place];
         let it = &mut client.users[user];
@@ -210,7 +251,7 @@ impl World<'_> {
         let held = place_held.map(|held| &self.watch.leases.held[held]);
         let response = client.config.response_timeout;
         let ends = calls::deadline(&wish, now, response, held.map(|held| held.valid_until));
-        let bounded = held.is_some_and(|held| held.max_hold.is_some());
+        let bounded = held.is_some_and(|held| held.ends.is_some());
         client.ops.push(Op {
             wish,
             user,
@@ -224,7 +265,7 @@ impl World<'_> {
             passed: 0,
         });
         client.open.push(number);
-        self.watch.paces[place].cause(self.now);
+        self.watch.paces[place].cause(self.world.now);
         let name = self.servers.names[it_name].clone();
         let held = lease.unwrap_or(LeaseId(u64::MAX));
         match wish {
@@ -272,7 +313,7 @@ impl World<'_> {
     fn nonsense(&mut self) -> AcquireOptions {
         let good = AcquireOptions::default();
         let permits = |permits, limit| AcquireOptions { kind: Kind::Semaphore { permits, limit }, ..good };
-        match self.rng.below(6) {
+        match self.world.rng.below(6) {
             0 => AcquireOptions { ttl: Duration::ZERO, ..good },
             1 => AcquireOptions { kind: Kind::Reentrant(Owner(1)), mode: Mode::Shared, ..good },
             2 => permits(0, 3),
@@ -291,7 +332,7 @@ impl World<'_> {
         } else if held.holds > 1 {
             held.holds -= 1;
         } else {
-            let held = self.watch.leases.end(self.now, place);
+            let held = self.watch.leases.end(self.world.now, place);
             self.watch.tenures[held.client][held.name].left(now);
         }
     }
@@ -299,7 +340,7 @@ impl World<'_> {
     /// A call of a user has ended.
     pub(crate) fn user_answered(&mut self, place: usize, number: u32, result: &Result<Outcome, Error>) {
         let user = self.clients[place].ops[number as usize].user;
-        let after = 1 + self.rng.range(self.mix.think);
+        let after = 1 + self.world.rng.range(self.mix.think);
         let Some(it) = self.clients[place].users.get_mut(user) else { return };
         match (it.doing, result) {
             (Doing::Asking(op), Ok(Outcome::Acquired(grant))) if op == number => self.user_holds(place, user, grant),
@@ -319,7 +360,7 @@ impl World<'_> {
                     _ => {}
                 }
                 it.doing = Doing::Holding;
-                let after = self.rng.range(self.mix.hold);
+                let after = self.world.rng.range(self.mix.hold);
                 self.schedule_step(place, user, after);
             }
             (Doing::Leaving(op), _) if op == number => {
@@ -338,14 +379,16 @@ impl World<'_> {
         let it = &mut self.clients[place].users[user];
         it.holds = if it.lease == Some(grant.lease) { it.holds + 1 } else { 1 };
         (it.doing, it.lease, it.mode) = (Doing::Holding, Some(grant.lease), Some(grant.mode));
-        let after = self.rng.range(self.mix.hold);
+        // Some drivers move the end of a lease as soon as they have it.
+        let at_once = self.world.rng.chance(self.mix.keeps);
+        let after = if at_once { 1 } else { self.world.rng.range(self.mix.hold) };
         self.schedule_step(place, user, after);
     }
 
     /// A user's lease is lost. Some users release it anyway.
     pub(crate) fn user_lost(&mut self, place: usize, lease: LeaseId) {
-        let stubborn = self.rng.chance(200_000);
-        let after = 1 + self.rng.range(self.mix.think);
+        let stubborn = self.world.rng.chance(200_000);
+        let after = 1 + self.world.rng.range(self.mix.think);
         let client = &self.clients[place];
         // Users that share an owner share its lease.
         let holds = |user: &usize| client.users[*user].lease == Some(lease);
@@ -366,7 +409,7 @@ impl World<'_> {
 
     fn client_closed(&mut self, place: usize) {
         self.drop_client(place);
-        let after = self.rng.spread((1_000, 1_000_000));
-        self.agenda.push(self.now + after, Event::Start { client: place });
+        let after = self.world.rng.spread((1_000, 1_000_000));
+        self.world.after(after, Event::Start { client: place });
     }
 }

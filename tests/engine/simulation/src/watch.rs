@@ -1,8 +1,8 @@
 //! The watchers of a run, and the first broken promise.
 
 use leasehold_core::LeaseId;
+use leasehold_harness::Micros;
 
-use crate::clock::Micros;
 use crate::invariants::asking::Asking;
 use crate::invariants::budget::Tenure;
 use crate::invariants::fences::Fences;

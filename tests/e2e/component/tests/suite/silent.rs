@@ -64,7 +64,7 @@ async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_o
                 let before = scripts_run(&server);
                 tokio::time::sleep(Duration::from_millis(1_000)).await;
                 let asked = scripts_run(&server) - before;
-                assert!(asked < 40, "{subscribes:?}: {asked} commands in a second");
+                assert!((1..40).contains(&asked), "{subscribes:?}: {asked} commands in a second");
                 ok(lease.release().await);
             };
             let (next, ()) =
@@ -178,7 +178,7 @@ async fn waits_end_in_time_though_no_command_is_answered() {
             let last = join_all(waits).await.into_iter().max().unwrap();
             let asked = asked.load(Ordering::Relaxed);
             assert!(last < Duration::from_millis(400), "the last ended after {last:?}");
-            assert!(asked < 400, "{asked} commands in {last:?}");
+            assert!((16..400).contains(&asked), "{asked} commands in {last:?}");
         }
     });
     work.await.unwrap();

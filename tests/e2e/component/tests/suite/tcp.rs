@@ -31,7 +31,8 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
         let next = ok(next);
         assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
         // The acquire, its repetition with the subscription, and the release. One more poll if the machine is slow.
-        assert!(scripts_run(&server) - before < 8, "it was polled for");
+        let sent = scripts_run(&server) - before;
+        assert!((2..8).contains(&sent), "it was polled for: {sent} commands");
         ok(next.release().await);
         assert!(!is_there(&server, "job"));
     });
@@ -51,7 +52,8 @@ async fn many_calls_at_once_share_a_connection() {
         });
         soon("all are done", futures_util::future::join_all(cycles)).await;
         // One for commands and one for messages.
-        assert!(clients(&server) <= 2, "{} connections", clients(&server));
+        let connections = clients(&server);
+        assert!((1..=2).contains(&connections), "{connections} connections");
         ok(manager.inspect("job-1").await);
         manager.drop().unwrap();
         until("its connections are closed", || clients(&server) == 0).await;

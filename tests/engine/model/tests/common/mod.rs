@@ -3,7 +3,6 @@
 
 pub(crate) mod model;
 pub(crate) mod moving;
-pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod state;
 

@@ -7,6 +7,7 @@ use leasehold_core::{
     AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
     LossReason, OpId, Outcome, Output, Reply, Wait,
 };
+use leasehold_harness::{Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 pub(crate) const NAME: &str = "invoice:42";
@@ -28,14 +29,13 @@ pub(crate) enum Health {
     Refusing(&'static str),
 }
 
-pub(crate) struct World {
-    pub(crate) now: u64,
+/// A quorum whose servers do what the test says. Nothing is left to chance.
+pub(crate) struct ScriptedQuorum {
+    world: World<Event>,
     pub(crate) servers: Vec<(ModelServer, Health)>,
     /// What each server's clock is ahead by.
     pub(crate) ahead: Vec<u64>,
     pub(crate) clients: Vec<Client>,
-    events: Vec<(u64, u64, Event)>,
-    made: u64,
     /// How many commands were sent.
     pub(crate) sent: u64,
 }
@@ -56,7 +56,7 @@ pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
     AcquireOptions { ttl: Duration::from_millis(ttl), wait, ..AcquireOptions::default() }
 }
 
-impl World {
+impl ScriptedQuorum {
     pub(crate) fn new(servers: usize, clients: usize) -> Self {
         let names: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -67,14 +67,16 @@ impl World {
             lost: Vec::new(),
         };
         Self {
-            now: 0,
+            world: World::new(Rng::new(0), Transcript::default()),
             servers: (0..servers).map(|_| (ModelServer::new(), Health::Well)).collect(),
             ahead: vec![0; servers],
             clients: (0..clients).map(|number| client(number as u8 + 1)).collect(),
-            events: Vec::new(),
-            made: 0,
             sent: 0,
         }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.world.now
     }
 
     pub(crate) fn set(&mut self, servers: impl IntoIterator<Item = usize>, health: Health) {
@@ -108,7 +110,7 @@ impl World {
         let grant = self.acquired(0, 10_000);
         self.settle();
         self.release(0, grant.lease).unwrap();
-        self.pass(1_000 * MS - self.now);
+        self.pass(1_000 * MS - self.world.now);
     }
 
     pub(crate) fn tried(&mut self, client: usize, ttl: u64) -> Result<Outcome, Error> {
@@ -133,9 +135,14 @@ impl World {
     }
 
     pub(crate) fn pass(&mut self, micros: u64) {
-        let until = self.now + micros;
+        let until = self.world.now + micros;
         while self.step(until) {}
-        self.now = until;
+        self.world.now = until;
+    }
+
+    /// Time passes, and nothing happens: no client is woken, and nothing arrives.
+    pub(crate) fn sleep(&mut self, micros: u64) {
+        self.world.now += micros;
     }
 
     /// Lets everything happen that is under way.
@@ -167,26 +174,22 @@ impl World {
     }
 
     fn clock(&self, server: usize) -> u64 {
-        EPOCH + self.now + self.ahead[server]
+        EPOCH + self.world.now + self.ahead[server]
     }
 
     fn step(&mut self, until: u64) -> bool {
-        let event = self.events.iter().map(|(at, made, _)| (*at, *made)).min();
         let wake = self.clients.iter().enumerate();
         let wake = wake.filter_map(|(client, it)| Some((it.engine.poll_timeout()?.0.as_micros(), client))).min();
-        match (event, wake) {
-            (Some((at, made)), wake) if wake.is_none_or(|(wake, _)| at <= wake) && at <= until => {
-                self.now = self.now.max(at);
-                let place = self.events.iter().position(|(_, number, _)| *number == made).unwrap();
-                let (.., event) = self.events.swap_remove(place);
+        let first = wake.map_or(until, |(at, _)| at.min(until));
+        if self.world.agenda.next_at().is_some_and(|at| at <= first) {
+            if let Some(event) = self.world.advance() {
                 self.happen(event);
             }
-            (_, Some((at, client))) if at <= until => {
-                self.now = self.now.max(at);
-                self.tell(client, Input::Wake);
-            }
-            _ => return false,
+            return true;
         }
+        let Some((at, client)) = wake.filter(|(at, _)| *at <= until) else { return false };
+        self.world.now = self.world.now.max(at);
+        self.tell(client, Input::Wake);
         true
     }
 
@@ -205,20 +208,15 @@ impl World {
                     }
                 };
                 if health != Health::Mute {
-                    self.later(MS / 2, Event::Reply { client, call, result });
+                    self.world.after(MS / 2, Event::Reply { client, call, result });
                 }
             }
             Event::Reply { client, call, result } => self.tell(client, Input::Reply { call, result }),
         }
     }
 
-    fn later(&mut self, after: u64, event: Event) {
-        self.made += 1;
-        self.events.push((self.now + after, self.made, event));
-    }
-
     pub(crate) fn tell(&mut self, client: usize, input: Input<'_>) {
-        let now = self.now;
+        let now = self.world.now;
         let it = &mut self.clients[client];
         it.engine.handle(Instant::from_micros(now), input);
         let outputs: VecDeque<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
@@ -228,7 +226,7 @@ impl World {
                     let server = usize::from(node.0);
                     let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
                     self.sent += 1;
-                    self.later(MS / 2 + slow, Event::Arrive { client, server, call, command });
+                    self.world.after(MS / 2 + slow, Event::Arrive { client, server, call, command });
                 }
                 Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
                 Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),

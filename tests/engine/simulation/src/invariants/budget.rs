@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold_core::Instant;
+use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::Token;
 
 /// How long hand-overs may go on once the client knows that others wait.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::{Instant, Kind, LeaseId, Mode};
+use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::{Life, Token};
 
 /// A lease from its grant until it is released, lost, or its client is gone.
@@ -41,14 +41,25 @@ pub struct Held {
     pub ttl: Duration,
     /// Whether it is renewed.
     pub renew: bool,
-    /// When renewals must end.
-    pub max_hold: Option<Duration>,
+    /// When it ends at the latest, by the client's clock: its `max_hold`, or the time until which it is kept.
+    pub ends: Option<Instant>,
+    /// What is known of it if its holder has moved its end.
+    pub kept: Option<Kept>,
     /// How many holds its holder has.
     pub holds: u32,
     /// The server has lost its data.
     pub orphan: bool,
     /// Its token on the server.
     pub token: Option<Token>,
+}
+
+/// A lease whose end its holder has moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Since when it has needed renewals without a break.
+    pub wanted_since: Micros,
+    /// The server has it until then or longer, by the client's clock.
+    pub backed: Instant,
 }
 
 /// A lease of another library's client, valid until a true time.
@@ -73,6 +84,30 @@ pub struct Leases {
     pub foreign: Vec<ForeignHeld>,
     /// When a client's last lease of a lock ended.
     ended: HashMap<(Life, usize), Micros>,
+}
+
+impl Held {
+    /// Its holder moves its end. Nothing changes for a fixed lease, or for one that is over and about to be reported.
+    pub fn keep(&mut self, now: Micros, local: Instant, ends: Instant) {
+        if !self.renew || self.valid_until <= local {
+            return;
+        }
+        let wanted = self.ends.is_none_or(|before| self.valid_until < before);
+        let since = self.kept.map_or(self.since, |kept| kept.wanted_since);
+        let backed = self.kept.map_or(self.valid_until, |kept| kept.backed.max(self.valid_until));
+        self.kept = Some(Kept { wanted_since: if wanted { since } else { now }, backed });
+        self.ends = Some(ends);
+    }
+
+    /// The engine takes it to be valid until then.
+    pub fn validity(&mut self, local: Instant, until: Micros) {
+        if let Some(kept) = &mut self.kept {
+            // A conversion begins with a new token.
+            let anew = local < self.valid_until && self.ends != Some(local);
+            kept.backed = if anew { local } else { kept.backed.max(local) };
+        }
+        (self.valid_until, self.until) = (local, until);
+    }
 }
 
 impl Leases {
@@ -181,7 +216,8 @@ pub(crate) mod tests {
             since_local: Instant::default(),
             ttl: Duration::from_secs(1),
             renew: true,
-            max_hold: None,
+            ends: None,
+            kept: None,
             holds: 1,
             orphan: false,
             token: None,

@@ -1,7 +1,8 @@
 //! No busy loop: the numbers of commands and wake-ups are bounded by the work.
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 
 const SECOND: Micros = 1_000_000;
 

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
+use leasehold_harness::Micros;
+
 use super::budget::Tenure;
 use super::leases::Held;
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::kinds::permits;
 use crate::wire::Token;
 

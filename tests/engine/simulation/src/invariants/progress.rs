@@ -1,7 +1,8 @@
 //! Progress: a free lock that is wanted is granted soon, and the first waiter gets its turn.
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::Token;
 
 /// How long one lock has been wanted in vain.

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::Token;
 
 /// How late a command may be: as long as a tombstone lasts, less what clocks differ by.

@@ -28,7 +28,7 @@ const SWITCH: &str = "LEASEHOLD_MUTANT";
 const WORD: &str = "MUTANT";
 
 /// What the copy consists of. The rest of the workspace is not needed.
-const COPIED: [&str; 4] = ["core", "lua", "tests/engine/model", "tests/engine/simulation"];
+const COPIED: [&str; 5] = ["core", "lua", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
 
 /// A module that the copied engine gets.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.

@@ -313,3 +313,37 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
     &[Change { file: "quorum/acquire.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
+pub(super) const KEEP_IGNORED: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));",
+    put: "        if !MUTANT {\n            self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));\n        }",
+}];
+pub(super) const KEPT_WITHOUT_RENEWAL: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: "if hold.timers.renewal.is_none() {",
+    put: "if hold.timers.renewal.is_none() && !MUTANT {",
+}];
+pub(super) const FIXED_LEASE_KEPT: &[Change] =
+    &[Change { file: "client/operations.rs", find: "if !lease.renew {", put: "if !lease.renew && !MUTANT {" }];
+pub(super) const RENEWED_PAST_ITS_END: &[Change] = &[Change {
+    file: "session/lease.rs",
+    find: "Some(ends) if ends.at <= until => None,",
+    put: "Some(ends) if ends.at <= until && !MUTANT => None,",
+}];
+pub(super) const KEPT_FOR_A_WHOLE_TTL: &[Change] = &[Change {
+    file: "session/lease.rs",
+    find: "Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),",
+    put: "Some(_) if MUTANT => Some(self.ttl),\n            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),",
+}];
+pub(super) const KEEPS_ONE_OF_SEVERAL: &[Change] = &[Change {
+    file: "client/multi/held.rs",
+    find: "self.parts(lease).for_each(|part| self.keep(",
+    put: "self.parts(lease).take(if MUTANT { 1 } else { usize::MAX }).for_each(|part| self.keep(",
+}];
+pub(super) const SEVERAL_FIXED_KEPT: &[Change] =
+    &[Change { file: "client/multi/held.rs", find: "group.options.renew)", put: "group.options.renew || MUTANT)" }];
+pub(super) const QUORUM_KEEP_UNTOLD: &[Change] = &[Change {
+    file: "quorum/held.rs",
+    find: "                members.tell(at, cx.now, Input::Keep { lease, until });",
+    put: "                if !MUTANT {\n                    members.tell(at, cx.now, Input::Keep { lease, until });\n                }",
+}];

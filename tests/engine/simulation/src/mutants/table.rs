@@ -314,6 +314,45 @@ pub const TABLE: &[Mutant] = &[
         "a refill without a lease ends by granting",
     ),
     script("verify-writes-nothing", scripts::VERIFY_WRITES_NOTHING, Theme::Servers, "a replica confirms no lease"),
+    // Leases whose end their holder moves.
+    engine("keep-ignored", engine::KEEP_IGNORED, Theme::Keeping, "a lease ends when its holder says"),
+    engine(
+        "kept-without-renewal",
+        engine::KEPT_WITHOUT_RENEWAL,
+        Theme::Keeping,
+        "a lease that is kept for longer is renewed again",
+    ),
+    engine("fixed-lease-kept", engine::FIXED_LEASE_KEPT, Theme::Keeping, "nobody moves the end of a fixed lease"),
+    engine(
+        "renewed-past-its-end",
+        engine::RENEWED_PAST_ITS_END,
+        Theme::Keeping,
+        "a lease that is valid until its end is not renewed",
+    ),
+    engine(
+        "kept-for-a-whole-ttl",
+        engine::KEPT_FOR_A_WHOLE_TTL,
+        Theme::Keeping,
+        "the last renewal is for no longer than until the end",
+    ),
+    engine(
+        "keeps-one-of-several",
+        engine::KEEPS_ONE_OF_SEVERAL,
+        Theme::Keeping,
+        "the end of a lease of several names is that of each name",
+    ),
+    engine(
+        "several-fixed-kept",
+        engine::SEVERAL_FIXED_KEPT,
+        Theme::Keeping,
+        "nobody moves the end of a fixed lease of several names",
+    ),
+    engine(
+        "quorum-keep-untold",
+        engine::QUORUM_KEEP_UNTOLD,
+        Theme::Keeping,
+        "each server's machine of a quorum learns when the lease ends",
+    ),
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",

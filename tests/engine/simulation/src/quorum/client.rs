@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait};
+use leasehold_harness::{Clock, Micros, Rng};
 
-use crate::clock::{Clock, Micros};
 use crate::quorum::world::Mix;
-use crate::rng::Rng;
 
 pub(crate) struct Client {
     /// Its number, unique in the run. A crash ends its life, and another client takes its place.

@@ -1,12 +1,12 @@
-//! What must hold in that world at every step.
+//! What must hold in such a run at every step.
 
 use std::collections::HashMap;
 
-use leasehold_core::{LeaseId, OpId, Reply, Scalar};
+use leasehold_core::{AcquireOptions, Instant, LeaseId, LossReason, OpId, Reply, Scalar};
+use leasehold_harness::Micros;
 
 use super::users::Doing;
-use super::{FINISHED, NAMES, SERVER_AHEAD, SeveralWorld};
-use crate::clock::Micros;
+use super::{FINISHED, NAMES, SERVER_AHEAD, SeveralRun};
 use crate::invariants::{Broken, Verdict, broken};
 
 /// How soon a holder must be notified that a key has vanished: the longest TTL, plus the time of a command.
@@ -38,6 +38,33 @@ struct Held {
     orphan: Option<Micros>,
     /// A key may have vanished before all names were held. That is reported as well, but not visible from here.
     doubtful: bool,
+    end: End,
+}
+
+/// When a lease ends at the latest.
+#[derive(Clone, Copy)]
+pub(super) struct End {
+    /// None if it is fixed. Its holder can't move its end then.
+    renewed: Option<Renewed>,
+    since: Micros,
+    ttl: Micros,
+}
+
+#[derive(Clone, Copy)]
+struct Renewed {
+    /// By the client's clock.
+    at: Option<Instant>,
+    /// Since when it has needed renewals without a break.
+    wanted_since: Micros,
+}
+
+impl End {
+    /// The end of a lease that was granted now (`local` by the client's clock).
+    pub(super) fn of(options: &AcquireOptions, now: Micros, local: Instant) -> Self {
+        let at = options.max_hold.map(|most| local + most);
+        let renewed = options.renew.then_some(Renewed { at, wanted_since: now });
+        Self { renewed, since: now, ttl: options.ttl.as_micros() as Micros }
+    }
 }
 
 impl Promises {
@@ -62,6 +89,7 @@ impl Promises {
         names: &[usize],
         fences: &[u64],
         doubtful: &[usize],
+        end: End,
     ) -> Verdict {
         if fences.len() != names.len() || names.is_empty() {
             return broken("several-all", format!("{lease:?} of {life} has {fences:?} for {names:?}"));
@@ -79,6 +107,7 @@ impl Promises {
             names: names.to_vec(),
             orphan: None,
             doubtful: names.iter().any(|name| doubtful.contains(name)),
+            end,
         });
         Ok(())
     }
@@ -87,13 +116,62 @@ impl Promises {
         self.held.retain(|held| (held.life, held.lease) != (life, lease));
     }
 
-    pub(super) fn lost(&mut self, life: u16, lease: LeaseId) -> Verdict {
-        let before = self.held.len();
-        self.released(life, lease);
-        if self.held.len() < before {
-            return Ok(());
+    /// A lease is lost. Something may have kept the client from renewing it if there is `trouble`.
+    pub(super) fn lost(
+        &mut self,
+        life: u16,
+        lease: LeaseId,
+        reason: LossReason,
+        (now, local): (Micros, Instant),
+        trouble: bool,
+    ) -> Verdict {
+        let Some(place) = self.held.iter().position(|held| (held.life, held.lease) == (life, lease)) else {
+            return broken("loss-twice", format!("{lease:?} of {life} is reported lost, but nobody holds it"));
+        };
+        let Held { end, orphan, doubtful, .. } = self.held.swap_remove(place);
+        let ends = end.renewed.and_then(|renewed| renewed.at);
+        let at_its_end = ends.is_some_and(|ends| ends <= local);
+        if reason == LossReason::MaxHold && !at_its_end {
+            return broken("max-hold", format!("{lease:?} of {life} was to end at {ends:?}, and is lost at {local:?}"));
         }
-        broken("loss-twice", format!("{lease:?} of {life} is reported lost, but nobody holds it"))
+        let excused = trouble || orphan.is_some() || doubtful || at_its_end;
+        let needless = match end.renewed {
+            Some(renewed) => renewed.wanted_since + end.ttl / 3 < now,
+            // It lasts its whole time, less what clocks may differ by and the margin for a late timer.
+            None => now + end.ttl / 10 + 50_000 < end.since + end.ttl,
+        };
+        if reason == LossReason::Expired && needless && !excused {
+            return broken("loss-needless", format!("{lease:?} of {life} expires at {local:?}, its end is {ends:?}"));
+        }
+        Ok(())
+    }
+
+    /// Its holder moves the end of a lease that is valid until then.
+    pub(super) fn kept(
+        &mut self,
+        (life, lease): (u16, LeaseId),
+        now: Micros,
+        ends: Instant,
+        valid_until: Option<Instant>,
+    ) {
+        let held = self.held.iter_mut().find(|held| (held.life, held.lease) == (life, lease));
+        let Some(renewed) = held.and_then(|held| held.end.renewed.as_mut()) else { return };
+        if valid_until >= renewed.at && renewed.at.is_some() {
+            renewed.wanted_since = now;
+        }
+        renewed.at = Some(ends);
+    }
+
+    /// No lease of a client is valid past its end, or held when its end has come.
+    pub(super) fn ends(&self, life: u16, now: Instant, valid: impl Fn(LeaseId) -> Option<Instant>) -> Verdict {
+        for held in self.held.iter().filter(|held| held.life == life) {
+            let Some(ends) = held.end.renewed.and_then(|renewed| renewed.at) else { continue };
+            if ends <= now || valid(held.lease).is_some_and(|until| until > ends) {
+                let detail = format!("{:?} of {life} was to end at {ends:?}, and is held at {now:?}", held.lease);
+                return broken("max-hold", detail);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn forget(&mut self, life: u16) {
@@ -149,7 +227,7 @@ impl Promises {
     }
 }
 
-impl SeveralWorld<'_> {
+impl SeveralRun<'_> {
     /// No other client has a valid lease of these names.
     pub(super) fn exclusive(&self, client: usize, names: &[usize]) -> Verdict {
         let shares = |held: &&Held| {

@@ -1,12 +1,12 @@
-//! The users of that world: they take some names, hold them for a while, and give them back.
+//! The users of such a run: they take some names, hold them for a while, and give them back.
 
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, OpId, Outcome, Wait};
+use leasehold_harness::Micros;
 
 use super::promises::TOLD_WITHIN;
-use super::{BUSY, Event, NAMES, SeveralWorld};
-use crate::clock::Micros;
+use super::{BUSY, Event, NAMES, SeveralRun};
 use crate::invariants::Verdict;
 
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,7 @@ pub(crate) struct User {
     /// The names that it wants or holds.
     names: Vec<usize>,
     lease: Option<LeaseId>,
+    options: AcquireOptions,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +32,12 @@ pub(crate) enum Doing {
 /// How long some leases are held: longer than their holder may take to learn of a loss.
 const LONG_HOLD: Micros = TOLD_WITHIN + 2_000_000;
 
-impl SeveralWorld<'_> {
+impl SeveralRun<'_> {
     pub(super) fn schedule(&mut self, client: usize, user: usize, after: Micros) {
         let it = &mut self.clients[client];
         it.users[user].number += 1;
         let event = Event::Step { client, life: it.life, user, number: it.users[user].number };
-        self.agenda.push(self.now + after, event);
+        self.world.after(after, event);
     }
 
     pub(super) fn step(&mut self, client: usize, user: usize, number: u32) -> Verdict {
@@ -45,9 +46,12 @@ impl SeveralWorld<'_> {
             return Ok(());
         }
         match (it.doing, it.lease) {
-            (Doing::Thinking, _) if self.now < BUSY => self.acquire(client, user),
+            (Doing::Thinking, _) if self.world.now < BUSY => self.acquire(client, user),
             (Doing::Asking(op), _) => self.feed(client, Input::Cancel { op }),
-            (Doing::Holding, Some(lease)) if self.rng.chance(300_000) => self.act(client, user, lease),
+            (Doing::Holding, Some(lease)) if self.keeping && self.world.rng.chance(400_000) => {
+                self.keep(client, user, lease)
+            }
+            (Doing::Holding, Some(lease)) if self.world.rng.chance(300_000) => self.act(client, user, lease),
             (Doing::Holding, Some(lease)) => {
                 let op = self.next_op(client);
                 self.clients[client].users[user].doing = Doing::Leaving(op);
@@ -65,27 +69,33 @@ impl SeveralWorld<'_> {
 
     fn acquire(&mut self, client: usize, user: usize) -> Verdict {
         let mut names: Vec<usize> = Vec::new();
-        let pool = if self.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
-        for _ in 0..self.rng.range((1, 4)) {
-            let name = self.rng.below(pool) as usize;
+        let pool = if self.world.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
+        for _ in 0..self.world.rng.range((1, 4)) {
+            let name = self.world.rng.below(pool) as usize;
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        let wait = match self.rng.below(10) {
+        let wait = match self.world.rng.below(10) {
             0 | 1 => Wait::No,
             2..=5 => Wait::Forever,
-            _ => Wait::For(Duration::from_micros(self.rng.spread((5_000, 20_000_000)))),
+            _ => Wait::For(Duration::from_micros(self.world.rng.spread((5_000, 20_000_000)))),
         };
-        let renew = !self.rng.chance(150_000);
-        let max_hold = (renew && self.rng.chance(100_000)).then(|| Duration::from_millis(self.rng.range((20, 3_000))));
-        let ttl = Duration::from_millis(self.rng.range((100, 3_000)));
+        let renew = !self.world.rng.chance(150_000);
+        let max_hold =
+            (renew && self.world.rng.chance(100_000)).then(|| Duration::from_millis(self.world.rng.range((20, 3_000))));
+        let ttl = Duration::from_millis(self.world.rng.range((100, 3_000)));
         let options = AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() };
         let op = self.next_op(client);
-        let cancels = self.rng.chance(150_000).then(|| self.rng.spread((100, 3_000_000)));
+        let cancels = self.world.rng.chance(150_000).then(|| self.world.rng.spread((100, 3_000_000)));
         let it = &mut self.clients[client];
-        it.users[user] =
-            User { doing: Doing::Asking(op), names: names.clone(), lease: None, number: it.users[user].number };
+        it.users[user] = User {
+            doing: Doing::Asking(op),
+            names: names.clone(),
+            lease: None,
+            options,
+            number: it.users[user].number,
+        };
         let until = match wait {
             Wait::No => Some(Duration::from_secs(1)),
             Wait::For(wait) => Some(wait),
@@ -93,10 +103,10 @@ impl SeveralWorld<'_> {
         };
         let life = it.life;
         // By a clock that may run a little slower than true time.
-        let until = until.map(|wait| self.now + wait.as_micros() as u64 * 101 / 100 + 10_000);
-        self.promises.asked(life, op, self.now, until);
+        let until = until.map(|wait| self.world.now + wait.as_micros() as u64 * 101 / 100 + 10_000);
+        self.promises.asked(life, op, self.world.now, until);
         let texts: Vec<&str> = names.iter().map(|name| NAMES[*name]).collect();
-        if let ([name], true) = (texts.as_slice(), self.rng.chance(500_000)) {
+        if let ([name], true) = (texts.as_slice(), self.world.rng.chance(500_000)) {
             self.feed(client, Input::Acquire { op, name, options })?;
         } else {
             self.feed(client, Input::AcquireAll { op, names: &texts, options, one_script: false })?;
@@ -107,20 +117,33 @@ impl SeveralWorld<'_> {
         Ok(())
     }
 
+    /// Moves the end of its lease, as a driver does that renews only while a caller is present.
+    fn keep(&mut self, client: usize, user: usize, lease: LeaseId) -> Verdict {
+        // What is due at this very moment happens first.
+        self.feed(client, Input::Wake)?;
+        let until = Duration::from_micros(self.world.rng.spread((1_000, 6_000_000)));
+        let after = self.world.rng.spread((200, 500_000));
+        let it = &self.clients[client];
+        let until = it.clock.instant(self.world.now) + until;
+        self.promises.kept((it.life, lease), self.world.now, until, it.engine.valid_until(lease));
+        self.schedule(client, user, after);
+        self.feed(client, Input::Keep { lease, until })
+    }
+
     fn act(&mut self, client: usize, user: usize, lease: LeaseId) -> Verdict {
         let op = self.next_op(client);
         self.clients[client].users[user].doing = Doing::Acting(op);
-        if self.rng.chance(500_000) {
+        if self.world.rng.chance(500_000) {
             return self.feed(client, Input::Verify { op, lease });
         }
-        let ttl = Duration::from_millis(self.rng.range((100, 3_000)));
+        let ttl = Duration::from_millis(self.world.rng.range((100, 3_000)));
         self.feed(client, Input::Extend { op, lease, ttl })
     }
 
-    /// The names that a call wants.
-    pub(super) fn wanted(&self, client: usize, op: OpId) -> Vec<usize> {
+    /// The names that a call wants, and its options.
+    pub(super) fn wanted(&self, client: usize, op: OpId) -> (Vec<usize>, AcquireOptions) {
         let asks = self.clients[client].users.iter().find(|user| user.doing == Doing::Asking(op));
-        asks.map(|user| user.names.clone()).unwrap_or_default()
+        asks.map(|user| (user.names.clone(), user.options)).unwrap_or_default()
     }
 
     pub(super) fn user_answered(&mut self, client: usize, op: OpId, result: &Result<Outcome, Error>) {
@@ -135,7 +158,8 @@ impl SeveralWorld<'_> {
         };
         let holds = it.lease.is_some();
         it.doing = if holds { Doing::Holding } else { Doing::Thinking };
-        let after = if holds && self.rng.chance(5_000) { LONG_HOLD } else { self.rng.spread((200, 500_000)) };
+        let after =
+            if holds && self.world.rng.chance(5_000) { LONG_HOLD } else { self.world.rng.spread((200, 500_000)) };
         self.schedule(client, user, after);
     }
 
@@ -145,7 +169,7 @@ impl SeveralWorld<'_> {
         it.lease = None;
         if it.doing == Doing::Holding {
             it.doing = Doing::Thinking;
-            let after = self.rng.spread((200, 500_000));
+            let after = self.world.rng.spread((200, 500_000));
             self.schedule(client, user, after);
         }
     }

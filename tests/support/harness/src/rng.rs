@@ -1,6 +1,6 @@
 //! The only randomness of a run: one small generator for each seed, so that a seed replays exactly.
 
-/// SplitMix64: one addition and a few shifts for each number, and every seed is good.
+/// SplitMix64 (Steele, Lea, Flood 2014): one addition and a few shifts for each number, and every seed is good.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -41,6 +41,11 @@ impl Rng {
     /// True in `millionths` of a million cases.
     pub fn chance(&mut self, millionths: u32) -> bool {
         millionths > 0 && self.below(1_000_000) < u64::from(millionths)
+    }
+
+    /// True once in `n` times.
+    pub fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
     }
 
     /// One of the items. There must be one.
