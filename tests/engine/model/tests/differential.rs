@@ -165,7 +165,7 @@ impl Round {
                 script(RAISE, &[0, 1], vec![one, fence, ttl, retention])
             }
             19 => Step::Sleep(*rng.pick(&[10, 30, 60])),
-            20 => command(*rng.pick(&[
+            20 => command(rng.pick::<&[&str]>(&[
                 &["SET", &name, "somebody", "NX", "PX", "40"][..],
                 &["SET", &name, "somebody", "PX", "30000"],
                 &["SET", &name, "somebody"],
@@ -174,7 +174,7 @@ impl Round {
                 &["SET", &name, "somebody", "XX", "GET", "EX", "1"],
             ])),
             21 => command(&["DEL", &self.real.keys[any_key]]),
-            22 if rng.once_in(4) => command(*rng.pick(&[
+            22 if rng.once_in(4) => command(rng.pick::<&[&str]>(&[
                 &["HSET", &name, "field", "1"][..],
                 &["ZADD", &self.real.keys[1], "1.5", "member"],
                 &["SET", &self.real.keys[side_key], "text"],
