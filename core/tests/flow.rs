@@ -420,7 +420,7 @@ fn a_silent_server_is_asked_by_a_few_commands_only() {
         sent += client.unanswered.drain(..).count();
     }
     assert_eq!(client.ended.len(), 2_000, "every wait has ended at its time");
-    assert!((16..=16 * 200).contains(&sent), "{sent} commands in two seconds: 16 in each of 200 response timeouts");
+    assert!((1_000..3_500).contains(&sent), "{sent} commands in two seconds: 16 in each response timeout");
 }
 
 #[test]
