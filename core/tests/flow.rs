@@ -423,8 +423,7 @@ fn a_silent_server_is_asked_by_a_few_commands_only() {
         sent += client.unanswered.drain(..).count();
     }
     assert_eq!(client.ended.len(), 2_000, "every wait has ended at its time");
-    // 16 in each of 200 response timeouts, and once more at the start of each of 20 rounds.
-    assert!((16..=16 * 220).contains(&sent), "{sent} commands in two seconds");
+    assert!((1_000..3_500).contains(&sent), "{sent} commands in two seconds: 16 in each response timeout");
 }
 
 #[test]

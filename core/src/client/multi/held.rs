@@ -67,13 +67,9 @@ impl Client {
         let gather = self.cx.gather(op, part.index(), result).filter(|gather| gather.open() == 0);
         let Some(Gather(parts)) = gather.map(mem::take) else { return };
         self.multi.open.remove(&part.whole());
-        let mut worst = Ok(Outcome::Verified(true));
-        for result in parts.into_iter().flatten() {
-            if goodness(&result) < goodness(&worst) {
-                worst = result;
-            }
+        if let Some(worst) = parts.into_iter().flatten().min_by_key(goodness) {
+            self.cx.complete(op, worst);
         }
-        self.cx.complete(op, worst);
     }
 
     /// A lease of several names is lost with the first part.
