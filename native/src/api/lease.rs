@@ -23,16 +23,24 @@ pub struct Lease {
     id: LeaseId,
     name: Arc<str>,
     at_grant: (Fence, Mode),
+    /// The fence of each name, if the lease holds several.
+    fences: Option<Arc<[(Arc<str>, Fence)]>>,
     /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
 }
 
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
-        Self { client, id: grant.lease, name, at_grant: (Fence(grant.fence), grant.mode), released: false }
+        let at_grant = (Fence(grant.fence), grant.mode);
+        Self { client, id: grant.lease, name, at_grant, fences: None, released: false }
     }
 
-    /// The lock's name, without the manager's prefix.
+    pub(super) fn with_fences(mut self, fences: Arc<[(Arc<str>, Fence)]>) -> Self {
+        self.fences = Some(fences);
+        self
+    }
+
+    /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -43,6 +51,16 @@ impl Lease {
     /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
         self.client.shared.lease(self.id).map_or(self.at_grant.0, |lease| Fence(lease.fence))
+    }
+
+    /// The fencing token of each name, in the order in which you gave the names. Send each resource the fence of its
+    /// name. [`fence`](Self::fence) is the greatest of them.
+    pub fn fences(&self) -> impl ExactSizeIterator<Item = (&str, Fence)> {
+        let fences = match &self.fences {
+            Some(fences) => fences.iter().map(|(name, fence)| (&**name, *fence)).collect(),
+            None => vec![(&*self.name, self.fence())],
+        };
+        fences.into_iter()
     }
 
     /// Whether the lease is exclusive or shared.
@@ -141,8 +159,9 @@ impl Lease {
     pub fn nested(&self) -> Result<Self, Error> {
         match self.client.execute_now(&Operation::Hold { lease: self.id }, &self.name)? {
             Outcome::Held(_) => {
-                let (client, name) = (Arc::clone(&self.client), Arc::clone(&self.name));
-                Ok(Self { client, id: self.id, name, at_grant: (self.fence(), self.mode()), released: false })
+                let (client, name, fences) = (Arc::clone(&self.client), Arc::clone(&self.name), self.fences.clone());
+                let at_grant = (self.fence(), self.mode());
+                Ok(Self { client, id: self.id, name, at_grant, fences, released: false })
             }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
