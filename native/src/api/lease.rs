@@ -24,10 +24,13 @@ pub struct Lease {
     name: Arc<str>,
     at_grant: (Fence, Mode),
     /// The fence of each name, if the lease holds several.
-    fences: Option<Arc<[(Arc<str>, Fence)]>>,
+    fences: Option<Fences>,
     /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
 }
+
+/// Names with their fences.
+pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
 
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
@@ -35,7 +38,7 @@ impl Lease {
         Self { client, id: grant.lease, name, at_grant, fences: None, released: false }
     }
 
-    pub(super) fn with_fences(mut self, fences: Arc<[(Arc<str>, Fence)]>) -> Self {
+    pub(super) fn with_fences(mut self, fences: Fences) -> Self {
         self.fences = Some(fences);
         self
     }
