@@ -83,22 +83,35 @@ pub(crate) struct LockId(pub(crate) u32);
 pub(crate) enum Caller {
     /// The driver.
     User(OpId),
-    /// A user's call that is made to every part of a lease. This is the call to the part at the index.
-    PartOfCall(OpId, u16),
-    /// A lease that consists of parts. This call acquires the part at the index.
-    PartOfLease(LeaseId, u16),
+    /// The engine itself, for a part of a user's call or lease.
+    Part(PartId),
 }
 
-/// For [`ByNumber`]. The parts at one index are neighbours of each other, and far from those at the next index.
+/// A part: the number of the whole, with the part's index above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartId(u64);
+
+impl PartId {
+    pub(crate) const fn new(whole: LeaseId, index: u16) -> Self {
+        Self((index as u64) << Self::INDEX | whole.0)
+    }
+
+    pub(crate) const fn whole(self) -> LeaseId {
+        LeaseId(self.0 & ((1 << Self::INDEX) - 1))
+    }
+
+    pub(crate) const fn index(self) -> u16 {
+        (self.0 >> Self::INDEX) as u16
+    }
+
+    const INDEX: u32 = 48;
+}
+
+/// For [`ByNumber`].
 impl Hash for Caller {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let (number, away) = match *self {
-            Self::User(OpId(op)) => (op, 0),
-            Self::PartOfCall(OpId(whole), index) | Self::PartOfLease(LeaseId(whole), index) => {
-                (whole, u64::from(index).wrapping_add(1))
-            }
-        };
-        state.write_u64(number.wrapping_add(away.wrapping_mul(SPREAD)));
+        let (Self::User(OpId(number)) | Self::Part(PartId(number))) = self;
+        state.write_u64(*number);
     }
 }
 
@@ -110,9 +123,6 @@ pub(crate) enum Channel {
     /// The channel of a reentrant lock.
     Of(LockId),
 }
-
-/// 2^64 divided by the golden ratio. Multiples of it are far from each other (Knuth, The Art of Computer Programming, 6.4).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
 ///
@@ -128,7 +138,7 @@ pub struct NumberHasher(u64);
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         // A hash map takes the bucket from the low bits, and first compares the seven highest bits.
-        self.0 ^ (self.0.wrapping_mul(SPREAD) & (0x7f << 57))
+        self.0 ^ (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (0x7f << 57))
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -144,10 +154,9 @@ impl Hasher for NumberHasher {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
     use core::hash::BuildHasher;
 
-    use super::{ByNumber, Caller, OpId};
+    use super::{ByNumber, LeaseId, OpId, PartId};
 
     #[test]
     fn neighbours_stay_neighbours_and_differ_in_what_is_compared_first() {
@@ -158,12 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_calls_are_far_from_each_other() {
-        let parts = (0..16).flat_map(|call| (0..16).map(move |index| Caller::PartOfCall(OpId(call), index)));
-        let callers = parts.chain((0..16).map(|call| Caller::User(OpId(call))));
-        let mut places: Vec<u64> = callers.map(|caller| ByNumber::default().hash_one(caller) & 0xffff).collect();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), 16 * 17);
+    fn a_part_knows_its_whole_and_its_index() {
+        for (whole, index) in [(0, 0), (7, 255), ((1 << 48) - 1, u16::MAX)] {
+            let part = PartId::new(LeaseId(whole), index);
+            assert_eq!((part.whole(), part.index()), (LeaseId(whole), index));
+        }
     }
 }

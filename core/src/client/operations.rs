@@ -77,7 +77,7 @@ impl Client {
         let Some(lease) = self.cx.unnest(op, id) else { return };
         let lock = match lease.of {
             Leased::Lock(lock) => lock,
-            Leased::Parts(parts) => return self.scatter(op, &parts, Self::release),
+            Leased::Parts(parts) => return self.scatter(op, &parts, &Self::release),
         };
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);
@@ -215,7 +215,7 @@ impl Client {
             }
             OpKind::Semaphore { key } if self.is_queued_try(key, op) => (Some(key), None),
             OpKind::AcquireAll { group }
-                if self.multi.groups.get(group).is_some_and(|group| group.options.wait == Wait::No) =>
+                if self.multi.group(*group).is_some_and(|group| group.options.wait == Wait::No) =>
             {
                 (None, open.sent)
             }

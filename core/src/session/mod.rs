@@ -15,6 +15,7 @@ mod timers;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -28,7 +29,7 @@ use self::release::Release;
 use self::timers::Timers;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
-use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, Token};
+use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::Command;
@@ -38,9 +39,7 @@ pub(crate) use commands::{Acquire, AcquireMode, Convert, Form};
 pub(crate) use flow::within;
 pub(crate) use gather::PartEvent;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
-#[cfg(feature = "quorum")]
-pub(crate) use op::Gather;
-pub(crate) use op::OpKind;
+pub(crate) use op::{Gather, OpKind};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
@@ -54,7 +53,7 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) outputs: VecDeque<Output>,
     /// What happened to parts of calls and leases, and is not gathered yet.
-    pub(crate) parts: VecDeque<(Caller, PartEvent)>,
+    pub(crate) parts: Vec<(PartId, PartEvent)>,
     pub(crate) timers: Timers,
     pub(crate) calls: Calls,
     pub(crate) flows: Flows,
@@ -83,7 +82,7 @@ impl Context {
             now: Instant::default(),
             client: format!("{client}"),
             outputs: VecDeque::new(),
-            parts: VecDeque::new(),
+            parts: Vec::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
             calls: Calls::new(config.response_timeout),
@@ -203,7 +202,7 @@ impl Context {
     pub(crate) fn answer(&mut self, op: Caller, result: Result<Outcome, Error>) {
         match op {
             Caller::User(op) => self.outputs.push_back(Output::Completed { op, result }),
-            part => self.parts.push_back((part, PartEvent::Ended(result))),
+            Caller::Part(part) => self.parts.push((part, PartEvent::Ended(result))),
         }
     }
 
@@ -276,7 +275,7 @@ impl Context {
         if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {
             match lease.caller {
                 Caller::User(_) => self.outputs.push_back(Output::Lost { lease: id, reason }),
-                part => self.parts.push_back((part, PartEvent::Lost(reason))),
+                Caller::Part(part) => self.parts.push((part, PartEvent::Lost(reason))),
             }
         }
     }

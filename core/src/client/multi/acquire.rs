@@ -4,11 +4,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Group, MOST_BYTES, MOST_NAMES, only_exclusive};
+use super::{Entry, Group, MOST_BYTES, MOST_NAMES, only_exclusive};
 use crate::client::Client;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
-use crate::ids::{Caller, LeaseId};
+use crate::ids::{Caller, LeaseId, PartId};
 use crate::lock::{LockState, waited};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::{Lease, Leased, OpKind};
@@ -65,30 +65,36 @@ impl Client {
 
     fn begin(&mut self, id: LeaseId, group: Group) {
         let by_script = group.by_script;
-        self.multi.groups.insert(id, group);
+        self.multi.open.insert(id, Entry::Group(group));
         if by_script { self.at_once(id) } else { self.next(id) }
     }
 
     /// Acquires the next name in order. If all are held, completes the call.
     fn next(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.groups.get(&id) else { return };
+        let Some(group) = self.multi.group(id) else { return };
         let mut parts = (0..).zip(&group.grants).zip(&group.names);
         let Some(((index, _), name)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
         let name = name.clone();
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
         let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
-        self.acquire(Caller::PartOfLease(id, index), &name, options);
+        self.acquire(Caller::Part(PartId::new(id, index)), &name, options);
     }
 
     fn all_held(&mut self, id: LeaseId) {
-        let Some(Group { op, order, options, by_script, grants, .. }) = self.multi.groups.remove(&id) else { return };
-        let fences = order.iter().filter_map(|at| grants.get(*at)?.map(|grant| grant.fence)).collect();
-        let parts = grants.iter().flatten().map(|grant| grant.lease).collect::<Vec<_>>();
+        let Some(group) = self.multi.group(id) else { return };
+        let (op, options, by_script) = (group.op, group.options, group.by_script);
+        let parts: Vec<LeaseId> = group.grants.iter().flatten().map(|grant| grant.lease).collect();
+        let mut fences = Vec::new();
+        for grant in group.order.iter().filter_map(|at| group.grants.get(*at)?.as_ref()) {
+            fences.push(grant.fence);
+        }
+        self.multi.open.remove(&id);
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
         if let Some(end) = end.filter(|_| !by_script) {
-            let until = self.cx.now + end;
-            parts.iter().for_each(|part| self.keep(*part, until));
+            for part in &parts {
+                self.keep(*part, self.cx.now + end);
+            }
         }
         // The fences and ends are those of the parts.
         self.cx.leases.insert(id, Lease::new(Leased::Parts(parts), op, &options, 0, self.cx.now));
@@ -97,10 +103,11 @@ impl Client {
     }
 
     /// The call that acquires a part has ended.
-    pub(super) fn part_ended(&mut self, id: LeaseId, index: u16, result: Result<Outcome, Error>) {
-        match (self.multi.groups.get_mut(&id), result) {
+    pub(super) fn part_ended(&mut self, part: PartId, result: Result<Outcome, Error>) {
+        let id = part.whole();
+        match (self.multi.group_mut(id), result) {
             (Some(group), Ok(Outcome::Acquired(grant))) => {
-                if let Some(place) = group.grants.get_mut(usize::from(index)) {
+                if let Some(place) = group.grants.get_mut(usize::from(part.index())) {
                     *place = Some(grant);
                 }
                 if !group.by_script || group.grants.iter().all(Option::is_some) {
@@ -115,9 +122,10 @@ impl Client {
     }
 
     /// A part was lost before all parts were held.
-    pub(super) fn lost_before_held(&mut self, id: LeaseId, index: u16, reason: LossReason) {
-        let Some(group) = self.multi.groups.get_mut(&id) else { return };
-        if let Some(grant) = group.grants.get_mut(usize::from(index)) {
+    pub(super) fn lost_before_held(&mut self, part: PartId, reason: LossReason) {
+        let id = part.whole();
+        let Some(group) = self.multi.group_mut(id) else { return };
+        if let Some(grant) = group.grants.get_mut(usize::from(part.index())) {
             *grant = None;
         }
         // The answer to a script in flight will decide how to go on.
@@ -128,7 +136,7 @@ impl Client {
 
     /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
     pub(crate) fn start_over(&mut self, id: LeaseId, error: Error) {
-        if self.multi.groups.get(&id).is_some_and(|group| group.options.wait == Wait::No) {
+        if self.multi.group(id).is_some_and(|group| group.options.wait == Wait::No) {
             return self.fail_all(id, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };
@@ -143,7 +151,7 @@ impl Client {
 
     /// Ends a group with an error.
     pub(crate) fn fail_all(&mut self, id: LeaseId, mut error: Error) {
-        let Some(op) = self.multi.groups.get(&id).map(|group| group.op) else { return };
+        let Some(op) = self.multi.group(id).map(|group| group.op) else { return };
         // The time that the whole call waited, not only this part.
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
             *time = waited(&self.cx, op);
@@ -154,9 +162,9 @@ impl Client {
 
     /// Ends a group and all its parts.
     fn give_back_all(&mut self, id: LeaseId) -> Option<Group> {
-        let group = self.multi.groups.remove(&id)?;
+        let Some(Entry::Group(group)) = self.multi.open.remove(&id) else { return None };
         for (index, grant) in (0..).zip(&group.grants) {
-            self.stop_wanting(Caller::PartOfLease(id, index));
+            self.stop_wanting(Caller::Part(PartId::new(id, index)));
             if let Some(grant) = grant {
                 self.give_back(grant.lease, &Error::NotHeld);
             }
@@ -166,7 +174,7 @@ impl Client {
 
     /// The wait has ended. The error is that of the part that is still missing.
     pub(crate) fn all_ends(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.groups.get(&id) else { return };
+        let Some(group) = self.multi.group(id) else { return };
         let mut parts = group.grants.iter().zip(&group.names);
         let lock = parts.find(|(grant, _)| grant.is_none()).and_then(|(_, name)| self.in_use(name));
         let nobody = Error::unreachable(Duration::ZERO, None);

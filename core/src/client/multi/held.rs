@@ -3,29 +3,30 @@
 use alloc::vec::Vec;
 use core::mem;
 
+use super::Entry;
 use crate::client::Client;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
-use crate::ids::{Caller, LeaseId};
-use crate::session::{Leased, OpKind, PartEvent};
+use crate::ids::{Caller, LeaseId, PartId};
+use crate::session::{Gather, Leased, OpKind, PartEvent};
 
 impl Client {
     /// Makes a user's call to all parts of its lease.
-    pub(crate) fn scatter(&mut self, op: Caller, parts: &[LeaseId], call: impl Fn(&mut Self, Caller, LeaseId)) {
-        // A part has no parts itself.
-        let Caller::User(user) = op else { return };
+    pub(crate) fn scatter(&mut self, op: Caller, parts: &[LeaseId], call: &dyn Fn(&mut Self, Caller, LeaseId)) {
         self.cx.scatter(op, parts.iter().map(|_| true));
+        let number = self.cx.new_lease();
+        self.multi.open.insert(number, Entry::Call(op));
         for (index, part) in (0..).zip(parts) {
-            call(self, Caller::PartOfCall(user, index), *part);
+            call(self, Caller::Part(PartId::new(number, index)), *part);
         }
     }
 
     /// Extends or verifies all parts.
     pub(crate) fn call_all(&mut self, op: Caller, lease: LeaseId, kind: &OpKind) {
         let Some((parts, renew)) = self.parts(lease) else { return };
-        let OpKind::Extend { ttl, .. } = *kind else { return self.scatter(op, &parts, Self::verify) };
+        let OpKind::Extend { ttl, .. } = *kind else { return self.scatter(op, &parts, &Self::verify) };
         let until = self.cx.now + ttl;
-        self.scatter(op, &parts, |client, op, part| {
+        self.scatter(op, &parts, &|client, op, part| {
             // The end of a fixed lease moves, and its parts may be renewed up to it.
             let ends = client.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| !renew);
             if let Some(ends) = ends {
@@ -43,33 +44,42 @@ impl Client {
 
     /// Processes what happened to parts.
     pub(crate) fn gather(&mut self) {
-        while let Some((part, event)) = self.cx.parts.pop_front() {
-            self.take_in_part(part, event);
+        while !self.cx.parts.is_empty() {
+            self.take_in_parts();
         }
     }
 
     #[inline(never)]
-    fn take_in_part(&mut self, part: Caller, event: PartEvent) {
-        match (part, event) {
-            (Caller::PartOfCall(op, index), PartEvent::Ended(result)) => {
-                let op = Caller::User(op);
-                let gather = self.cx.gather(op, index, result).filter(|gather| gather.open() == 0);
-                let parts = gather.map(|gather| mem::take(&mut gather.0));
-                if let Some(worst) = parts.and_then(|parts| parts.into_iter().flatten().reduce(worst)) {
-                    self.cx.complete(op, worst);
-                }
+    fn take_in_parts(&mut self) {
+        for (part, event) in mem::take(&mut self.cx.parts) {
+            match event {
+                PartEvent::Ended(result) => match self.multi.open.get(&part.whole()) {
+                    Some(Entry::Call(op)) => self.part_answered(*op, part, result),
+                    _ => self.part_ended(part, result),
+                },
+                PartEvent::Lost(reason) => self.part_lost(part, reason),
             }
-            (Caller::PartOfLease(lease, index), PartEvent::Ended(result)) => self.part_ended(lease, index, result),
-            (Caller::PartOfLease(lease, index), PartEvent::Lost(reason)) => self.part_lost(lease, index, reason),
-            _ => {}
         }
     }
 
-    fn part_lost(&mut self, id: LeaseId, index: u16, reason: LossReason) {
-        if self.multi.groups.contains_key(&id) {
-            return self.lost_before_held(id, index, reason);
+    /// A part of a user's call has ended. The worst result is that of the whole call.
+    fn part_answered(&mut self, op: Caller, part: PartId, result: Result<Outcome, Error>) {
+        let gather = self.cx.gather(op, part.index(), result).filter(|gather| gather.open() == 0);
+        let Some(Gather(parts)) = gather.map(mem::take) else { return };
+        self.multi.open.remove(&part.whole());
+        let mut worst = Ok(Outcome::Verified(true));
+        for result in parts.into_iter().flatten() {
+            if goodness(&result) < goodness(&worst) {
+                worst = result;
+            }
         }
-        let Some((parts, renew)) = self.parts(id) else { return };
+        self.cx.complete(op, worst);
+    }
+
+    /// A lease of several names is lost with the first part.
+    fn part_lost(&mut self, part: PartId, reason: LossReason) {
+        let id = part.whole();
+        let Some((parts, renew)) = self.parts(id) else { return self.lost_before_held(part, reason) };
         let reason = match reason {
             LossReason::MaxHold if !renew => LossReason::Expired,
             reason => reason,
@@ -88,15 +98,13 @@ impl Client {
     }
 }
 
-/// The worse of two results. For a verify, that is `Verified(false)`.
-fn worst(one: Result<Outcome, Error>, other: Result<Outcome, Error>) -> Result<Outcome, Error> {
-    match (one, other) {
-        (no @ Ok(Outcome::Verified(false)), _) | (_, no @ Ok(Outcome::Verified(false))) => no,
-        (Err(error), _) | (_, Err(error)) => Err(error),
-        (Ok(Outcome::Released(one)), Ok(Outcome::Released(other))) => Ok(Outcome::Released(one.max(other))),
-        (Ok(Outcome::Extended { valid_until: one }), Ok(Outcome::Extended { valid_until: other })) => {
-            Ok(Outcome::Extended { valid_until: one.min(other) })
-        }
-        (one, _) => one,
+/// The order of the results of one call. No result is better than `Verified(true)`.
+fn goodness(result: &Result<Outcome, Error>) -> u64 {
+    match result {
+        Ok(Outcome::Verified(false)) => 0,
+        Err(_) => 1,
+        Ok(Outcome::Extended { valid_until }) => valid_until.as_micros().saturating_add(2),
+        Ok(Outcome::Released(outcome)) => u64::MAX - 1 - *outcome as u64,
+        Ok(_) => u64::MAX,
     }
 }

@@ -7,13 +7,9 @@
 //!     '--> one after the other, in sorted order -----'
 //! ```
 //!
-//! A part is acquired like any other lease, by a call of the engine itself ([`Caller::PartOfLease`]). A call on the whole
-//! lease is made to each part ([`Caller::PartOfCall`]). The results are collected by [`Client::gather`]. All clients take
-//! names in the same order and wait only for the next one, so there is no deadlock (Havender 1968).
-//!
-//! [`Caller::PartOfLease`]: crate::ids::Caller::PartOfLease
-//! [`Caller::PartOfCall`]: crate::ids::Caller::PartOfCall
-//! [`Client::gather`]: super::Client::gather
+//! A part is acquired like any other lease, by a call of the engine itself ([`Caller::Part`]). A call on the whole lease is
+//! made to each part in the same way. The results are collected by [`Client::gather`](super::Client::gather). All clients
+//! take names in the same order and wait only for the next one, so there is no deadlock (Havender 1968).
 
 mod acquire;
 mod held;
@@ -34,13 +30,19 @@ const MOST_NAMES: usize = 256;
 /// six times, so larger ones could not be sent and answered in time.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What is wanted of several names. All numbers are drawn from the counter of leases.
+/// Calls on several names. Their numbers are drawn from the same counter as those of leases.
 #[derive(Default)]
 pub(crate) struct Multi {
-    /// By the number that the whole lease will have.
-    pub(crate) groups: HashMap<LeaseId, Group, ByNumber>,
-    /// The scripts that were sent or queued.
-    scripts: HashMap<LeaseId, Script, ByNumber>,
+    open: HashMap<LeaseId, Entry, ByNumber>,
+}
+
+enum Entry {
+    /// Its number is the one that the whole lease will have.
+    Group(Group),
+    /// A user's call to all parts of a lease.
+    Call(Caller),
+    /// A script that was sent or queued.
+    Script(Script),
 }
 
 /// Names that are wanted together.
@@ -65,7 +67,19 @@ struct Script {
 
 impl Multi {
     pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty() && self.scripts.is_empty()
+        self.open.is_empty()
+    }
+
+    pub(crate) fn group(&self, id: LeaseId) -> Option<&Group> {
+        if let Some(Entry::Group(group)) = self.open.get(&id) { Some(group) } else { None }
+    }
+
+    fn group_mut(&mut self, id: LeaseId) -> Option<&mut Group> {
+        if let Some(Entry::Group(group)) = self.open.get_mut(&id) { Some(group) } else { None }
+    }
+
+    fn script(&self, id: LeaseId) -> Option<&Script> {
+        if let Some(Entry::Script(script)) = self.open.get(&id) { Some(script) } else { None }
     }
 }
 

@@ -8,10 +8,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::Script;
+use super::{Entry, Script};
 use crate::client::Client;
 use crate::error::{Error, Failure};
-use crate::ids::{Caller, LeaseId, LockId, Token};
+use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::{Claim, LockState};
 use crate::options::{Family, Wait};
 use crate::session::{Call, Context, Form, InFlight, OpKind, Purpose, covering, within};
@@ -20,7 +20,7 @@ use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, in
 impl Client {
     /// Asks for all names with one script, if none of them is in use here.
     pub(super) fn at_once(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.groups.get(&id) else { return };
+        let Some(group) = self.multi.group(id) else { return };
         let (options, names) = (group.options, group.names.clone());
         // Another local caller comes first.
         if let Some(lock) = names.iter().find_map(|name| self.in_use(name)) {
@@ -29,7 +29,7 @@ impl Client {
         }
         for (index, name) in (0..).zip(&names) {
             let Ok(lock) = self.locks.of(&self.cx, name, Family::Lock) else { return };
-            let op = Caller::PartOfLease(id, index);
+            let op = Caller::Part(PartId::new(id, index));
             self.cx.open(op, OpKind::Acquire { lock, tries: options.wait == Wait::No }, None);
             self.with(lock, |lock, cx| {
                 lock.queue.push(op, options);
@@ -41,19 +41,21 @@ impl Client {
     }
 
     pub(crate) fn send_multi(&mut self, id: LeaseId, form: Form) {
-        let Some(group) = self.multi.groups.get(&id) else { return };
+        let Some(group) = self.multi.group(id) else { return };
         let ttl = group.options.ttl;
         let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
-        let asking = |name: &String| self.in_use(name).and_then(|lock| Some((lock, lock.present_token()?)));
-        let Some(asking) = group.names.iter().map(asking).collect::<Option<Vec<_>>>() else {
-            // A part was held in the meantime and lost again.
-            return self.start_over(id, Error::unreachable(Duration::ZERO, None));
-        };
-        let named: Vec<_> = asking.iter().map(|(lock, token)| (&lock.name, *token)).collect();
+        let (mut named, mut parts) = (Vec::new(), Vec::new());
+        for name in &group.names {
+            let Some((lock, token)) = self.in_use(name).and_then(|lock| Some((lock, lock.present_token()?))) else {
+                // A part was held in the meantime and lost again.
+                return self.start_over(id, Error::unreachable(Duration::ZERO, None));
+            };
+            named.push((&lock.name, token));
+            parts.push((lock.id, token));
+        }
         let command = self.cx.multi_command(form, &named, ttl);
-        let parts = asking.iter().map(|(lock, token)| (lock.id, *token)).collect();
         let script = self.cx.new_lease();
-        self.multi.scripts.insert(script, Script { group: id, parts });
+        self.multi.open.insert(script, Entry::Script(Script { group: id, parts }));
         if self.cx.send(within::CALL, Purpose::Multi { script }, command) {
             self.multi_sent(script);
         }
@@ -61,30 +63,30 @@ impl Client {
 
     /// The script has left: from now on it may take any of its tokens.
     pub(crate) fn multi_sent(&mut self, script: LeaseId) {
-        let Some(Script { group, parts }) = self.multi.scripts.get(&script) else { return };
+        let Some(Script { group, parts }) = self.multi.script(script) else { return };
         let (group, parts) = (*group, parts.clone());
         self.for_each(&parts, |lock, token, _| {
             if let Some(in_flight) = lock.in_flight_of(token) {
                 in_flight.sent();
             }
         });
-        if let Some(group) = self.multi.groups.get(&group) {
+        if let Some(group) = self.multi.group(group) {
             self.cx.op_sent(group.op);
         }
     }
 
     /// Whether a queued script is still needed. If its group is gone, the script is removed.
     pub(crate) fn wants_multi(&mut self, script: LeaseId) -> bool {
-        let group = self.multi.scripts.get(&script).and_then(|script| self.multi.groups.get(&script.group));
+        let group = self.multi.script(script).and_then(|script| self.multi.group(script.group));
         let wanted = group.is_some_and(|group| group.by_script);
         if !wanted {
-            self.multi.scripts.remove(&script);
+            self.multi.open.remove(&script);
         }
         wanted
     }
 
     pub(crate) fn multi_replied(&mut self, call: &Call, script: LeaseId, result: Result<Reply, Failure>) {
-        let Some(Script { group, parts }) = self.multi.scripts.remove(&script) else { return };
+        let Some(Entry::Script(Script { group, parts })) = self.multi.open.remove(&script) else { return };
         let failed = match result.map(|reply| read(&reply, parts.len())) {
             Ok(Ok(Taken::All(answers))) => {
                 let mut answers = answers.iter();
@@ -106,7 +108,7 @@ impl Client {
         };
         let cause = if let FailureClass::Retry(cause) = &failed.class { Some(cause) } else { None };
         self.script_ended(&parts, failed.maybe_applied, cause);
-        let Some(op) = self.multi.groups.get(&group).map(|group| group.op) else { return };
+        let Some(op) = self.multi.group(group).map(|group| group.op) else { return };
         match failed.class {
             FailureClass::NoScript => {
                 self.cx.sends_another(op);
