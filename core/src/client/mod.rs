@@ -24,11 +24,11 @@ use self::multi::Multi;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{CallId, Caller, Channel, ClientId, LeaseId, LockId};
-use crate::lock::{LocalQueue, LockState, LockTable};
+use crate::lock::{GiveBack, LocalQueue, LockState, LockTable};
 use crate::options::{Config, Family};
-use crate::session::{Call, Context, Form, Leased, Purpose, Table, Timer};
+use crate::session::{Call, Context, Leased, Purpose, Table, Timer};
 use crate::time::Instant;
-use crate::wire::{Answer, Command, Failed, Name, Reply};
+use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
 
 /// The semaphores in use, by key.
 pub(crate) type Semaphores = Table<Arc<str>, Box<Semaphore>>;
@@ -229,7 +229,7 @@ impl Client {
                 if let Some(hold) = &mut lock.hold {
                     hold.timers.deadline = None;
                 }
-                lock.lose_hold(cx, LossReason::Expired, true);
+                lock.lose_hold(cx, LossReason::Expired, GiveBack::Always);
             }),
             Timer::LeaseEnds(lease) => self.lease_ends(lease),
             Timer::Renewal(id) => self.with(id, LockState::renewal_due),
@@ -269,7 +269,7 @@ impl Client {
         }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
-            Err(failure) => Err(Failed::by(failure, call.by_source)),
+            Err(failure) => Err(Failed::by(failure, call.form)),
         };
         match answer {
             Ok(answer) => self.answered(&call, &answer),
@@ -282,8 +282,8 @@ impl Client {
     fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
         match call.purpose {
             Purpose::Multi { script } => self.multi_replied(call, script, result),
-            Purpose::Inspect { op } => self.inspect_replied(op, result, call.by_source),
-            Purpose::Force { op } => self.force_replied(op, result, call.by_source),
+            Purpose::Inspect { op } => self.inspect_replied(op, result, call.form),
+            Purpose::Force { op } => self.force_replied(op, result, call.form),
             _ => {}
         }
     }
@@ -309,7 +309,7 @@ impl Client {
                 self.with(lock, |lock, cx| lock.refill_answered(cx, call, token, answer));
             }
             Purpose::Renew { lock, token, op } => {
-                self.with(lock, |lock, cx| lock.renew_answered(cx, call, (token, op), answer));
+                self.with(lock, |lock, cx| lock.renew_answered(cx, call, token, op, answer));
             }
             Purpose::Convert { lock, new } => {
                 self.with(lock, |lock, cx| lock.convert_answered(cx, call, new, answer));
@@ -328,7 +328,7 @@ impl Client {
                 self.with(lock, |lock, cx| lock.refill_failed(cx, token, failed));
             }
             Purpose::Renew { lock, token, op } => {
-                self.with(lock, |lock, cx| lock.renew_failed(cx, (token, op), failed));
+                self.with(lock, |lock, cx| lock.renew_failed(cx, token, op, failed));
             }
             Purpose::Convert { lock, new } => {
                 self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));

@@ -7,8 +7,9 @@ use super::multi::only_exclusive;
 use crate::error::{Error, Failure, LossReason};
 use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
-use crate::session::{Form, Lease, Leased, OpKind, Timer};
+use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
+use crate::wire::Form;
 
 impl Client {
     pub(crate) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {

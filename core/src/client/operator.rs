@@ -14,8 +14,8 @@ use crate::event::{Holder, Inspection, Outcome, Waiter};
 use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
-use crate::session::{Form, OpKind, Purpose, within};
-use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, integer};
+use crate::session::{OpKind, Purpose, within};
+use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
 
 impl Client {
     pub(crate) fn inspect(&mut self, op: Caller, name: &str) {
@@ -38,13 +38,13 @@ impl Client {
         }
     }
 
-    pub(crate) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, by_source: bool) {
+    pub(crate) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
                 None => FailureClass::Fatal(Error::Protocol(format!("inspect answered {reply}"))),
             },
-            Err(failure) => Failed::by(failure, by_source).class,
+            Err(failure) => Failed::by(failure, form).class,
         };
         match class {
             FailureClass::NoScript => self.send_inspect(op, Form::Source),
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, by_source: bool) {
+    pub(crate) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) => {
@@ -131,7 +131,7 @@ impl Client {
                 }
                 Err(text) => Failed::unreadable(text),
             },
-            Err(failure) => Failed::by(failure, by_source),
+            Err(failure) => Failed::by(failure, form),
         };
         match failed.class {
             FailureClass::NoScript => self.send_force(op, Form::Source),

@@ -6,13 +6,14 @@ use alloc::format;
 use core::time::Duration;
 
 use super::LockState;
+use super::grant::GiveBack;
 use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, Call, Context, Form, InFlight, Purpose, Slot, Timer, covering, within};
+use crate::session::{Acquire, AcquireMode, Call, Context, InFlight, Purpose, Slot, Timer, covering, within};
 use crate::time::Instant;
-use crate::wire::{Answer, Failed, FailureClass, Status};
+use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest time between two commands for a lock that is about to become free.
 const SOON: Duration = Duration::from_millis(5);
@@ -199,7 +200,7 @@ impl LockState {
 
     pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
-            claim.in_flight.ended(false);
+            claim.in_flight.answered();
             claim.sent = None;
             let recovered = claim.failure.take().is_some();
             if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
@@ -209,7 +210,7 @@ impl LockState {
         }
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
-        hold.in_flight.ended(false);
+        hold.in_flight.answered();
         // A convert in flight may have overtaken it and buried this token.
         if hold.converting.is_some() {
             return;
@@ -231,7 +232,7 @@ impl LockState {
                 self.settle(cx, None);
             }
             // The command took the lock or joined the queue anew, so the lease was lost in between.
-            _ => self.lose_hold(cx, crate::error::LossReason::Gone, true),
+            _ => self.lose_hold(cx, crate::error::LossReason::Gone, GiveBack::Always),
         }
     }
 
@@ -291,13 +292,12 @@ impl LockState {
 
     pub(crate) fn acquire_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
         let id = self.id;
-        let maybe_applied = failed.maybe_applied;
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) {
-            hold.in_flight.ended(maybe_applied);
+            hold.in_flight.failed(&failed);
             return;
         }
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) else { return };
-        claim.in_flight.ended(maybe_applied);
+        claim.in_flight.failed(&failed);
         match failed.class {
             FailureClass::NoScript => self.send_acquire(cx, Form::Source),
             FailureClass::Retry(failure) => {

@@ -42,6 +42,7 @@ use crate::session::{Context, Lease, Leased, OpKind, ReleaseParams, Subscription
 use crate::wire::Name;
 
 pub(crate) use claim::Claim;
+pub(crate) use grant::GiveBack;
 pub(crate) use hold::Admission;
 pub(crate) use queue::LocalQueue;
 pub(crate) use reentrant::keys_of;
@@ -137,7 +138,9 @@ impl LockState {
             // Other clients may want to say that they wait for a lock that is handed over here.
             cx.listen();
         }
-        self.ask_whether_wanted(cx, local);
+        if local {
+            self.ask_whether_wanted(cx);
+        }
     }
 
     /// Removes a lease from its hold. True if it was there.

@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::grant::GiveBack;
 use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
-use crate::session::{Acquire, AcquireMode, Call, Context, Form, OpKind, Purpose, Timer, covering, within};
-use crate::wire::{Answer, Failed, FailureClass, Status};
+use crate::session::{Acquire, AcquireMode, Call, Context, OpKind, Purpose, Timer, covering, within};
+use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
@@ -63,7 +64,8 @@ impl LockState {
         &mut self,
         cx: &mut Context,
         call: &Call,
-        (token, op): (Token, Option<Caller>),
+        token: Token,
+        op: Option<Caller>,
         answer: &Answer,
     ) {
         let id = self.id;
@@ -102,7 +104,7 @@ impl LockState {
         {
             cx.complete(op, Ok(Outcome::Verified(false)));
         }
-        self.lose_hold(cx, reason, false);
+        self.lose_hold(cx, reason, GiveBack::IfInFlight);
     }
 
     /// Ends a user's extend or verify.
@@ -124,7 +126,7 @@ impl LockState {
         cx.complete(op, Ok(outcome));
     }
 
-    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<Caller>), failed: Failed) {
+    pub(crate) fn renew_failed(&mut self, cx: &mut Context, token: Token, op: Option<Caller>, failed: Failed) {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else {
             return ask_by_new_token(cx, op);
         };
@@ -199,10 +201,10 @@ impl LockState {
     }
 
     /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
-    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
+    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
-        if local && hold.budget.is_none() && long_ago {
+        if hold.budget.is_none() && long_ago {
             self.send_refill(cx, Form::Digest);
         }
     }
@@ -276,7 +278,7 @@ impl LockState {
             _ if hold.converting.is_some() => {}
             status => {
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
-                self.lose_hold(cx, reason, false);
+                self.lose_hold(cx, reason, GiveBack::IfInFlight);
             }
         }
     }
@@ -291,7 +293,7 @@ impl LockState {
                 hold.refill.failures = hold.refill.failures.saturating_add(1);
                 cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, Some(cx.now + wait));
             }
-            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, false),
+            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, GiveBack::IfInFlight),
             // The next holder has to ask the server itself, and gets the error.
             FailureClass::Fatal(_) => {
                 hold.tainted = true;

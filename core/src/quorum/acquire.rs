@@ -229,7 +229,7 @@ impl QuorumLock {
         let grant = Grant { lease: id, mode, fence, valid_until, local: false };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(wait == Wait::No, |op| cx.ops.contains_key(&op));
-        self.end_callers(cx, members, true);
+        self.end_callers(cx, members, Callers::Tries);
     }
 
     /// There is no majority: gives everything back. Waiting callers ask again after a pause.
@@ -237,8 +237,8 @@ impl QuorumLock {
         self.votes = self.votes(members);
         self.turns_since = None;
         self.give_back(cx, members, None);
-        let retry = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
-        self.end_callers(cx, members, retry);
+        let retryable = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
+        self.end_callers(cx, members, if retryable { Callers::Tries } else { Callers::All });
         if !self.queue.is_empty() {
             self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
             self.attempts = self.attempts.saturating_add(1);
@@ -254,12 +254,11 @@ impl QuorumLock {
         self.settle(cx, members);
     }
 
-    /// Ends the callers that don't wait, or all callers.
-    fn end_callers(&mut self, cx: &mut Context, members: &Members, tries_only: bool) {
-        if tries_only && self.queue.tries() == 0 {
+    fn end_callers(&mut self, cx: &mut Context, members: &Members, callers: Callers) {
+        if callers == Callers::Tries && self.queue.tries() == 0 {
             return;
         }
-        let ended = |op: &Caller| cx.ops.contains_key(op) && (!tries_only || is_try(cx, *op));
+        let ended = |op: &Caller| cx.ops.contains_key(op) && (callers == Callers::All || is_try(cx, *op));
         let ops: Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(ended).collect();
         for op in ops {
             let error = self.empty_handed(cx, members, op);
@@ -297,4 +296,11 @@ impl QuorumLock {
         }
         denied(votes, waited, members)
     }
+}
+
+/// Callers of a lock: those that don't wait, or all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callers {
+    Tries,
+    All,
 }

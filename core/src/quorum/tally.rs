@@ -51,7 +51,8 @@ impl Quorum {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
             TallyKind::Extend(_) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
-            TallyKind::Release => Ok(Outcome::Released(released(&gather, yes >= majority))),
+            TallyKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
+            TallyKind::Release => Ok(Outcome::Released(ended_before(&gather))),
         };
         if let TallyKind::Extend(lease) | TallyKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
@@ -82,13 +83,10 @@ fn lost(part: Result<Outcome, Error>) -> Option<Error> {
     part.err().filter(|error| matches!(error, Error::Lost(_)))
 }
 
-fn released(gather: &Gather, by_majority: bool) -> ReleaseOutcome {
+/// The outcome of a release that found no lease on a majority.
+fn ended_before(gather: &Gather) -> ReleaseOutcome {
     let taken = gather.answers().any(|part| *part == Ok(Outcome::Released(ReleaseOutcome::NotOwner)));
-    match by_majority {
-        true => ReleaseOutcome::Released,
-        false if taken => ReleaseOutcome::NotOwner,
-        false => ReleaseOutcome::AlreadyExpired,
-    }
+    if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
 /// How many leases a majority of the servers may still have.

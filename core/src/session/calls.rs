@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use crate::ids::{ByNumber, CallId, Caller, LeaseId, LockId, Token};
 use crate::time::Instant;
+use crate::wire::{Failed, Form};
 
 /// Why a command was sent, and so who gets its reply.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +34,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Call {
     pub(crate) sent: Instant,
     pub(crate) purpose: Purpose,
-    /// Whether the command contained the script's source.
-    pub(crate) by_source: bool,
+    pub(crate) form: Form,
     /// The flow that it left by.
     pub(crate) flow: u8,
 }
@@ -98,9 +98,13 @@ impl InFlight {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    pub(crate) fn ended(&mut self, maybe_applied: bool) {
+    pub(crate) fn answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        self.lost |= maybe_applied;
+    }
+
+    pub(crate) fn failed(&mut self, failed: &Failed) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.lost |= failed.maybe_applied;
     }
 
     pub(crate) fn any(self) -> bool {

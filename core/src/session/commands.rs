@@ -6,7 +6,7 @@ use super::Context;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::time::millis;
-use crate::wire::{Command, Name};
+use crate::wire::{Command, Form, Name};
 
 /// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
 struct Script {
@@ -32,13 +32,6 @@ const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 const MULTI: Script = Script::of(leasehold_lua::MULTI);
-
-/// Whether to send the digest, or the source after the server answered NOSCRIPT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Digest,
-    Source,
-}
 
 /// What an acquire may do apart from taking a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

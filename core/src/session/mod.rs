@@ -32,10 +32,10 @@ use crate::event::{LeaseInfo, Outcome, Output};
 use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
-use crate::wire::Command;
+use crate::wire::{Command, Form};
 
 pub(crate) use calls::{Call, InFlight, Purpose};
-pub(crate) use commands::{Acquire, AcquireMode, Convert, Form};
+pub(crate) use commands::{Acquire, AcquireMode, Convert};
 pub(crate) use flow::within;
 pub(crate) use gather::PartEvent;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -129,8 +129,8 @@ impl Context {
     /// if it has left: the caller then updates its state. For a queued command,
     /// [`Client::pump`](crate::client::Client::pump) does that later.
     pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
-        let by_source = is_by_source(&command);
-        if by_source {
+        let form = command.form();
+        if form == Form::Source {
             self.is_answered(purpose);
         }
         match self.flows.room(&command) {
@@ -140,7 +140,7 @@ impl Context {
             }
             None => {
                 let mut due = self.now + within;
-                if by_source {
+                if form == Form::Source {
                     // Until the server has this script, it refuses every other command that needs it.
                     due = Instant::default();
                 }
@@ -170,8 +170,7 @@ impl Context {
     }
 
     pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
-        let by_source = is_by_source(&command);
-        let call = self.calls.open(Call { sent: self.now, purpose, by_source, flow });
+        let call = self.calls.open(Call { sent: self.now, purpose, form: command.form(), flow });
         self.flows.sent(flow);
         self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
     }
@@ -285,8 +284,4 @@ impl Context {
             }
         }
     }
-}
-
-fn is_by_source(command: &Command) -> bool {
-    command.words().next() == Some(b"EVAL")
 }

@@ -5,7 +5,6 @@ use core::time::Duration;
 
 use super::Context;
 use super::calls::{InFlight, Purpose};
-use super::commands::Form;
 use super::flow::within;
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
@@ -13,7 +12,7 @@ use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
 use crate::time::Instant;
-use crate::wire::{Failed, FailureClass, Name, Status};
+use crate::wire::{Failed, FailureClass, Form, Name, Status};
 
 /// A token that is being given back. It belongs to no name in use any more.
 pub(crate) struct Release {
@@ -159,7 +158,7 @@ impl Context {
     pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
         let Some(release) = self.releases.get_mut(&token) else { return };
         let owed = release.in_flight.lost;
-        release.in_flight.ended(failed.maybe_applied);
+        release.in_flight.failed(&failed);
         if release.in_flight.lost && !owed {
             self.owed = self.owed.saturating_add(1);
         }
@@ -197,7 +196,7 @@ impl Context {
     pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
         let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
         self.last_released = self.now;
-        release.in_flight.ended(false);
+        release.in_flight.answered();
         let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
         let outcome = match status {
             Status::Released if was_valid => ReleaseOutcome::Released,

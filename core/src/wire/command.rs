@@ -56,11 +56,23 @@ impl Command {
         })
     }
 
+    /// Whether it has the script's digest or its source.
+    pub(crate) fn form(&self) -> Form {
+        if self.words().next() == Some(b"EVAL") { Form::Source } else { Form::Digest }
+    }
+
     /// The key that decides which server of a cluster runs the command: the script's first key. None if it has no key.
     pub fn key(&self) -> Option<&[u8]> {
         let mut words = self.words().skip(2);
         words.next().filter(|keys| *keys != b"0").and(words.next())
     }
+}
+
+/// Whether to send the digest, or the source after the server answered NOSCRIPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Digest,
+    Source,
 }
 
 impl fmt::Debug for Command {

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
+use super::command::Form;
 use crate::error::{Error, Failure, Votes};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -73,9 +74,9 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn by(failure: Failure, by_source: bool) -> Self {
+    pub(crate) fn by(failure: Failure, form: Form) -> Self {
         let class = match FailureClass::of(failure) {
-            FailureClass::NoScript if by_source => {
+            FailureClass::NoScript if form == Form::Source => {
                 FailureClass::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into()))
             }
             class => class,
@@ -149,12 +150,12 @@ mod tests {
             "ERR Error running script (call to f_1): @user_script:69: @user_script: 69: Lua script attempted to access a non \
              local key in a cluster node",
         ] {
-            let failed = Failed::by(Failure::Refused(text.into()), false);
+            let failed = Failed::by(Failure::Refused(text.into()), Form::Digest);
             assert!(matches!(failed.class, FailureClass::Retry(Failure::Interrupted(_))), "{text}");
             assert!(failed.maybe_applied, "{text}");
         }
         let failed =
-            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), false);
+            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), Form::Digest);
         assert!(!failed.maybe_applied);
     }
 

@@ -14,4 +14,5 @@ pub(crate) use name::Name;
 pub use name::hash_slot;
 
 pub use command::Command;
+pub(crate) use command::Form;
 pub use reply::{Reply, Scalar};

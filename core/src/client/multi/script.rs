@@ -14,8 +14,8 @@ use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::{Claim, LockState};
 use crate::options::{Family, Wait};
-use crate::session::{Call, Context, Form, InFlight, OpKind, Purpose, covering, within};
-use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
+use crate::session::{Call, Context, InFlight, OpKind, Purpose, covering, within};
+use crate::wire::{Answer, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
     /// Asks for all names with one script, if none of them is in use here.
@@ -100,14 +100,13 @@ impl Client {
                 return self.start_over(group, Error::unreachable(Duration::ZERO, Some(Failure::TimedOut)));
             }
             Ok(Ok(Taken::None(holder_remaining))) => {
-                self.script_ended(&parts, false, None);
+                self.script_ended(&parts, None);
                 return self.start_over(group, Error::busy(Duration::ZERO, holder_remaining));
             }
             Ok(Err(text)) => Failed::unreadable(text),
-            Err(failure) => Failed::by(failure, call.by_source),
+            Err(failure) => Failed::by(failure, call.form),
         };
-        let cause = if let FailureClass::Retry(cause) = &failed.class { Some(cause) } else { None };
-        self.script_ended(&parts, failed.maybe_applied, cause);
+        self.script_ended(&parts, Some(&failed));
         let Some(op) = self.multi.group(group).map(|group| group.op) else { return };
         match failed.class {
             FailureClass::NoScript => {
@@ -120,10 +119,17 @@ impl Client {
         }
     }
 
-    fn script_ended(&mut self, parts: &[(LockId, Token)], maybe_applied: bool, cause: Option<&Failure>) {
+    /// The script has failed, or it has answered that not all names are free.
+    fn script_ended(&mut self, parts: &[(LockId, Token)], failed: Option<&Failed>) {
+        let cause = match failed {
+            Some(Failed { class: FailureClass::Retry(cause), .. }) => Some(cause),
+            _ => None,
+        };
         self.for_each(parts, |lock, token, _| {
-            if let Some(in_flight) = lock.in_flight_of(token) {
-                in_flight.ended(maybe_applied);
+            match (lock.in_flight_of(token), failed) {
+                (Some(in_flight), Some(failed)) => in_flight.failed(failed),
+                (Some(in_flight), None) => in_flight.answered(),
+                (None, _) => {}
             }
             if let Some(claim) = lock.claim.as_mut().filter(|claim| claim.token == token) {
                 claim.failure = cause.cloned();

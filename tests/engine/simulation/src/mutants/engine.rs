@@ -214,7 +214,7 @@ pub(super) const UPGRADE_FROM_SENDING: &[Change] = &[
     Change {
         file: "lock/convert.rs",
         find: "        self.send_convert(cx, Form::Digest);\n    }\n\n    fn send_convert",
-        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, false);\n        }\n    }\n\n    fn send_convert",
+        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    fn send_convert",
     },
 ];
 pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
