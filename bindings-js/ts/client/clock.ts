@@ -72,9 +72,9 @@ export class WakeTimer {
     this.#wake = wake;
   }
 
-  /** Wakes at `at` at the latest. Both times are in microseconds; a negative `at` means never. */
+  /** Wakes at `at` at the latest. Both times are in microseconds; at infinity means never. */
   set(now: number, at: number): void {
-    if (at < 0 || at >= this.#at) return;
+    if (at >= this.#at) return;
     const soonest = Math.min(at, now + LONGEST_SLEEP);
     if (soonest >= this.#at) return;
     this.stop();

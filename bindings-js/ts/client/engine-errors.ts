@@ -4,7 +4,7 @@ import { type Failed, type Failure, messageOf, truncate } from '../connections/i
 import { camelCase, type EngineError } from '../engine/index.js';
 import {
   AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
-  type LossReason, LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
+  LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
 
 /** The state of the connection when an operation fails. The engine keeps only the texts of errors. */
@@ -20,11 +20,11 @@ export interface ConnectionState {
 
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
 export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
-  const { code, about, text, waited, holderRemaining } = error;
+  const { code, field, reason, text, waited, holderRemaining } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
     case 'invalid-option':
-      return new InvalidOptionError(camelCase(about), text);
+      return new InvalidOptionError(camelCase(field), text);
     case 'not-held':
       return new NotHeldError(lockName ?? '');
     case 'cross-slot':
@@ -40,7 +40,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':
-      return new LostError(lockName, about as LossReason);
+      return new LostError(lockName, reason ?? 'expired');
     case 'unreachable':
       return unreachableError(error.cause, state, details);
     case 'auth':

@@ -82,8 +82,10 @@ export interface Inspection {
 /** Why a user's operation failed. */
 export interface EngineError {
   readonly code: ErrorCode;
-  /** The field of the option, or the reason of the loss. */
-  readonly about: string;
+  /** The name of the option that can't be used; empty for other errors. */
+  readonly field: string;
+  /** How the lease was lost. */
+  readonly reason: LossReason | undefined;
   /** The message of the engine or of the server. */
   readonly text: string;
   readonly waited: number | undefined;

@@ -55,7 +55,7 @@ async function replay(file: File): Promise<void> {
     handle(engine, step.at, step.input);
     const place = `step ${index + 1} at ${step.at} µs: ${step.why ?? JSON.stringify(step.input)}`;
     assert.deepEqual(found, step.outputs, place);
-    assert.equal(engine.wake < 0 ? null : engine.wake, step.wake, place);
+    assert.equal(engine.wake === Infinity ? null : engine.wake, step.wake, place);
   });
   engine.free();
 }
@@ -263,17 +263,17 @@ function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
   return { holders, waiters, last_fence: lastFence };
 }
 
-function errorOf({ code, about, text, waited, holderRemaining, cause, votes: all }: EngineError): unknown {
+function errorOf({ code, field, reason, text, waited, holderRemaining, cause, votes: all }: EngineError): unknown {
   const votes = all.length === 0 ? {} : { votes: all.map(({ server, answer }: Vote) => ({ server, answer })) };
   switch (code) {
     case 'invalid-option':
-      return { code, field: about };
+      return { code, field };
     case 'busy':
       return { code, waited, holder_remaining: holderRemaining ?? null, ...votes };
     case 'unreachable':
       return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text }, ...votes };
     case 'lost':
-      return { code, reason: about };
+      return { code, reason };
     case 'auth':
     case 'server':
     case 'wrong-kind':

@@ -1,52 +1,39 @@
-//! Writes the outputs of one input in a form that JavaScript reads quickly: a row of numbers, and one text.
+//! Writes the outputs of one input in a form that JavaScript reads quickly: a record of numbers, and one text.
 //!
-//! The row begins with four numbers: when to wake the engine at the latest (µs, -1 for never), the number of outputs, and the
-//! address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are concatenated; the
-//! row has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing field is -1. A command is
-//! one text.
+//! The record begins with four numbers: when to wake the engine at the latest (µs, infinity for never), the number of outputs,
+//! and the address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are
+//! concatenated; the record has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing
+//! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
 
-use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output, ReleaseOutcome};
+use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
 
-use crate::failure;
+use crate::codes::{ABSENT, Code, ErrorCode, LossCode, OutputKind, ReleaseCode};
 use crate::number::{millis, number};
+use crate::{failure, text};
 
-const SEND: f64 = 1.0;
-const SUBSCRIBE: f64 = 2.0;
-const UNSUBSCRIBE: f64 = 3.0;
-const ACQUIRED: f64 = 4.0;
-const RELEASED: f64 = 5.0;
-const EXTENDED: f64 = 6.0;
-const CONVERTED: f64 = 7.0;
-const HELD: f64 = 8.0;
-const VERIFIED: f64 = 9.0;
-const INSPECTED: f64 = 10.0;
-const CLOSED: f64 = 11.0;
-const FAILED: f64 = 12.0;
-const LOST: f64 = 13.0;
-const ACQUIRED_ALL: f64 = 14.0;
-const REVOKED: f64 = 15.0;
+/// When to wake an engine that waits for nothing.
+const NEVER: f64 = f64::INFINITY;
 
-const NONE: f64 = -1.0;
 const HEAD: usize = 4;
 
-/// A row. It is reused for every input.
+/// The outputs of one input. It is reused for every input.
 #[derive(Default)]
-pub(crate) struct Row {
+pub(crate) struct OutputWriter {
     numbers: Vec<f64>,
     /// All texts, in UTF-8.
     text: Vec<u8>,
 }
 
-impl Row {
+impl OutputWriter {
     /// Writes the current outputs of the engine.
-    pub(crate) fn fill(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
+    pub(crate) fn outputs(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
         self.begin();
         let mut outputs: u64 = 0;
         while let Some(output) = engine.poll_output() {
             self.output(&output);
             outputs += 1;
         }
-        let wake = engine.poll_timeout().map_or(NONE, |(at, _)| moment(at));
+        let wake = engine.poll_timeout().map_or(NEVER, |(at, _)| moment(at));
         self.end(wake, number(outputs))
     }
 
@@ -54,19 +41,19 @@ impl Row {
     pub(crate) fn commands(&mut self, commands: &[Command]) -> *const f64 {
         self.begin();
         for command in commands {
-            self.push(&[SEND, 0.0, 0.0]);
+            self.push(&[OutputKind::Send.number(), 0.0, 0.0]);
             self.command(command);
         }
-        self.end(NONE, number(commands.len() as u64))
+        self.end(NEVER, number(commands.len() as u64))
     }
 
-    /// Writes why the engine could not be made, if it could not.
-    pub(crate) fn refusal(&mut self, error: Option<&Error>) -> *const f64 {
+    /// Writes why the engine could not be started, as a failed operation. No output says that it was.
+    pub(crate) fn started(&mut self, error: Option<&Error>) -> *const f64 {
         self.begin();
         if let Some(error) = error {
             self.error(0.0, error);
         }
-        self.end(NONE, flag(error.is_some()))
+        self.end(NEVER, flag(error.is_some()))
     }
 
     fn begin(&mut self) {
@@ -85,15 +72,16 @@ impl Row {
     fn output(&mut self, output: &Output) {
         match output {
             Output::Send { call, node, command } => {
-                self.push(&[SEND, number(call.0), node.0.into()]);
+                self.push(&[OutputKind::Send.number(), number(call.0), node.0.into()]);
                 self.command(command);
             }
-            Output::Subscribe { node, channel } => {
-                self.push(&[SUBSCRIBE, node.0.into()]);
+            // A quorum has no channels, so there is only one server.
+            Output::Subscribe { channel, .. } => {
+                self.push(&[OutputKind::Subscribe.number()]);
                 self.text(channel);
             }
-            Output::Unsubscribe { node, channel } => {
-                self.push(&[UNSUBSCRIBE, node.0.into()]);
+            Output::Unsubscribe { channel, .. } => {
+                self.push(&[OutputKind::Unsubscribe.number()]);
                 self.text(channel);
             }
             Output::Completed { op, result } => match result {
@@ -101,50 +89,50 @@ impl Row {
                 Err(error) => self.error(number(op.0), error),
             },
             Output::Lost { lease, reason } => {
-                self.push(&[LOST, number(lease.0)]);
-                self.text(reason.code());
+                self.push(&[OutputKind::Lost.number(), number(lease.0), LossCode::from(*reason).number()]);
             }
         }
     }
 
     fn outcome(&mut self, op: f64, outcome: &Outcome) {
         match outcome {
-            Outcome::Acquired(grant) => self.grant(ACQUIRED, op, grant),
+            Outcome::Acquired(grant) => self.grant(OutputKind::Acquired, op, grant),
             Outcome::AcquiredAll { lease, fences, valid_until } => {
-                self.push(&[ACQUIRED_ALL, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
+                let kind = OutputKind::AcquiredAll.number();
+                self.push(&[kind, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
                 self.numbers.extend(fences.iter().map(|fence| number(*fence)));
             }
             Outcome::Released(outcome) => {
-                let outcome = match outcome {
-                    ReleaseOutcome::Released => 0.0,
-                    ReleaseOutcome::StillHeld => 1.0,
-                    ReleaseOutcome::NotOwner => 3.0,
-                    // `AlreadyExpired`. The enum may grow, so a match from outside its crate needs a last arm.
-                    _ => 2.0,
-                };
-                self.push(&[RELEASED, op, outcome]);
+                self.outcome_number(OutputKind::Released, op, ReleaseCode::from(*outcome).number())
             }
-            Outcome::Extended { valid_until } => self.push(&[EXTENDED, op, moment(*valid_until)]),
-            Outcome::Converted(grant) => self.grant(CONVERTED, op, grant),
-            Outcome::Held(holds) => self.push(&[HELD, op, (*holds).into()]),
-            Outcome::Verified(held) => self.push(&[VERIFIED, op, flag(*held)]),
+            Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
+            Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),
+            Outcome::Held(holds) => self.outcome_number(OutputKind::Held, op, (*holds).into()),
+            Outcome::Verified(held) => self.outcome_number(OutputKind::Verified, op, flag(*held)),
             Outcome::Inspected(inspection) => self.inspection(op, inspection),
-            Outcome::Revoked(holders) => self.push(&[REVOKED, op, (*holders).into()]),
-            Outcome::Closed { unreleased } => self.push(&[CLOSED, op, (*unreleased).into()]),
+            Outcome::Revoked(holders) => self.outcome_number(OutputKind::Revoked, op, (*holders).into()),
+            Outcome::Closed { unreleased } => self.outcome_number(OutputKind::Closed, op, (*unreleased).into()),
         }
     }
 
-    fn grant(&mut self, kind: f64, op: f64, grant: &Grant) {
+    /// Writes an outcome that is one number.
+    fn outcome_number(&mut self, kind: OutputKind, op: f64, number: f64) {
+        self.push(&[kind.number(), op, number]);
+    }
+
+    fn grant(&mut self, kind: OutputKind, op: f64, grant: &Grant) {
         let Grant { lease, mode, fence, valid_until, local } = grant;
-        self.push(&[kind, op, number(lease.0), shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
+        self.push(&[kind.number(), op, number(lease.0)]);
+        self.push(&[shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
     }
 
     fn inspection(&mut self, op: f64, inspection: &Inspection) {
         let Inspection { holders, waiters, last_fence, .. } = inspection;
         let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
-        self.push(&[INSPECTED, op, last_fence.map_or(NONE, number), counts[0], counts[1]]);
+        let last_fence = last_fence.map_or(ABSENT, number);
+        self.push(&[OutputKind::Inspected.number(), op, last_fence, counts[0], counts[1]]);
         for holder in holders {
-            self.push(&[shared(holder.mode), holder.remaining.map_or(NONE, millis), flag(holder.foreign)]);
+            self.push(&[shared(holder.mode), holder.remaining.map_or(ABSENT, millis), flag(holder.foreign)]);
             self.text(&holder.token);
         }
         for waiter in waiters {
@@ -153,22 +141,26 @@ impl Row {
         }
     }
 
-    /// Writes an error: the times, the code, what it is about (a field or a reason), the cause or the message, and the votes.
+    /// Writes an error: the code, the times, the reason of a loss, the field, the cause or the message, and the votes.
     fn error(&mut self, op: f64, error: &Error) {
-        let (waited, left) = match error {
-            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(NONE, millis)),
-            Error::Unreachable { waited, .. } => (millis(*waited), NONE),
-            _ => (NONE, NONE),
+        let (waited, holder_remaining) = match error {
+            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(ABSENT, millis)),
+            Error::Unreachable { waited, .. } => (millis(*waited), ABSENT),
+            _ => (ABSENT, ABSENT),
         };
-        let (about, problem) = words(error);
-        self.push(&[FAILED, op, waited, left]);
-        self.text(error.code());
-        self.text(about);
+        let (field, reason) = match error {
+            Error::InvalidOption { field, .. } => (*field, ABSENT),
+            Error::Lost(reason) => ("", LossCode::from(*reason).number()),
+            _ => ("", ABSENT),
+        };
+        let (kind, code) = (OutputKind::Failed.number(), ErrorCode::from(error).number());
+        self.push(&[kind, op, code, waited, holder_remaining, reason]);
+        self.text(field);
         match error {
             Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
             _ => {
-                self.push(&[NONE]);
-                self.text(problem);
+                self.push(&[ABSENT]);
+                self.text(message(error));
             }
         }
         #[cfg(feature = "quorum")]
@@ -185,16 +177,16 @@ impl Row {
         };
         self.push(&[number(votes.len() as u64)]);
         for vote in votes {
-            let (answer, words) = crate::quorum::answer(vote);
+            let (answer, message) = crate::quorum::answer(vote);
             self.text(&vote.server);
             self.text(answer);
-            self.text(words);
+            self.text(message);
         }
     }
 
     fn cause(&mut self, cause: &Failure) {
         let (kind, text) = failure::write(cause);
-        self.push(&[kind.into()]);
+        self.push(&[kind.number()]);
         self.text(text);
     }
 
@@ -241,30 +233,23 @@ impl Row {
         self.end_text(start);
     }
 
-    /// Writes the length of the text that began at `start`, in UTF-16 units: one for each character, two for one of four bytes.
+    /// Writes the length of the text that began at `start`.
     fn end_text(&mut self, start: usize) {
-        let text = self.text.get(start..).unwrap_or_default();
-        let units = if text.is_ascii() {
-            text.len()
-        } else {
-            text.iter().map(|byte| usize::from(byte & 0xC0 != 0x80) + usize::from(*byte >= 0xF0)).sum()
-        };
-        self.numbers.push(number(units as u64));
+        self.numbers.push(text::length(self.text.get(start..).unwrap_or_default()));
     }
 }
 
-/// What an error is about, and its message.
-pub(crate) fn words(error: &Error) -> (&str, &str) {
+/// The message of an error, if it has one.
+pub(crate) fn message(error: &Error) -> &str {
     match error {
-        Error::InvalidOption { field, problem } => (field, problem),
-        Error::Conflict(problem) => ("", problem),
-        Error::Lost(reason) => (reason.code(), ""),
+        Error::InvalidOption { problem, .. } => problem,
+        Error::Conflict(text) => text,
         Error::Unsupported(text)
         | Error::Auth(text)
         | Error::Server(text)
         | Error::Protocol(text)
-        | Error::WrongKind(text) => ("", text),
-        _ => ("", ""),
+        | Error::WrongKind(text) => text,
+        _ => "",
     }
 }
 
