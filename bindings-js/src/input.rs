@@ -76,6 +76,7 @@ impl InputRecord {
             max_hold: self.duration(InputField::MaxHold)?,
             wait: self.wait()?,
             within: self.duration(InputField::Within)?,
+            replicas: None,
         })
     }
 
@@ -153,8 +154,16 @@ mod tests {
 
         let least = record(&[(InputField::Ttl, 10.0)], &[]).options();
         let (kind, wait, ttl) = (Kind::Lock, Wait::No, Duration::from_millis(10));
-        let options =
-            AcquireOptions { kind, mode: Mode::Exclusive, ttl, renew: false, max_hold: None, wait, within: None };
+        let options = AcquireOptions {
+            kind,
+            mode: Mode::Exclusive,
+            ttl,
+            renew: false,
+            max_hold: None,
+            wait,
+            within: None,
+            replicas: None,
+        };
         assert_eq!(least, Some(options));
     }
 

@@ -75,6 +75,8 @@ impl OutputWriter {
                 self.push(&[OutputKind::Send.number(), number(call.0), node.0.into()]);
                 self.command(command);
             }
+            // Nothing here waits for replicas yet.
+            Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             // A quorum has no channels, so there is only one server.
             Output::Subscribe { channel, .. } => {
                 self.push(&[OutputKind::Subscribe.number()]);

@@ -32,7 +32,10 @@ impl Client {
                 Output::Send { call, command, .. } => self.unanswered.push((call, command)),
                 Output::Completed { op, result } => self.ended.push((op, result)),
                 Output::Lost { lease, .. } => self.lost.push(lease),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
         self.most = self.most.max(self.unanswered.len());

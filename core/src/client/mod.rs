@@ -22,11 +22,11 @@ use foldhash::fast::FixedState;
 
 use self::multi::Multi;
 use crate::error::{Error, Failure, LossReason};
-use crate::event::{Input, Output, Reason};
+use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{CallId, Channel, ClientId, LeaseId, LockId};
 use crate::lock::{LocalQueue, LockState, LockTable};
 use crate::options::{Config, Family};
-use crate::session::{Call, Context, Form, Purpose, Table, Timer};
+use crate::session::{Call, Context, Form, Lease, Purpose, Table, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Name, Reply};
 
@@ -145,6 +145,12 @@ impl Client {
         Some(held.ends.map_or(until, |ends| ends.at.min(until)))
     }
 
+    /// The state of a lease that has holds which are not released yet.
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        let held = self.cx.leases.get(&id).map(Lease::info).or_else(|| self.multi.info(id));
+        held.or_else(|| self.cx.lost.get(&id).copied())
+    }
+
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         let lock = self.locks.get(self.cx.leases.get(&lease)?.lock)?;
@@ -193,7 +199,12 @@ impl Client {
             Input::Unsubscribed { node: _, channel, cause } => {
                 self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
             }
-            Input::Acquire { .. } | Input::Release { .. } | Input::Reply { .. } | Input::Wake => {}
+            // The engine itself handles dedicated connections.
+            Input::DedicatedReply { .. }
+            | Input::Acquire { .. }
+            | Input::Release { .. }
+            | Input::Reply { .. }
+            | Input::Wake => {}
         }
     }
 

@@ -16,7 +16,7 @@ use crate::time::Instant;
 impl Quorum {
     pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
+            return self.cx.release_ended(op, id);
         };
         if lease.holds > 1 {
             lease.holds = lease.holds.saturating_sub(1);

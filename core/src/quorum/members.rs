@@ -81,6 +81,13 @@ impl Members {
         self.tell(at, now, Input::Release { op, lease });
     }
 
+    /// One server's lease was lost. Nobody will release it there.
+    pub(crate) fn forget_loss(&mut self, at: u16, lease: LeaseId) {
+        if let Some(client) = self.client(at) {
+            client.cx.lost.remove(&lease);
+        }
+    }
+
     /// Advances the time of all machines.
     pub(crate) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {

@@ -25,10 +25,10 @@ use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 
 use crate::error::{Error, Failure};
-use crate::event::{Input, Outcome, Output, Reason};
+use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{CallId, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::Config;
-use crate::session::{Context, Table, Timer};
+use crate::session::{Context, Lease, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{Members, Task};
@@ -84,6 +84,10 @@ impl Quorum {
         self.lock(held.lock)?.valid_until(&self.members)
     }
 
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        self.cx.leases.get(&id).map(Lease::info).or_else(|| self.cx.lost.get(&id).copied())
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + self.by_name.len() + self.members.tasks.len();
@@ -97,6 +101,7 @@ impl Quorum {
             Input::Cancel { op } => self.end_acquire(op, Error::Cancelled),
             Input::Release { op, lease } => self.release(op, lease),
             Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
+            Input::DedicatedReply { .. } => {}
             Input::Convert { op, .. } | Input::AcquireAll { op, .. } => self.cx.answer(op, Err(only_exclusive())),
             Input::Hold { op, lease } => self.nest(op, lease),
             Input::Keep { lease, until } => self.keep(lease, until),
@@ -144,9 +149,10 @@ impl Quorum {
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
                     self.members.tell(at, self.cx.now, input);
                 }
-                Output::Unsubscribe { .. } => {}
+                Output::Unsubscribe { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
                 Output::Completed { op, result } => self.completed(at, op, result),
                 Output::Lost { lease, reason } => {
+                    self.members.forget_loss(at, lease);
                     if let Some(Task::Member(id)) = self.members.tasks.remove(&self.members.lease_key(at, lease)) {
                         self.with(id, |lock, cx, members| lock.lost(cx, members, at, reason));
                         self.told.push(id);

@@ -21,7 +21,7 @@ use core::time::Duration;
 use super::calls::{Call, Purpose};
 use crate::error::Failure;
 use crate::time::Instant;
-use crate::wire::{Command, slot};
+use crate::wire::{Command, hash_slot};
 
 /// The window before anything is known about the server.
 const INITIAL: u16 = 64;
@@ -112,7 +112,7 @@ impl Flows {
 
     /// The index of the flow that commands about this key belong to.
     pub(crate) fn place_of(&self, key: &str) -> u8 {
-        if self.flows.len() == 1 { 0 } else { u8::try_from(slot(key) >> RANGE).unwrap_or(0) }
+        if self.flows.len() == 1 { 0 } else { u8::try_from(hash_slot(key.as_bytes()) >> RANGE).unwrap_or(0) }
     }
 
     /// The flow by which a command may leave now. None if it must wait.

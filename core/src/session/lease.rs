@@ -3,8 +3,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::Context;
 use super::timers::Slot;
-use crate::ids::{LockId, OpId};
+use crate::error::LossReason;
+use crate::event::{LeaseInfo, Outcome, ReleaseOutcome};
+use crate::ids::{LeaseId, LockId, OpId};
 use crate::options::{Kind, Mode};
 use crate::time::Instant;
 
@@ -36,6 +39,34 @@ impl Lease {
             Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),
             None => Some(self.ttl),
         }
+    }
+}
+
+impl Lease {
+    pub(crate) const fn info(&self) -> LeaseInfo {
+        LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: None }
+    }
+}
+
+impl Context {
+    /// Remembers how a lease was lost, until its last hold is released.
+    pub(crate) fn remember_loss(&mut self, lease: LeaseId, reason: LossReason, info: LeaseInfo) {
+        self.lost.insert(lease, LeaseInfo { lost: Some(reason), ..info });
+    }
+
+    /// Releases a hold on a lease that has ended.
+    pub(crate) fn release_ended(&mut self, op: OpId, lease: LeaseId) {
+        let outcome = match self.lost.get(&lease).and_then(|info| info.lost) {
+            Some(LossReason::Taken) => ReleaseOutcome::NotOwner,
+            _ => ReleaseOutcome::AlreadyExpired,
+        };
+        if let Some(info) = self.lost.get_mut(&lease) {
+            info.holds = info.holds.saturating_sub(1);
+            if info.holds == 0 {
+                self.lost.remove(&lease);
+            }
+        }
+        self.answer(op, Ok(Outcome::Released(outcome)));
     }
 }
 

@@ -26,7 +26,7 @@ use self::random::Random;
 use self::release::Release;
 use self::timers::Timers;
 use crate::error::{Error, LossReason};
-use crate::event::{Outcome, Output};
+use crate::event::{LeaseInfo, Outcome, Output};
 use crate::ids::{ByNumber, ClientId, INNER, LeaseId, NodeId, OpId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
@@ -58,6 +58,8 @@ pub(crate) struct Context {
     pub(crate) flows: Flows,
     pub(crate) ops: HashMap<OpId, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
+    /// The leases that were lost and have holds that are not released yet.
+    pub(crate) lost: HashMap<LeaseId, LeaseInfo, ByNumber>,
     pub(crate) releases: HashMap<Token, Release, ByNumber>,
     /// How many of the releases were sent at least once without an answer.
     pub(crate) owed: usize,
@@ -89,6 +91,7 @@ impl Context {
             config,
             ops: HashMap::default(),
             leases: HashMap::default(),
+            lost: HashMap::default(),
             releases: HashMap::default(),
             owed: 0,
             unreleased: 0,
@@ -273,7 +276,11 @@ impl Context {
 
     /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
-        if self.end_lease(id, &Error::Lost(reason)).is_some() {
+        if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {
+            // The parts of a lease of several names are released with it.
+            if id.0 & INNER == 0 {
+                self.remember_loss(id, reason, lease.info());
+            }
             self.told(id.0).push_back(Output::Lost { lease: id, reason });
         }
     }

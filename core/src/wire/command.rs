@@ -55,6 +55,12 @@ impl Command {
             self.buffer.get(start..end).unwrap_or_default()
         })
     }
+
+    /// The key that decides which server of a cluster runs the command: the script's first key. None if it has no key.
+    pub fn key(&self) -> Option<&[u8]> {
+        let mut words = self.words().skip(2);
+        words.next().filter(|keys| *keys != b"0").and(words.next())
+    }
 }
 
 impl fmt::Debug for Command {

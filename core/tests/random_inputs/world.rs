@@ -1,11 +1,11 @@
 //! What is around the engine: users, a server, a clock, all at random.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, CallId, ClientId, Command, Config, Engine, Failure, Input, Kind, LeaseId, Mode, NodeId, OpId,
-    Owner, Reply, Scalar, Wait,
+    Owner, Replicas, Reply, Scalar, Wait,
 };
 
 use crate::random::Random;
@@ -27,8 +27,12 @@ pub(crate) struct World {
     pub(crate) ops: BTreeMap<u64, About>,
     /// Commands without an answer.
     pub(crate) calls: BTreeMap<u64, Command>,
+    /// Commands on dedicated connections without an answer, by call.
+    pub(crate) dedicated: BTreeMap<u64, Command>,
     /// Leases that are held.
     pub(crate) leases: BTreeMap<u64, Held>,
+    /// The leases that were ever granted.
+    pub(crate) used_leases: BTreeSet<u64>,
     last_op: u64,
     pub(crate) last_call: u64,
     pub(crate) last_lease: u64,
@@ -55,9 +59,23 @@ impl World {
             Config { local_handoffs: random.pick(&[0, 1, 32]), mixed_fleet: random.once_in(8), ..Config::default() };
         let id = ClientId::from_random([u8::try_from(seed % 256).expect("a byte"); 16]);
         let engine = Engine::new(id, config).expect("a valid configuration");
-        let (ops, calls, leases) = Default::default();
+        let (ops, calls, dedicated, leases, used_leases) = Default::default();
         let (now, last_op, last_call, last_lease) = (1_000_000, 0, 0, 0);
-        Self { engine, random, seed, now, ops, calls, leases, last_op, last_call, last_lease, closed: false }
+        Self {
+            engine,
+            random,
+            seed,
+            now,
+            ops,
+            calls,
+            dedicated,
+            leases,
+            used_leases,
+            last_op,
+            last_call,
+            last_lease,
+            closed: false,
+        }
     }
 
     /// One random input.
@@ -71,7 +89,8 @@ impl World {
                 let op = self.pick_or_any(&open, self.last_op);
                 self.input(Input::Cancel { op: OpId(op) });
             }
-            8..=15 => self.some_call_ends(),
+            8..=14 => self.some_call_ends(),
+            15 => self.a_dedicated_connection_answers(),
             16 | 17 => self.a_message_comes(),
             18 => self.the_subscription_changes(),
             _ => self.input(Input::Wake),
@@ -165,6 +184,10 @@ impl World {
                 _ => Wait::For(Duration::from_millis(self.random.below(9_000))),
             },
             within: self.random.once_in(4).then_some(Duration::from_millis(500)),
+            replicas: (name != "r" && self.random.once_in(4)).then(|| Replicas {
+                min: self.random.pick(&[0, 1, 2, 2]),
+                timeout: Duration::from_millis(self.random.below(900)),
+            }),
         };
         let op = self.new_op(About::Name(name));
         self.input(Input::Acquire { op, name, options });
@@ -172,7 +195,10 @@ impl World {
 
     fn a_user_does_something_to_a_lease(&mut self) {
         let held: Vec<u64> = self.leases.keys().copied().collect();
-        let lease = self.pick_or_any(&held, self.last_lease);
+        // Users don't know the leases that wait for replicas.
+        let known: Vec<u64> = self.used_leases.iter().copied().collect();
+        let from = if held.is_empty() || self.random.once_in(10) { &known } else { &held };
+        let lease = if from.is_empty() { 0 } else { self.random.pick(from) };
         let op = self.new_op(About::Lease(lease));
         let id = LeaseId(lease);
         match self.random.below(12) {
@@ -226,6 +252,21 @@ impl World {
             _ => Err(self.random.pick(&[Failure::TimedOut, Failure::Unsupported(String::new())].each_ref()).clone()),
         };
         self.input(Input::Reply { call: CallId(call), result });
+    }
+
+    fn a_dedicated_connection_answers(&mut self) {
+        let open: Vec<u64> = self.dedicated.keys().copied().collect();
+        let op = self.pick_or_any(&open, self.last_op);
+        let is_wait = self.dedicated.remove(&op).is_some_and(|command| command.words().next() == Some(b"WAIT"));
+        let result = match self.random.below(8) {
+            0..=3 if is_wait => Ok(Reply::One(Scalar::Int(2))),
+            0..=3 => Ok(answer("renewed", [0, 0, self.now, 30_000, 0, 0])),
+            4 => Ok(self.any_answer()),
+            5 => Ok(Reply::One(Scalar::Int(1))),
+            6 => Err(Failure::Refused("NOSCRIPT none".into())),
+            _ => Err(Failure::Interrupted(String::new())),
+        };
+        self.input(Input::DedicatedReply { op: OpId(op), result });
     }
 
     /// Well formed, whether or not it fits the question.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
-use crate::client::{Client, Operation, OperationFuture, Replicas, unexpected_outcome};
+use crate::client::{Client, Operation, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock that you hold for a limited time.
@@ -42,12 +42,12 @@ impl Lease {
     /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
     /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
-        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.0, |(fence, _)| Fence(fence))
+        self.client.shared.lease(self.id).map_or(self.at_grant.0, |lease| Fence(lease.fence))
     }
 
     /// Whether the lease is exclusive or shared.
     pub fn mode(&self) -> Mode {
-        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.1, |(_, mode)| mode)
+        self.client.shared.lease(self.id).map_or(self.at_grant.1, |lease| lease.mode)
     }
 
     /// How long the lease is still valid by the local clock, unless it is renewed. Zero once it has ended. No I/O.
@@ -141,7 +141,6 @@ impl Lease {
     pub fn nested(&self) -> Result<Self, Error> {
         match self.client.execute_now(&Operation::Hold { lease: self.id }, &self.name)? {
             Outcome::Held(_) => {
-                self.client.shared.add_hold(self.id);
                 let (client, name) = (Arc::clone(&self.client), Arc::clone(&self.name));
                 Ok(Self { client, id: self.id, name, at_grant: (self.fence(), self.mode()), released: false })
             }
@@ -151,7 +150,7 @@ impl Lease {
 
     /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
-        self.client.shared.hold_count(self.id)
+        self.client.shared.lease(self.id).map_or(0, |lease| lease.holds)
     }
 
     /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
@@ -214,14 +213,6 @@ impl Lease {
             Ok(ReleaseOutcome::NotOwner) => Err(lost(LossReason::Taken)),
             // The lease was valid when the work ended. If the release did not reach the server, the lease ends with its TTL.
             Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Returns when enough replicas have the lease. Fails earlier if the lease is lost or the client is closed.
-    pub(super) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
-        tokio::select! {
-            confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
-            error = self.interrupted() => Err(error),
         }
     }
 

@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
-use tokio::time::{Instant, timeout_at};
+use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait};
 use tracing::Instrument;
 
 use super::lease::Lease;
-use crate::client::{Client, Operation, Replicas, now, unexpected_outcome};
+use crate::client::{Client, Operation, now, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -33,12 +32,11 @@ pub struct Lock {
     client: Arc<Client>,
     name: Arc<str>,
     options: AcquireOptions,
-    replicas: Option<Replicas>,
 }
 
 impl Lock {
     pub(super) fn new(client: Arc<Client>, name: &str, options: AcquireOptions) -> Self {
-        Self { client, name: name.into(), options, replicas: None }
+        Self { client, name: name.into(), options }
     }
 
     pub(super) fn with_kind(mut self, kind: Kind) -> Self {
@@ -91,7 +89,7 @@ impl Lock {
     /// confirmation is about this moment only: later renewals are not confirmed, and a failover to a replica
     /// that lags behind can still lose the lock.
     pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
-        self.replicas = Some(Replicas { min, timeout });
+        self.options.replicas = Some(Replicas { min, timeout });
         self
     }
 
@@ -184,8 +182,10 @@ impl Lock {
     async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
-        if let Some(replicas) = self.replicas {
-            replicas.check(&self.client, &self.name)?;
+        if self.options.replicas.is_some() && !self.client.can_connect() {
+            let problem =
+                "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a client";
+            return Err(Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() });
         }
         let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
         let operation = Operation::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
@@ -195,28 +195,9 @@ impl Lock {
                     let waited = now().since(start);
                     tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
                 }
-                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
-                match self.replicas {
-                    Some(replicas) => Box::pin(confirm_or_release(lease, replicas, self.client.response_timeout)).await,
-                    None => Ok(lease),
-                }
+                Ok(Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant))
             }
             other => Err(unexpected_outcome(&other, &self.name)),
-        }
-    }
-}
-
-/// Returns the lease if enough replicas have it. Otherwise releases it. The release goes on if the server does not
-/// confirm it in time.
-async fn confirm_or_release(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
-    let deadline = Instant::now() + replicas.timeout + response_timeout;
-    match lease.confirmed(replicas).await {
-        Ok(()) => Ok(lease),
-        Err(error) => {
-            if let Ok(Err(error)) = timeout_at(deadline, lease.release()).await {
-                tracing::debug!(%error, "can't release a lease that too few replicas have; it ends with its TTL");
-            }
-            Err(error)
         }
     }
 }

@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::lease::{Fence, Lease};
 use super::lock::set_wait;
-use crate::client::{Client, Operation, grant_of, unexpected_outcome};
+use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
 
 /// Several names that are taken together, exclusively, as one lease. Clients that name them in different orders never
@@ -155,7 +155,7 @@ impl Multi {
         let operation =
             Operation::AcquireAll { label: &self.label, names: &names, options, one_script: self.one_script };
         let outcome = self.client.execute(operation, Some(&self.label)).await?;
-        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, grant_of(&outcome)) else {
+        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, outcome.grant()) else {
             return Err(unexpected_outcome(&outcome, &self.label));
         };
         tracing::debug!(?fences, "lease granted");

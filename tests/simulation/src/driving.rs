@@ -269,6 +269,8 @@ impl World<'_> {
             Output::Unsubscribe { channel, .. } => self.unsubscribe(place, &channel),
             Output::Completed { op, result } => self.completed(place, now, op, &result),
             Output::Lost { lease, reason } => self.lost(place, now, lease, reason),
+            // No simulated user waits for replicas.
+            Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
         }
     }
 

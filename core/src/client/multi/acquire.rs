@@ -10,7 +10,7 @@ use crate::event::{Outcome, Output};
 use crate::ids::{LeaseId, OpId};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::OpKind;
-use crate::wire::{Name, slot};
+use crate::wire::{Name, hash_slot};
 
 impl Client {
     pub(crate) fn acquire_all(&mut self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) {
@@ -44,7 +44,7 @@ impl Client {
         let mut slots = None;
         let mut by_script = names.len() > 1 || one_script;
         for name in names {
-            let slot = slot(&Name::check(&self.cx.config.prefix, name)?);
+            let slot = hash_slot(Name::check(&self.cx.config.prefix, name)?.as_bytes());
             by_script &= *slots.get_or_insert(slot) == slot;
             match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
                 Ok(_) => return refuse("has one twice: give each name once"),
@@ -162,6 +162,8 @@ impl Client {
             LossReason::MaxHold if !group.options.renew => LossReason::Expired,
             reason => reason,
         };
+        let info = group.info();
+        self.cx.remember_loss(number, reason, info);
         self.cx.outputs.push_back(Output::Lost { lease: number, reason });
         self.give_back_all(number, &Error::Lost(reason));
     }

@@ -11,7 +11,7 @@ use crate::time::Instant;
 impl Client {
     pub(crate) fn release_all(&mut self, op: OpId, lease: LeaseId) {
         let Some(group) = self.multi.held(lease) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
+            return self.cx.release_ended(op, lease);
         };
         if group.holds > 1 {
             group.holds = group.holds.saturating_sub(1);

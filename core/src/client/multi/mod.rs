@@ -21,9 +21,9 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 use crate::error::Error;
-use crate::event::Outcome;
+use crate::event::{LeaseInfo, Outcome};
 use crate::ids::{ByNumber, INNER, LeaseId, LockId, OpId, Token};
-use crate::options::AcquireOptions;
+use crate::options::{AcquireOptions, Mode};
 
 /// Where a part's index begins in such a number, above the group's number.
 const INDEX: u32 = 48;
@@ -62,6 +62,13 @@ pub(crate) struct Group {
     holds: u32,
 }
 
+impl Group {
+    fn info(&self) -> LeaseInfo {
+        let fence = self.fences.iter().copied().max().unwrap_or_default();
+        LeaseInfo { mode: Mode::Exclusive, fence, holds: self.holds, lost: None }
+    }
+}
+
 /// The number of a part's call and lease.
 pub(crate) fn part(group: LeaseId, index: usize) -> u64 {
     INNER | ((index as u64) << INDEX) | group.0
@@ -97,6 +104,14 @@ impl Multi {
     pub(crate) fn wanted(&mut self, group: LeaseId) -> Option<&mut Group> {
         match self.open.get_mut(&group) {
             Some(Entry::Group(group)) if group.holds == 0 => Some(group),
+            _ => None,
+        }
+    }
+
+    /// The lease of a held group.
+    pub(crate) fn info(&self, lease: LeaseId) -> Option<LeaseInfo> {
+        match self.open.get(&lease) {
+            Some(Entry::Group(group)) if group.holds > 0 => Some(group.info()),
             _ => None,
         }
     }

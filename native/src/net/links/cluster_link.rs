@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
-use leasehold_core::{ByNumber, CallId, Command, Failure};
+use leasehold_core::{ByNumber, CallId, Command, Failure, hash_slot};
 use redis::RedisResult;
 use tokio::time::Instant;
 
 use super::server_link::{Completion, SendMode, ServerLink};
 use crate::errors::{connect_failure, is_server_failure};
 use crate::net::codec;
-use crate::net::topology::{Address, Cluster, Endpoint, Redirect, key_slot, routing_key};
+use crate::net::topology::{Address, Cluster, Endpoint, Redirect};
 
 /// How many redirects one command follows.
 const MAX_REDIRECTS: u8 = 5;
@@ -56,7 +56,7 @@ impl ClusterLink {
     }
 
     pub(super) fn send(&mut self, call: CallId, command: Command) {
-        let owner = routing_key(&command).and_then(|key| self.cluster.owner(key_slot(key)));
+        let owner = command.key().and_then(|key| self.cluster.owner(hash_slot(key)));
         let Some(owner) = owner else {
             self.refresh_slots();
             return self.fail(call, Failure::Unavailable("no server has this slot of the cluster".to_owned()));

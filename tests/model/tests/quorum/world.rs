@@ -232,7 +232,10 @@ impl World {
                 }
                 Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
                 Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
     }

@@ -279,7 +279,10 @@ impl<'a> World<'a> {
                 Output::Send { call, node, command } => self.send(client, usize::from(node.0), call, command),
                 Output::Completed { op, result } => self.completed(client, op, result),
                 Output::Lost { lease, reason } => self.lost(client, lease, reason),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
         self.update(client);

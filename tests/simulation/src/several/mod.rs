@@ -228,6 +228,8 @@ impl<'a> SeveralWorld<'a> {
                     self.promises.lost(life, lease)?;
                     self.user_lost(client, lease);
                 }
+                // No simulated user waits for replicas.
+                Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
         let it = &self.clients[client];
