@@ -59,9 +59,11 @@ codes! {
     numbers as InputKind
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
-        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, owner? or permits? and limit?; the name.
+        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
+        /// name.
         Acquire,
-        /// op, ttl, renew?, maxHold?, wait?, oneScript?, a list with the length of each name; the names.
+        /// op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
+        /// names.
         AcquireAll,
         /// op.
         Cancel,
@@ -85,6 +87,10 @@ codes! {
         Reply,
         /// call, failure; the failure's text.
         Failed,
+        /// As for `reply`, with op for call.
+        DedicatedReply,
+        /// op, failure; the failure's text.
+        DedicatedFailed,
         /// channelLength; the channel and the payload.
         Message,
         /// The channel.
@@ -117,6 +123,10 @@ codes! {
         Wait,
         /// How long a call that does not wait may take.
         Within,
+        /// How many replicas must have the lease.
+        Replicas,
+        /// How long to wait for them.
+        ReplicaTimeout,
         /// The owner of a reentrant lock.
         Owner,
         /// How many permits of a semaphore to take.
@@ -160,14 +170,18 @@ codes! {
     OutputKind {
         /// call, node, command", the command's length in bytes.
         Send,
+        /// op, key", command", the command's length in bytes.
+        SendDedicated,
+        /// op.
+        CloseDedicated,
         /// channel".
         Subscribe,
         /// channel".
         Unsubscribe,
         /// lease, reason.
         Lost,
-        /// op, code, waited?, holderRemaining?, reason?, field", cause?, text", the number of votes; server", answer" and
-        /// problem" of each.
+        /// op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
+        /// answer" and problem" of each.
         Failed,
         /// op, lease, shared, fence, validUntil, local.
         Acquired,
@@ -235,6 +249,7 @@ codes! {
         Cancelled,
         Lost,
         Unreachable,
+        NotReplicated,
         Auth,
         Server,
         Protocol,
@@ -285,6 +300,7 @@ impl From<&Error> for ErrorCode {
             Error::Cancelled => Self::Cancelled,
             Error::Lost(_) => Self::Lost,
             Error::Unreachable { .. } => Self::Unreachable,
+            Error::NotReplicated { .. } => Self::NotReplicated,
             Error::Auth(_) => Self::Auth,
             Error::Server(_) => Self::Server,
             Error::WrongKind(_) => Self::WrongKind,
@@ -329,7 +345,7 @@ mod typescript {
             assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
             assert_eq!(InputKind::read(kind.number()), Some(*kind));
         }
-        for bad in [-1.0, 0.5, 17.0, 256.0, ABSENT] {
+        for bad in [-1.0, 0.5, 19.0, 256.0, ABSENT] {
             assert_eq!(InputKind::read(bad), None, "{bad}");
         }
     }
@@ -353,6 +369,7 @@ mod typescript {
             Error::Cancelled,
             Error::Lost(LossReason::Gone),
             Error::Unreachable { waited: Default::default(), cause: None, votes: Default::default() },
+            Error::NotReplicated { confirmed: 0, wanted: 1, waited: Default::default() },
             Error::Auth(text()),
             Error::Server(text()),
             Error::Protocol(text()),

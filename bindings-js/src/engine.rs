@@ -1,12 +1,12 @@
 //! The exported engine.
 
-use leasehold_core::{ClientId, Engine as Core, Input, LeaseId, NodeId};
+use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::codes::{Code, InputField, InputKind};
 use crate::config::{self, invalid};
 use crate::input::InputRecord;
-use crate::number::{moment, number, whole};
+use crate::number::{number, reading, whole};
 use crate::output::OutputWriter;
 #[cfg(feature = "quorum")]
 use crate::quorum::engine as engine_of;
@@ -24,6 +24,7 @@ const ONLY_SERVER: NodeId = NodeId(0);
 pub struct Engine {
     /// None until it is started.
     core: Option<Core>,
+    clock: Clock,
     record: InputRecord,
     output: OutputWriter,
 }
@@ -33,7 +34,7 @@ impl Engine {
     /// Makes an engine, to be started with [`start`](Self::start).
     #[wasm_bindgen(constructor)]
     pub fn new() -> Engine {
-        Self { core: None, record: InputRecord::new(), output: OutputWriter::default() }
+        Self { core: None, clock: Clock::default(), record: InputRecord::new(), output: OutputWriter::default() }
     }
 
     /// The address of the record in which inputs arrive, with room for a list of this length. The record moves when it grows.
@@ -56,15 +57,15 @@ impl Engine {
         }
     }
 
-    /// Handles the input in the record. It happens at `now`, in microseconds.
-    pub fn input(&mut self, kind: u8, now: f64) -> Address {
-        self.handle(kind, now, "")
+    /// Handles the input in the record. It happens now, by the host's two clocks in milliseconds: see [`Clock`].
+    pub fn input(&mut self, kind: u8, monotonic: f64, wall: f64) -> Address {
+        self.handle(kind, monotonic, wall, "")
     }
 
     /// Handles the input in the record, which has a text.
     #[wasm_bindgen(js_name = inputWithText)]
-    pub fn input_with_text(&mut self, kind: u8, now: f64, text: &str) -> Address {
-        self.handle(kind, now, text)
+    pub fn input_with_text(&mut self, kind: u8, monotonic: f64, wall: f64, text: &str) -> Address {
+        self.handle(kind, monotonic, wall, text)
     }
 
     /// Tells the engine that the server is a cluster, so names are on different servers.
@@ -75,30 +76,23 @@ impl Engine {
         }
     }
 
-    /// When a lease ends unless it is renewed, by the driver's clock, in microseconds. Negative infinity once it was released or
-    /// lost.
-    #[wasm_bindgen(js_name = validUntil)]
-    pub fn valid_until(&self, lease: f64) -> f64 {
+    /// How long a lease stays valid unless it is renewed, in microseconds. Negative infinity once it was released or lost.
+    pub fn remaining(&mut self, lease: f64, monotonic: f64, wall: f64) -> f64 {
         let until = whole(lease).and_then(|lease| self.core.as_ref()?.valid_until(LeaseId(lease)));
-        until.map_or(f64::NEG_INFINITY, |until| number(until.as_micros()))
-    }
-
-    /// The commands that touch a lease: by digest and by source. Empty once the lease was released or lost.
-    pub fn touch(&mut self, lease: f64) -> Address {
-        let touch = whole(lease).and_then(|lease| self.core.as_ref()?.touch(LeaseId(lease)));
-        self.output.commands(touch.as_ref().map_or(&[], |commands| commands))
+        let now = self.now(monotonic, wall);
+        until.zip(now).map_or(f64::NEG_INFINITY, |(until, now)| number(until.as_micros()) - number(now.as_micros()))
     }
 
     #[inline(never)]
-    fn handle(&mut self, kind: u8, now: f64, text: &str) -> Address {
-        let outputs = self.try_handle(kind, now, text);
+    fn handle(&mut self, kind: u8, monotonic: f64, wall: f64, text: &str) -> Address {
+        let outputs = self.now(monotonic, wall).and_then(|now| self.try_handle(kind, now, text));
         self.record.clear();
         outputs.unwrap_or(OUT_OF_RANGE)
     }
 
-    fn try_handle(&mut self, kind: u8, now: f64, text: &str) -> Option<Address> {
-        let Self { core, record, output } = self;
-        let (core, now) = (core.as_mut()?, moment(now)?);
+    fn try_handle(&mut self, kind: u8, now: Instant, text: &str) -> Option<Address> {
+        let Self { core, record, output, .. } = self;
+        let core = core.as_mut()?;
         let node = ONLY_SERVER;
         let names;
         let input = match InputKind::at(kind)? {
@@ -119,6 +113,10 @@ impl Engine {
             InputKind::Close => Input::Close { op: record.op()? },
             InputKind::Reply => Input::Reply { call: record.call()?, result: Ok(record.reply(text)?) },
             InputKind::Failed => Input::Reply { call: record.call()?, result: Err(record.failure(text)?) },
+            InputKind::DedicatedReply => Input::DedicatedReply { op: record.op()?, result: Ok(record.reply(text)?) },
+            InputKind::DedicatedFailed => {
+                Input::DedicatedReply { op: record.op()?, result: Err(record.failure(text)?) }
+            }
             InputKind::Message => {
                 let (channel, payload) = record.channel(text)?;
                 Input::Message { node, channel, payload: payload.as_bytes() }
@@ -131,7 +129,11 @@ impl Engine {
             InputKind::Wake => Input::Wake,
         };
         core.handle(now, input);
-        Some(output.outputs(core))
+        Some(output.outputs(now, core))
+    }
+
+    fn now(&mut self, monotonic: f64, wall: f64) -> Option<Instant> {
+        Some(self.clock.now(reading(monotonic)?, reading(wall)?))
     }
 }
 

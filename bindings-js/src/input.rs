@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, Failure, Kind, LeaseId, Mode, OpId, Owner, Reply, Wait};
+use leasehold_core::{AcquireOptions, CallId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
 
 use crate::codes::{ABSENT, Code, FailureKind, InputField};
 use crate::number::{duration, small, whole};
@@ -40,7 +40,13 @@ impl InputRecord {
     }
 
     pub(crate) fn get(&self, field: InputField) -> Option<f64> {
-        self.numbers.get(field as usize).copied().filter(|number| !number.is_nan())
+        let number = self.number(field);
+        (!number.is_nan()).then_some(number)
+    }
+
+    /// The number of a field, [`ABSENT`] if there is none. No conversion in `number` accepts that.
+    fn number(&self, field: InputField) -> f64 {
+        self.numbers.get(field as usize).copied().unwrap_or(ABSENT)
     }
 
     pub(crate) fn flag(&self, field: InputField) -> bool {
@@ -48,19 +54,19 @@ impl InputRecord {
     }
 
     pub(crate) fn op(&self) -> Option<OpId> {
-        self.get(InputField::Op).and_then(whole).map(OpId)
+        whole(self.number(InputField::Op)).map(OpId)
     }
 
     pub(crate) fn lease(&self) -> Option<LeaseId> {
-        self.get(InputField::Lease).and_then(whole).map(LeaseId)
+        whole(self.number(InputField::Lease)).map(LeaseId)
     }
 
     pub(crate) fn call(&self) -> Option<CallId> {
-        self.get(InputField::Call).and_then(whole).map(CallId)
+        whole(self.number(InputField::Call)).map(CallId)
     }
 
     pub(crate) fn ttl(&self) -> Option<Duration> {
-        self.get(InputField::Ttl).and_then(duration)
+        duration(self.number(InputField::Ttl))
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -76,7 +82,7 @@ impl InputRecord {
             max_hold: self.duration(InputField::MaxHold)?,
             wait: self.wait()?,
             within: self.duration(InputField::Within)?,
-            replicas: None,
+            replicas: self.replicas()?,
         })
     }
 
@@ -91,17 +97,17 @@ impl InputRecord {
     }
 
     pub(crate) fn failure(&self, text: &str) -> Option<Failure> {
-        Some(failure::read(FailureKind::read(self.get(InputField::Failure)?)?, text))
+        Some(failure::read(FailureKind::read(self.number(InputField::Failure))?, text))
     }
 
     /// A channel, and the text that follows it.
     pub(crate) fn channel<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
         let mut texts = Texts::new(text);
-        Some((texts.take(self.get(InputField::ChannelLength)?)?, texts.rest()))
+        Some((texts.take(self.number(InputField::ChannelLength))?, texts.rest()))
     }
 
     fn list(&self) -> Option<&[f64]> {
-        let length = self.get(InputField::ListLength).and_then(small)?;
+        let length = small(self.number(InputField::ListLength))?;
         self.numbers.get(FIELDS..)?.get(..length)
     }
 
@@ -109,10 +115,8 @@ impl InputRecord {
         if let Some(owner) = self.get(InputField::Owner) {
             return whole(owner).map(|owner| Kind::Reentrant(Owner(owner)));
         }
-        match (self.get(InputField::Permits), self.get(InputField::Limit)) {
-            (Some(permits), Some(limit)) => Some(Kind::Semaphore { permits: small(permits)?, limit: small(limit)? }),
-            _ => Some(Kind::Lock),
-        }
+        let Some(permits) = self.get(InputField::Permits) else { return Some(Kind::Lock) };
+        Some(Kind::Semaphore { permits: small(permits)?, limit: small(self.number(InputField::Limit))? })
     }
 
     fn wait(&self) -> Option<Wait> {
@@ -121,6 +125,14 @@ impl InputRecord {
             Some(f64::INFINITY) => Some(Wait::Forever),
             Some(wait) => duration(wait).map(Wait::For),
         }
+    }
+
+    /// None if it is there and out of range.
+    fn replicas(&self) -> Option<Option<Replicas>> {
+        let Some(min) = self.get(InputField::Replicas) else { return Some(None) };
+        // No server has so many that more would make a difference.
+        let min = u32::try_from(whole(min)?).unwrap_or(u32::MAX);
+        Some(Some(Replicas { min, timeout: duration(self.number(InputField::ReplicaTimeout))? }))
     }
 
     /// None if it is there and out of range.
@@ -153,17 +165,9 @@ mod tests {
         assert_eq!(empty.options(), None);
 
         let least = record(&[(InputField::Ttl, 10.0)], &[]).options();
-        let (kind, wait, ttl) = (Kind::Lock, Wait::No, Duration::from_millis(10));
-        let options = AcquireOptions {
-            kind,
-            mode: Mode::Exclusive,
-            ttl,
-            renew: false,
-            max_hold: None,
-            wait,
-            within: None,
-            replicas: None,
-        };
+        let ttl = Duration::from_millis(10);
+        let options =
+            AcquireOptions { kind: Kind::Lock, wait: Wait::No, renew: false, ttl, ..AcquireOptions::default() };
         assert_eq!(least, Some(options));
     }
 

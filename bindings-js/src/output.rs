@@ -1,7 +1,7 @@
 //! Writes the outputs of one input in a form that JavaScript reads quickly: a record of numbers, and one text.
 //!
-//! The record begins with four numbers: when to wake the engine at the latest (µs, infinity for never), the number of outputs,
-//! and the address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are
+//! The record begins with five numbers: when the input happened, when to wake the engine at the latest (both in microseconds;
+//! infinity for never), the number of outputs, and the address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are
 //! concatenated; the record has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing
 //! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
 
@@ -14,7 +14,7 @@ use crate::{failure, text};
 /// When to wake an engine that waits for nothing.
 const NEVER: f64 = f64::INFINITY;
 
-const HEAD: usize = 4;
+const HEAD: usize = 5;
 
 /// The outputs of one input. It is reused for every input.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(crate) struct OutputWriter {
 
 impl OutputWriter {
     /// Writes the current outputs of the engine.
-    pub(crate) fn outputs(&mut self, engine: &mut leasehold_core::Engine) -> *const f64 {
+    pub(crate) fn outputs(&mut self, now: Instant, engine: &mut leasehold_core::Engine) -> *const f64 {
         self.begin();
         let mut outputs: u64 = 0;
         while let Some(output) = engine.poll_output() {
@@ -34,17 +34,7 @@ impl OutputWriter {
             outputs += 1;
         }
         let wake = engine.poll_timeout().map_or(NEVER, |(at, _)| moment(at));
-        self.end(wake, number(outputs))
-    }
-
-    /// Writes commands that the driver sends by itself. They don't need a wake-up.
-    pub(crate) fn commands(&mut self, commands: &[Command]) -> *const f64 {
-        self.begin();
-        for command in commands {
-            self.push(&[OutputKind::Send.number(), 0.0, 0.0]);
-            self.command(command);
-        }
-        self.end(NEVER, number(commands.len() as u64))
+        self.end(moment(now), wake, number(outputs))
     }
 
     /// Writes why the engine could not be started, as a failed operation. No output says that it was.
@@ -53,7 +43,7 @@ impl OutputWriter {
         if let Some(error) = error {
             self.error(0.0, error);
         }
-        self.end(NEVER, flag(error.is_some()))
+        self.end(0.0, NEVER, flag(error.is_some()))
     }
 
     fn begin(&mut self) {
@@ -62,9 +52,9 @@ impl OutputWriter {
         self.text.clear();
     }
 
-    fn end(&mut self, wake: f64, outputs: f64) -> *const f64 {
+    fn end(&mut self, now: f64, wake: f64, outputs: f64) -> *const f64 {
         if let Some(head) = self.numbers.first_chunk_mut::<HEAD>() {
-            *head = [wake, outputs, number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
+            *head = [now, wake, outputs, number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
         }
         self.numbers.as_ptr()
     }
@@ -75,8 +65,12 @@ impl OutputWriter {
                 self.push(&[OutputKind::Send.number(), number(call.0), node.0.into()]);
                 self.command(command);
             }
-            // Nothing here waits for replicas yet.
-            Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+            Output::SendDedicated { op, command } => {
+                self.push(&[OutputKind::SendDedicated.number(), number(op.0)]);
+                self.bytes(command.key().unwrap_or_default());
+                self.command(command);
+            }
+            Output::CloseDedicated { op } => self.push(&[OutputKind::CloseDedicated.number(), number(op.0)]),
             // A quorum has no channels, so there is only one server.
             Output::Subscribe { channel, .. } => {
                 self.push(&[OutputKind::Subscribe.number()]);
@@ -147,7 +141,7 @@ impl OutputWriter {
     fn error(&mut self, op: f64, error: &Error) {
         let (waited, holder_remaining) = match error {
             Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(ABSENT, millis)),
-            Error::Unreachable { waited, .. } => (millis(*waited), ABSENT),
+            Error::Unreachable { waited, .. } | Error::NotReplicated { waited, .. } => (millis(*waited), ABSENT),
             _ => (ABSENT, ABSENT),
         };
         let (field, reason) = match error {
@@ -155,8 +149,12 @@ impl OutputWriter {
             Error::Lost(reason) => ("", LossCode::from(*reason).number()),
             _ => ("", ABSENT),
         };
+        let (confirmed, wanted) = match error {
+            Error::NotReplicated { confirmed, wanted, .. } => ((*confirmed).into(), (*wanted).into()),
+            _ => (ABSENT, ABSENT),
+        };
         let (kind, code) = (OutputKind::Failed.number(), ErrorCode::from(error).number());
-        self.push(&[kind, op, code, waited, holder_remaining, reason]);
+        self.push(&[kind, op, code, waited, holder_remaining, reason, confirmed, wanted]);
         self.text(field);
         match error {
             Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
@@ -230,8 +228,13 @@ impl OutputWriter {
     }
 
     fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Writes text that is known to be UTF-8.
+    fn bytes(&mut self, text: &[u8]) {
         let start = self.text.len();
-        self.text.extend_from_slice(text.as_bytes());
+        self.text.extend_from_slice(text);
         self.end_text(start);
     }
 

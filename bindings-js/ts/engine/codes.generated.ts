@@ -2,8 +2,10 @@
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
- * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, owner? or permits? and limit?; the name.
- * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, oneScript?, a list with the length of each name; the names.
+ * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
+ *   name.
+ * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
+ *   names.
  * - `cancel`: op.
  * - `release`: op, lease.
  * - `extend`: op, lease, ttl.
@@ -15,6 +17,8 @@
  * - `close`: op.
  * - `reply`: call, array?, a list with two numbers for each scalar: its kind and its value; the texts.
  * - `failed`: call, failure; the failure's text.
+ * - `dedicatedReply`: As for `reply`, with op for call.
+ * - `dedicatedFailed`: op, failure; the failure's text.
  * - `message`: channelLength; the channel and the payload.
  * - `subscribed`: The channel.
  * - `unsubscribed`: channelLength, failure; the channel and the failure's text.
@@ -34,10 +38,12 @@ export const InputKind = {
   close: 10,
   reply: 11,
   failed: 12,
-  message: 13,
-  subscribed: 14,
-  unsubscribed: 15,
-  wake: 16,
+  dedicatedReply: 13,
+  dedicatedFailed: 14,
+  message: 15,
+  subscribed: 16,
+  unsubscribed: 17,
+  wake: 18,
 } as const;
 
 /**
@@ -52,6 +58,8 @@ export const InputKind = {
  * - `maxHold`: How long a renewed lease lasts at most.
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
  * - `within`: How long a call that does not wait may take.
+ * - `replicas`: How many replicas must have the lease.
+ * - `replicaTimeout`: How long to wait for them.
  * - `owner`: The owner of a reentrant lock.
  * - `permits`: How many permits of a semaphore to take.
  * - `limit`: How many permits the semaphore has.
@@ -73,20 +81,22 @@ export const InputField = {
   maxHold: 6,
   wait: 7,
   within: 8,
-  owner: 9,
-  permits: 10,
-  limit: 11,
-  oneScript: 12,
-  listLength: 13,
-  array: 14,
-  failure: 15,
-  channelLength: 16,
-  localHandoffs: 17,
-  claimWindow: 18,
-  responseTimeout: 19,
-  nodeTimeout: 20,
-  mixedFleet: 21,
-  fenceRetention: 22,
+  replicas: 9,
+  replicaTimeout: 10,
+  owner: 11,
+  permits: 12,
+  limit: 13,
+  oneScript: 14,
+  listLength: 15,
+  array: 16,
+  failure: 17,
+  channelLength: 18,
+  localHandoffs: 19,
+  claimWindow: 20,
+  responseTimeout: 21,
+  nodeTimeout: 22,
+  mixedFleet: 23,
+  fenceRetention: 24,
 } as const;
 
 /**
@@ -105,11 +115,13 @@ export const ScalarKind = {
  * The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
  * 1. `?` marks a number that may be absent, `"` the length of a text.
  * - `send`: call, node, command", the command's length in bytes.
+ * - `sendDedicated`: op, key", command", the command's length in bytes.
+ * - `closeDedicated`: op.
  * - `subscribe`: channel".
  * - `unsubscribe`: channel".
  * - `lost`: lease, reason.
- * - `failed`: op, code, waited?, holderRemaining?, reason?, field", cause?, text", the number of votes; server", answer" and
- *   problem" of each.
+ * - `failed`: op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
+ *   answer" and problem" of each.
  * - `acquired`: op, lease, shared, fence, validUntil, local.
  * - `acquiredAll`: op, lease, validUntil, the number of fences, each fence.
  * - `released`: op, outcome.
@@ -124,20 +136,22 @@ export const ScalarKind = {
  */
 export const OutputKind = {
   send: 0,
-  subscribe: 1,
-  unsubscribe: 2,
-  lost: 3,
-  failed: 4,
-  acquired: 5,
-  acquiredAll: 6,
-  released: 7,
-  extended: 8,
-  converted: 9,
-  held: 10,
-  verified: 11,
-  inspected: 12,
-  revoked: 13,
-  closed: 14,
+  sendDedicated: 1,
+  closeDedicated: 2,
+  subscribe: 3,
+  unsubscribe: 4,
+  lost: 5,
+  failed: 6,
+  acquired: 7,
+  acquiredAll: 8,
+  released: 9,
+  extended: 10,
+  converted: 11,
+  held: 12,
+  verified: 13,
+  inspected: 14,
+  revoked: 15,
+  closed: 16,
 } as const;
 
 /**
@@ -187,6 +201,7 @@ export const ERROR_CODES = [
   'cancelled',
   'lost',
   'unreachable',
+  'not-replicated',
   'auth',
   'server',
   'protocol',

@@ -4,8 +4,8 @@ import { Engine as WasmEngine } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
+import { HOST_CLOCKS, type HostClocks } from './clocks.js';
 import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.generated.js';
-import type { Command } from './command.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import { OutputReader } from './output-reader.js';
@@ -42,23 +42,29 @@ export async function quorumEngine(servers: readonly string[]): Promise<EngineMo
 /**
  * One client's engine.
  *
- * Every input happens at `now`, in microseconds, and calls `outputs` before it returns. `op` is the number of a user's operation,
- * `call` the number of a command.
+ * Every input happens now, and calls `outputs` before it returns. `op` is the number of a user's operation, `call` the number of a
+ * command. Times are in microseconds, by a clock that also counts the time in which the machine was suspended.
  */
 export class Engine {
   readonly #wasm: WasmEngine;
   readonly #reader: OutputReader;
   readonly #record: InputRecord;
   readonly #outputs: Outputs;
-  /** When the engine must be woken at the latest, in microseconds. Infinity for never. */
+  readonly #clocks: HostClocks;
+  /** When the latest input happened. */
+  now = 0;
+  /** When the engine must be woken at the latest. Infinity for never. */
   wake = Infinity;
 
   /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
-  constructor(id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER) {
+  constructor(
+    id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER, clocks: HostClocks = HOST_CLOCKS,
+  ) {
     this.#wasm = new Engine();
     this.#reader = reader;
     this.#record = new InputRecord(this.#wasm, memory);
     this.#outputs = outputs;
+    this.#clocks = clocks;
     const record = this.#record;
     record.set(InputField.localHandoffs, config.localHandoffs);
     record.set(InputField.claimWindow, config.claimWindow);
@@ -67,14 +73,15 @@ export class Engine {
     record.setFlag(InputField.mixedFleet, config.mixedFleet);
     record.set(InputField.fenceRetention, config.fenceRetention);
     let ended: Outcome | undefined;
-    reader.read(this.#wasm.start(id, config.prefix, servers), { ...outputs, completed: (_, outcome) => (ended = outcome) });
+    reader.read(this.#wasm.start(id, config.prefix, servers), this, { ...outputs, completed: (_, outcome) => (ended = outcome) });
     if (ended?.kind !== 'failed') return;
     this.free();
     throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);
   }
 
-  acquire(now: number, op: number, { name, mode, kind }: LockSpec, { ttl, renew, maxHold, wait, within }: AcquireSettings): void {
+  acquire(op: number, { name, mode, kind }: LockSpec, settings: AcquireSettings): void {
     const record = this.#record;
+    const { ttl, renew, maxHold, wait, within, replicas } = settings;
     record.set(InputField.op, op);
     record.set(InputField.ttl, ttl);
     record.setFlag(InputField.renew, renew);
@@ -82,12 +89,14 @@ export class Engine {
     record.setOptional(InputField.maxHold, maxHold);
     record.setOptional(InputField.wait, wait);
     record.setOptional(InputField.within, within);
+    record.setOptional(InputField.replicas, replicas?.min);
+    record.setOptional(InputField.replicaTimeout, replicas?.timeout);
     switch (kind.type) {
       case 'multi':
         record.setFlag(InputField.oneScript, kind.oneScript);
         record.beginList(kind.names.length);
         for (const { length } of kind.names) record.push(length);
-        return this.#inputWithText(InputKind.acquireAll, now, kind.names.join(''));
+        return this.#inputWithText(InputKind.acquireAll, kind.names.join(''));
       case 'reentrant':
         record.set(InputField.owner, kind.owner);
         break;
@@ -95,58 +104,115 @@ export class Engine {
         record.set(InputField.permits, kind.permits);
         record.set(InputField.limit, kind.limit);
     }
-    this.#inputWithText(InputKind.acquire, now, name);
+    this.#inputWithText(InputKind.acquire, name);
   }
 
-  cancel(now: number, op: number): void {
+  cancel(op: number): void {
     this.#record.set(InputField.op, op);
-    this.#input(InputKind.cancel, now);
+    this.#input(InputKind.cancel);
   }
 
-  release(now: number, op: number, lease: number): void {
-    this.#leaseInput(InputKind.release, now, op, lease);
+  release(op: number, lease: number): void {
+    this.#leaseInput(InputKind.release, op, lease);
   }
 
-  extend(now: number, op: number, lease: number, ttl: number): void {
+  extend(op: number, lease: number, ttl: number): void {
     this.#record.set(InputField.ttl, ttl);
-    this.#leaseInput(InputKind.extend, now, op, lease);
+    this.#leaseInput(InputKind.extend, op, lease);
   }
 
-  convert(now: number, op: number, lease: number, mode: Mode): void {
+  convert(op: number, lease: number, mode: Mode): void {
     this.#record.setFlag(InputField.shared, mode === 'shared');
-    this.#leaseInput(InputKind.convert, now, op, lease);
+    this.#leaseInput(InputKind.convert, op, lease);
   }
 
-  hold(now: number, op: number, lease: number): void {
-    this.#leaseInput(InputKind.hold, now, op, lease);
+  hold(op: number, lease: number): void {
+    this.#leaseInput(InputKind.hold, op, lease);
   }
 
-  verify(now: number, op: number, lease: number): void {
-    this.#leaseInput(InputKind.verify, now, op, lease);
+  verify(op: number, lease: number): void {
+    this.#leaseInput(InputKind.verify, op, lease);
   }
 
-  inspect(now: number, op: number, name: string): void {
+  inspect(op: number, name: string): void {
     this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.inspect, now, name);
+    this.#inputWithText(InputKind.inspect, name);
   }
 
-  forceRelease(now: number, op: number, name: string): void {
+  forceRelease(op: number, name: string): void {
     this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.forceRelease, now, name);
+    this.#inputWithText(InputKind.forceRelease, name);
   }
 
-  close(now: number, op: number): void {
+  close(op: number): void {
     this.#record.set(InputField.op, op);
-    this.#input(InputKind.close, now);
+    this.#input(InputKind.close);
   }
 
   /** The server has answered a command. */
-  reply(now: number, call: number, reply: Reply): void {
+  reply(call: number, reply: Reply): void {
+    this.#record.set(InputField.call, call);
+    this.#inputWithText(InputKind.reply, this.#writeReply(reply));
+  }
+
+  /** A command has no reply. */
+  failed(call: number, failure: Failure): void {
+    this.#record.set(InputField.call, call);
+    this.#inputWithText(InputKind.failed, this.#writeFailure(failure));
+  }
+
+  /** The server has answered a command on the dedicated connection of an operation. */
+  dedicatedReply(op: number, reply: Reply): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.dedicatedReply, this.#writeReply(reply));
+  }
+
+  /** A command on the dedicated connection of an operation has no reply. */
+  dedicatedFailed(op: number, failure: Failure): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.dedicatedFailed, this.#writeFailure(failure));
+  }
+
+  message(channel: string, payload: string): void {
+    this.#record.set(InputField.channelLength, channel.length);
+    this.#inputWithText(InputKind.message, channel + payload);
+  }
+
+  subscribed(channel: string): void {
+    this.#inputWithText(InputKind.subscribed, channel);
+  }
+
+  unsubscribed(channel: string, cause: Failure): void {
+    this.#record.set(InputField.channelLength, channel.length);
+    this.#inputWithText(InputKind.unsubscribed, channel + this.#writeFailure(cause));
+  }
+
+  /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
+  setCluster(): void {
+    this.#wasm.setCluster();
+  }
+
+  /** Time has passed. */
+  passed(): void {
+    this.#input(InputKind.wake);
+  }
+
+  /** How long a lease stays valid unless it is renewed. Negative infinity once it was released or lost. */
+  remaining(lease: number): number {
+    return this.#wasm.remaining(lease, this.#clocks.monotonic(), this.#clocks.wall());
+  }
+
+  /** Frees the engine's memory. The engine must not be used after this. */
+  free(): void {
+    this.#wasm.free();
+  }
+
+  /** Writes a reply into the record, and returns its texts. */
+  #writeReply(reply: Reply): string {
     const record = this.#record;
     const isArray = Array.isArray(reply);
     const scalars = isArray ? (reply as readonly Scalar[]) : [reply as Scalar];
     let text = '';
-    record.set(InputField.call, call);
     record.setFlag(InputField.array, isArray);
     record.beginList(2 * scalars.length);
     for (const scalar of scalars) {
@@ -163,81 +229,33 @@ export class Engine {
         text += part;
       }
     }
-    this.#inputWithText(InputKind.reply, now, text);
+    return text;
   }
 
-  /** A command has no reply. */
-  failed(now: number, call: number, failure: Failure): void {
-    this.#record.set(InputField.call, call);
+  /** Writes the kind of a failure into the record, and returns its text. A custom connection may have left the text out. */
+  #writeFailure(failure: Failure): string {
     this.#record.set(InputField.failure, FAILURE_KINDS.indexOf(failure.kind));
-    this.#inputWithText(InputKind.failed, now, failureText(failure));
+    return 'text' in failure ? String(failure.text) : '';
   }
 
-  message(now: number, channel: string, payload: string): void {
-    this.#record.set(InputField.channelLength, channel.length);
-    this.#inputWithText(InputKind.message, now, channel + payload);
-  }
-
-  subscribed(now: number, channel: string): void {
-    this.#inputWithText(InputKind.subscribed, now, channel);
-  }
-
-  unsubscribed(now: number, channel: string, cause: Failure): void {
-    this.#record.set(InputField.channelLength, channel.length);
-    this.#record.set(InputField.failure, FAILURE_KINDS.indexOf(cause.kind));
-    this.#inputWithText(InputKind.unsubscribed, now, channel + failureText(cause));
-  }
-
-  /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
-  setCluster(): void {
-    this.#wasm.setCluster();
-  }
-
-  /** Time has passed. */
-  passed(now: number): void {
-    this.#input(InputKind.wake, now);
-  }
-
-  /** When a lease ends unless it is renewed, in microseconds. Negative infinity once it was released or lost. */
-  validUntil(lease: number): number {
-    return this.#wasm.validUntil(lease);
-  }
-
-  /** A harmless write to a lease, by digest and by source. Empty if the lease was released or lost, and on a quorum. */
-  touch(lease: number): Command[] {
-    const commands: Command[] = [];
-    this.#reader.read(this.#wasm.touch(lease), { ...this.#outputs, send: (_call, _node, command) => void commands.push(command) });
-    return commands;
-  }
-
-  /** Frees the engine's memory. The engine must not be used after this. */
-  free(): void {
-    this.#wasm.free();
-  }
-
-  #leaseInput(kind: number, now: number, op: number, lease: number): void {
+  #leaseInput(kind: number, op: number, lease: number): void {
     this.#record.set(InputField.op, op);
     this.#record.set(InputField.lease, lease);
-    this.#input(kind, now);
+    this.#input(kind);
   }
 
-  #input(kind: number, now: number): void {
-    this.#read(this.#wasm.input(kind, now));
+  #input(kind: number): void {
+    this.#read(this.#wasm.input(kind, this.#clocks.monotonic(), this.#clocks.wall()));
   }
 
-  #inputWithText(kind: number, now: number, text: string): void {
-    this.#read(this.#wasm.inputWithText(kind, now, text));
+  #inputWithText(kind: number, text: string): void {
+    this.#read(this.#wasm.inputWithText(kind, this.#clocks.monotonic(), this.#clocks.wall(), text));
   }
 
   #read(address: number): void {
     if (address === 0) throw new RangeError('the engine got a number that is out of range; please report this as a bug');
-    this.wake = this.#reader.read(address, this.#outputs);
+    this.#reader.read(address, this, this.#outputs);
   }
-}
-
-/** The text of a failure. A custom connection may have left it out. */
-function failureText(failure: Failure): string {
-  return 'text' in failure ? String(failure.text) : '';
 }
 
 /** Converts a scalar to text. Text and bytes stay as they are. Anything else becomes text that the engine rejects as a reply. */

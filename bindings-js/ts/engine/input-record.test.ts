@@ -17,6 +17,8 @@ function engine(): { engine: Engine; sent: { call: number; words: string[] }[]; 
   const ended: Outcome[] = [];
   const outputs: Outputs = {
     send: (call, _node, { words }) => sent.push({ call, words }),
+    sendDedicated: () => {},
+    closeDedicated: () => {},
     subscribe: () => {},
     unsubscribe: () => {},
     completed: (_, outcome) => ended.push(outcome),
@@ -33,10 +35,10 @@ test('a_reply_of_any_length_is_read_whole', () => {
   const { engine: inspecting, sent, ended } = engine();
   for (const count of [0, 1, 2_000, 2, 50_000]) {
     const tokens = Array.from({ length: count }, (_, at) => `00000000-0000-4000-8000-00000000000b:${at + 1}`);
-    inspecting.inspect(0, 1, 'door');
+    inspecting.inspect(1, 'door');
     const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1700000004000']);
     const reply: Reply = [1_700_000_000_000_000, '', -2, 0, 0, count, ...waiters];
-    inspecting.reply(0, sent.pop()?.call ?? 0, reply);
+    inspecting.reply(sent.pop()?.call ?? 0, reply);
     const outcome = ended.pop();
     assert.ok(outcome?.kind === 'inspected', JSON.stringify(outcome));
     assert.deepEqual(outcome.inspection.waiters.map(({ token }) => token), tokens);
@@ -49,10 +51,10 @@ test('an_input_follows_one_that_has_moved_the_record', () => {
   const { engine: other, sent: othersSent } = engine();
   const names = Array.from({ length: 256 }, (_, at) => `{door}${at}`);
   const several: LockSpec = { name: names.join(), mode: 'exclusive', kind: { type: 'multi', names, oneScript: true } };
-  one.acquire(0, 1, several, SETTINGS);
+  one.acquire(1, several, SETTINGS);
   assert.deepEqual(names.filter((name) => sent.at(-1)?.words.includes(name)), names);
   for (const [its, commands] of [[one, sent], [other, othersSent]] as const) {
-    its.acquire(0, 2, plain('ключ\u{1F512}'), SETTINGS);
+    its.acquire(2, plain('ключ\u{1F512}'), SETTINGS);
     assert.ok(commands.at(-1)?.words.includes('ключ\u{1F512}'), commands.at(-1)?.words.join(' '));
     its.free();
   }
@@ -61,10 +63,10 @@ test('an_input_follows_one_that_has_moved_the_record', () => {
 test('a_number_out_of_range_is_a_bug_and_no_absent_number', () => {
   const { engine: refusing } = engine();
   for (const wait of [-1, -Infinity]) {
-    assert.throws(() => refusing.acquire(0, 1, plain('door'), { ...SETTINGS, wait }), RangeError);
+    assert.throws(() => refusing.acquire(1, plain('door'), { ...SETTINGS, wait }), RangeError);
   }
-  assert.throws(() => refusing.acquire(0, 0.5, plain('door'), SETTINGS), RangeError);
-  assert.throws(() => refusing.cancel(NaN, 1), RangeError);
-  refusing.acquire(0, 1, plain('door'), SETTINGS);
+  assert.throws(() => refusing.acquire(0.5, plain('door'), SETTINGS), RangeError);
+  assert.throws(() => refusing.cancel(NaN), RangeError);
+  refusing.acquire(1, plain('door'), SETTINGS);
   refusing.free();
 });

@@ -22,19 +22,19 @@ export class OutputReader {
     this.#memory = memory;
   }
 
-  /** Passes the outputs at this address to `outputs`. Returns when to wake the engine, in microseconds. */
-  read(address: number, outputs: Outputs): number {
+  /** Sets the engine's times, and passes the outputs at this address to `outputs`. */
+  read(address: number, engine: { now: number; wake: number }, outputs: Outputs): void {
     this.#numbers = this.#memory.numbers;
     this.#position = address / 8;
-    const wake = this.#number();
+    engine.now = this.#number();
+    engine.wake = this.#number();
     let left = this.#number();
     const textStart = this.#number();
     const textBytes = this.#number();
-    if (left === 0) return wake;
+    if (left === 0) return;
     this.#textPosition = 0;
     this.#text = this.#memory.text(textStart, textBytes);
     for (; left > 0; left--) this.#output(outputs);
-    return wake;
   }
 
   #output(outputs: Outputs): void {
@@ -44,6 +44,10 @@ export class OutputReader {
         const call = this.#number();
         return outputs.send(call, this.#number(), new Command(this.#string(), this.#number()));
       }
+      case OutputKind.sendDedicated:
+        return outputs.sendDedicated(this.#number(), this.#string(), new Command(this.#string(), this.#number()));
+      case OutputKind.closeDedicated:
+        return outputs.closeDedicated(this.#number());
       case OutputKind.subscribe:
         return outputs.subscribe(this.#string());
       case OutputKind.unsubscribe:
@@ -122,12 +126,14 @@ export class OutputReader {
     const holderRemaining = this.#optionalNumber();
     const loss = this.#optionalNumber();
     const reason: LossReason | undefined = loss === undefined ? undefined : LOSS_REASONS[loss];
+    const confirmed = this.#optionalNumber();
+    const wanted = this.#optionalNumber();
     const field = this.#string();
     const failure = this.#optionalNumber();
     const text = this.#string();
     const kind = failure === undefined ? undefined : FAILURE_KINDS[failure];
     const cause = kind === undefined ? undefined : kind === 'timed-out' ? { kind } : { kind, text };
-    return { code, field, reason, text, waited, holderRemaining, cause, votes: this.#votes() };
+    return { code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: this.#votes() };
   }
 
   #votes(): readonly Vote[] {
