@@ -25,8 +25,8 @@ use crate::time::{Instant, micros};
 pub struct Clock {
     /// How far the wall clock is ahead of the monotonic clock, in microseconds. None before the first reading.
     gap: Option<i64>,
-    /// The time that the monotonic clock left out.
-    missed: Duration,
+    /// The time that the monotonic clock left out, in microseconds.
+    missed: u64,
     last: Instant,
 }
 
@@ -38,20 +38,21 @@ impl Clock {
     ///
     /// Read one directly after the other. A pause between the two readings can count as time that has passed.
     pub fn now(&mut self, monotonic: Duration, wall: Duration) -> Instant {
-        let gap = signed_micros(wall).saturating_sub(signed_micros(monotonic));
+        let (monotonic, wall) = (micros(monotonic), micros(wall));
+        let gap = signed(wall).saturating_sub(signed(monotonic));
         let known = *self.gap.get_or_insert(gap);
         let ahead = gap.saturating_sub(known);
         if ahead.abs() > NOTICEABLE {
             self.gap = Some(gap);
-            self.missed = self.missed.saturating_add(Duration::from_micros(u64::try_from(ahead).unwrap_or(0)));
+            self.missed = self.missed.saturating_add(u64::try_from(ahead).unwrap_or(0));
         }
-        self.last = self.last.max(Instant::from_micros(micros(monotonic.saturating_add(self.missed))));
+        self.last = self.last.max(Instant::from_micros(monotonic.saturating_add(self.missed)));
         self.last
     }
 }
 
-fn signed_micros(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+fn signed(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -72,19 +72,15 @@ impl Engine {
 
     /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
-        if self.replication.is_idle() {
-            return self.locks.poll_output();
-        }
         self.replication.poll_output(&mut self.locks)
     }
 
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let locks = self.locks.poll_timeout();
-        if self.replication.is_idle() {
-            return locks;
+        match (self.locks.poll_timeout(), self.replication.poll_timeout()) {
+            (Some(locks), Some(replication)) => Some(locks.min(replication)),
+            (locks, replication) => locks.or(replication),
         }
-        [locks, self.replication.poll_timeout()].into_iter().flatten().min()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.

@@ -20,12 +20,10 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
-use hashbrown::HashMap;
-
 use super::Locks;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Grant, Input, Outcome, Output, Reason};
-use crate::ids::{ByNumber, LeaseId, OpId};
+use crate::ids::{LeaseId, OpId};
 use crate::options::Replicas;
 use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
@@ -33,13 +31,15 @@ use crate::wire::{Command, Reply, Scalar};
 /// The acquires that wait for replicas.
 pub(crate) struct Replication {
     response_timeout: Duration,
-    calls: HashMap<OpId, Call, ByNumber>,
+    /// The oldest first. Few calls wait for replicas at the same time, and this takes less code than a map.
+    calls: Vec<Call>,
     outputs: VecDeque<Output>,
     now: Instant,
 }
 
 /// An acquire that waits for replicas.
 struct Call {
+    op: OpId,
     replicas: Replicas,
     stage: Stage,
 }
@@ -59,7 +59,7 @@ enum Stage {
 
 impl Replication {
     pub(crate) fn new(response_timeout: Duration) -> Self {
-        Self { response_timeout, calls: HashMap::default(), outputs: VecDeque::new(), now: Instant::default() }
+        Self { response_timeout, calls: Vec::new(), outputs: VecDeque::new(), now: Instant::default() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -78,7 +78,7 @@ impl Replication {
                     return None;
                 }
                 let replicas = options.replicas?;
-                self.calls.insert(*op, Call { replicas, stage: Stage::Acquiring });
+                self.calls.push(Call { op: *op, replicas, stage: Stage::Acquiring });
             }
             _ if self.calls.is_empty() => return Some(input),
             _ => {}
@@ -92,12 +92,12 @@ impl Replication {
                 self.replied(locks, op, result);
                 None
             }
-            Input::Cancel { op } if self.calls.get(&op).is_some_and(|call| call.stage.grant().is_some()) => {
+            Input::Cancel { op } if self.call(op).is_some_and(|call| call.stage.grant().is_some()) => {
                 self.fail(locks, op, Error::Cancelled);
                 None
             }
             Input::Close { .. } => {
-                for op in self.by(|call| call.stage.grant().is_some()) {
+                for op in self.by(&|call| call.stage.grant().is_some()) {
                     self.fail(locks, op, Error::Closed);
                 }
                 Some(input)
@@ -109,25 +109,19 @@ impl Replication {
     pub(crate) fn poll_output(&mut self, locks: &mut Locks) -> Option<Output> {
         loop {
             let Some(output) = locks.poll_output() else { return self.outputs.pop_front() };
-            match output {
-                Output::Completed { op, result } if self.calls.contains_key(&op) => self.completed(locks, op, result),
-                Output::Lost { lease, reason } => {
-                    let is_ours = !self.by(|call| call.stage.lease() == Some(lease)).is_empty();
-                    for op in self.by(|call| call.stage.grant().is_some_and(|grant| grant.lease == lease)) {
-                        self.fail(locks, op, Error::Lost(reason));
-                    }
-                    // The driver knows the lease only if the owner of a reentrant lock has another hold on it.
-                    if !is_ours || locks.lease(lease).is_some() {
-                        return Some(output);
-                    }
-                }
-                output => return Some(output),
+            let is_for_driver = match &output {
+                Output::Completed { op, result } => self.completed(locks, *op, result),
+                Output::Lost { lease, reason } => self.lost(locks, *lease, *reason),
+                _ => true,
+            };
+            if is_for_driver {
+                return Some(output);
             }
         }
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let ends = self.calls.values().filter_map(|call| self.ends(call)).min();
+        let ends = self.calls.iter().filter_map(|call| self.ends(call)).min();
         ends.map(|at| (at, Reason::ResponseTimeout))
     }
 
@@ -147,35 +141,47 @@ impl Replication {
     }
 
     fn end_overdue(&mut self, locks: &mut Locks) {
-        for op in self.by(|call| self.ends(call).is_some_and(|at| at <= self.now)) {
-            match self.calls.get_mut(&op) {
+        for op in self.by(&|call| self.ends(call).is_some_and(|at| at <= self.now)) {
+            match self.call(op) {
                 Some(Call { stage: Stage::GivingBack { .. }, .. }) => self.told(op),
                 _ => self.replied(locks, op, Err(Failure::TimedOut)),
             }
         }
     }
 
-    /// A call of the locks has ended: the acquire, or the release of its lease.
-    fn completed(&mut self, locks: &mut Locks, op: OpId, result: Result<Outcome, Error>) {
-        match (self.calls.get(&op).map(|call| &call.stage), result) {
-            (Some(Stage::Acquiring), Ok(Outcome::Acquired(grant))) => self.touch(locks, op, grant),
-            (Some(Stage::GivingBack { .. }), _) => {
+    /// A call of the locks has ended: the acquire, or the release of its lease. Returns whether that ends the caller's call.
+    fn completed(&mut self, locks: &mut Locks, op: OpId, result: &Result<Outcome, Error>) -> bool {
+        let Some(call) = self.call(op) else { return true };
+        match (&call.stage, result) {
+            (Stage::Acquiring, Ok(Outcome::Acquired(grant))) => {
+                self.touch(locks, op, *grant);
+                false
+            }
+            (Stage::GivingBack { .. } | Stage::Failed { .. }, _) => {
                 self.told(op);
-                self.calls.remove(&op);
+                self.remove(op);
+                false
             }
-            (Some(Stage::Failed { .. }), _) => {
-                self.calls.remove(&op);
-            }
-            (_, result) => {
-                self.calls.remove(&op);
-                self.outputs.push_back(Output::Completed { op, result });
+            _ => {
+                self.remove(op);
+                true
             }
         }
     }
 
+    /// A lease was lost. Returns whether the driver knows the lease.
+    fn lost(&mut self, locks: &mut Locks, lease: LeaseId, reason: LossReason) -> bool {
+        let ours = self.by(&|call| call.stage.lease() == Some(lease));
+        for op in &ours {
+            self.fail(locks, *op, Error::Lost(reason));
+        }
+        // Only the owner of a reentrant lock may have another hold on it.
+        ours.is_empty() || locks.lease(lease).is_some()
+    }
+
     /// Tells the caller why the call failed.
     fn told(&mut self, op: OpId) {
-        let Some(call) = self.calls.get_mut(&op) else { return };
+        let Some(call) = find(&mut self.calls, op) else { return };
         let Stage::GivingBack { lease, .. } = call.stage else { return };
         if let Stage::GivingBack { error, .. } = mem::replace(&mut call.stage, Stage::Failed { lease }) {
             self.outputs.push_back(Output::Completed { op, result: Err(error) });
@@ -183,7 +189,7 @@ impl Replication {
     }
 
     fn touch(&mut self, locks: &mut Locks, op: OpId, grant: Grant) {
-        let Some(call) = self.calls.get_mut(&op) else { return };
+        let Some(call) = find(&mut self.calls, op) else { return };
         let since = self.now;
         let touch = locks.touch(grant.lease);
         let (digest, source) = touch.map_or((None, None), |[digest, source]| (Some(digest), Some(source)));
@@ -195,18 +201,16 @@ impl Replication {
     }
 
     fn replied(&mut self, locks: &mut Locks, op: OpId, result: Result<Reply, Failure>) {
-        let Some(Call { replicas, stage }) = self.calls.get_mut(&op) else { return };
+        let Some(Call { replicas, stage, .. }) = find(&mut self.calls, op) else { return };
         let waited = |since| self.now.since(since);
         let error = match (stage, result) {
-            (Stage::Touching { source, .. }, Err(Failure::Refused(text)))
-                if text.starts_with("NOSCRIPT") && source.is_some() =>
-            {
-                let sent = source.take().map(|command| Output::SendDedicated { op, command });
-                return self.outputs.extend(sent);
-            }
-            (Stage::Touching { since, .. } | Stage::Waiting { since, .. }, Err(failure)) => {
-                Error::of_connecting(failure, waited(*since))
-            }
+            (Stage::Touching { source, since, .. }, Err(failure)) => match (source.take(), failure) {
+                (Some(command), Failure::Refused(text)) if text.starts_with("NOSCRIPT") => {
+                    return self.outputs.push_back(Output::SendDedicated { op, command });
+                }
+                (_, failure) => Error::of_connecting(failure, waited(*since)),
+            },
+            (Stage::Waiting { since, .. }, Err(failure)) => Error::of_connecting(failure, waited(*since)),
             (stage @ Stage::Touching { .. }, Ok(reply)) => match first_word(&reply) {
                 b"renewed" => {
                     let command = wait(*replicas);
@@ -223,7 +227,7 @@ impl Replication {
                     && let Some(valid_until) = valid_until
                 {
                     let result = Ok(Outcome::Acquired(Grant { valid_until, ..*grant }));
-                    self.calls.remove(&op);
+                    self.remove(op);
                     self.outputs.push_back(Output::CloseDedicated { op });
                     return self.outputs.push_back(Output::Completed { op, result });
                 }
@@ -237,7 +241,7 @@ impl Replication {
 
     /// Releases the lease of a call that fails. If the lease was lost meanwhile, that is the better error.
     fn fail(&mut self, locks: &mut Locks, op: OpId, error: Error) {
-        let Some(Call { replicas, stage }) = self.calls.get_mut(&op) else { return };
+        let Some(Call { replicas, stage, .. }) = find(&mut self.calls, op) else { return };
         let (Stage::Touching { grant, since, .. } | Stage::Waiting { grant, since }) = *stage else { return };
         let error = match locks.lease(grant.lease).and_then(|lease| lease.lost) {
             Some(reason) => Error::Lost(reason),
@@ -253,12 +257,22 @@ impl Replication {
         }
     }
 
-    /// The calls that fit, the oldest first: the order of a hash map differs between machines.
-    fn by(&self, fits: impl Fn(&Call) -> bool) -> Vec<OpId> {
-        let mut ops: Vec<OpId> = self.calls.iter().filter(|(_, call)| fits(call)).map(|(op, _)| *op).collect();
-        ops.sort_unstable();
-        ops
+    fn call(&self, op: OpId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.op == op)
     }
+
+    fn remove(&mut self, op: OpId) {
+        self.calls.retain(|call| call.op != op);
+    }
+
+    /// The calls that fit, the oldest first.
+    fn by(&self, fits: &dyn Fn(&Call) -> bool) -> Vec<OpId> {
+        self.calls.iter().filter(|call| fits(call)).map(|call| call.op).collect()
+    }
+}
+
+fn find(calls: &mut [Call], op: OpId) -> Option<&mut Call> {
+    calls.iter_mut().find(|call| call.op == op)
 }
 
 impl Stage {

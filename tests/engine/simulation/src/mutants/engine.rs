@@ -323,8 +323,11 @@ pub(super) const KEPT_WITHOUT_RENEWAL: &[Change] = &[Change {
     find: "if hold.timers.renewal.is_none() {",
     put: "if hold.timers.renewal.is_none() && !MUTANT {",
 }];
-pub(super) const FIXED_LEASE_KEPT: &[Change] =
-    &[Change { file: "client/operations.rs", find: "if !lease.renew {", put: "if !lease.renew && !MUTANT {" }];
+pub(super) const FIXED_LEASE_KEPT: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: ".filter(|lease| lease.renew) else { return };",
+    put: ".filter(|lease| lease.renew || MUTANT) else { return };",
+}];
 pub(super) const RENEWED_PAST_ITS_END: &[Change] = &[Change {
     file: "session/lease.rs",
     find: "Some(ends) if ends.at <= until => None,",
@@ -336,14 +339,12 @@ pub(super) const KEPT_FOR_A_WHOLE_TTL: &[Change] = &[Change {
     put: "Some(_) if MUTANT => Some(self.ttl),\n            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),",
 }];
 pub(super) const KEEPS_ONE_OF_SEVERAL: &[Change] = &[Change {
-    file: "client/multi/held.rs",
-    find: "self.parts(lease).for_each(|part| self.keep(",
-    put: "self.parts(lease).take(if MUTANT { 1 } else { usize::MAX }).for_each(|part| self.keep(",
+    file: "client/operations.rs",
+    find: "parts.clone().into_iter().for_each(|part| self.keep(part, until)),",
+    put: "parts.clone().into_iter().take(if MUTANT { 1 } else { usize::MAX }).for_each(|part| self.keep(part, until)),",
 }];
-pub(super) const SEVERAL_FIXED_KEPT: &[Change] =
-    &[Change { file: "client/multi/held.rs", find: "group.options.renew)", put: "group.options.renew || MUTANT)" }];
 pub(super) const QUORUM_KEEP_UNTOLD: &[Change] = &[Change {
     file: "quorum/held.rs",
-    find: "                members.tell(at, cx.now, Input::Keep { lease, until });",
-    put: "                if !MUTANT {\n                    members.tell(at, cx.now, Input::Keep { lease, until });\n                }",
+    find: "            members.tell(at, cx.now, Input::Keep { lease, until });",
+    put: "            if !MUTANT {\n                members.tell(at, cx.now, Input::Keep { lease, until });\n            }",
 }];

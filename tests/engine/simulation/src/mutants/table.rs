@@ -342,12 +342,6 @@ pub const TABLE: &[Mutant] = &[
         "the end of a lease of several names is that of each name",
     ),
     engine(
-        "several-fixed-kept",
-        engine::SEVERAL_FIXED_KEPT,
-        Theme::Keeping,
-        "nobody moves the end of a fixed lease of several names",
-    ),
-    engine(
         "quorum-keep-untold",
         engine::QUORUM_KEEP_UNTOLD,
         Theme::Keeping,
