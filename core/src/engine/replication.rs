@@ -41,20 +41,24 @@ pub(crate) struct Replication {
 struct Call {
     op: OpId,
     replicas: Replicas,
+    /// The lease, which the caller does not know yet.
+    grant: Option<Grant>,
+    /// When the lease was granted.
+    since: Instant,
     stage: Stage,
 }
 
 enum Stage {
     /// The lock is not granted yet.
     Acquiring,
-    /// A write to the lease is under way. `source` is the same write with the script's text, if it was not sent yet.
-    Touching { grant: Grant, since: Instant, source: Option<Command> },
+    /// A write to the lease is under way. This is the same write with the script's text, if it was not sent yet.
+    Touching(Option<Command>),
     /// The replicas are asked.
-    Waiting { grant: Grant, since: Instant },
-    /// The lease is being released. Then the call fails with this error, or at `until`.
-    GivingBack { lease: LeaseId, error: Error, until: Instant },
+    Waiting,
+    /// The lease is being released. Then, or when the time is over, the call fails with this error.
+    GivingBack(Error),
     /// The call has failed, but its release has not ended.
-    Failed { lease: LeaseId },
+    Failed,
 }
 
 impl Replication {
@@ -78,7 +82,8 @@ impl Replication {
                     return None;
                 }
                 let replicas = options.replicas?;
-                self.calls.push(Call { op: *op, replicas, stage: Stage::Acquiring });
+                let (grant, since) = (None, now);
+                self.calls.push(Call { op: *op, replicas, grant, since, stage: Stage::Acquiring });
             }
             _ if self.calls.is_empty() => return Some(input),
             _ => {}
@@ -92,12 +97,12 @@ impl Replication {
                 self.replied(locks, op, result);
                 None
             }
-            Input::Cancel { op } if self.call(op).is_some_and(|call| call.stage.grant().is_some()) => {
+            Input::Cancel { op } if self.call(op).is_some_and(Call::is_asking) => {
                 self.fail(locks, op, Error::Cancelled);
                 None
             }
             Input::Close { .. } => {
-                for op in self.by(&|call| call.stage.grant().is_some()) {
+                for op in self.by(&Call::is_asking) {
                     self.fail(locks, op, Error::Closed);
                 }
                 Some(input)
@@ -128,22 +133,16 @@ impl Replication {
     /// When the present stage of a call ends at the latest.
     fn ends(&self, call: &Call) -> Option<Instant> {
         match call.stage {
-            Stage::Touching { since, .. } => Some(since + self.response_timeout),
-            Stage::Waiting { since, .. } => Some(since + self.longest(call.replicas)),
-            Stage::GivingBack { until, .. } => Some(until),
-            Stage::Acquiring | Stage::Failed { .. } => None,
+            Stage::Touching(_) => Some(call.since + self.response_timeout),
+            Stage::Waiting | Stage::GivingBack(_) => Some(call.since + call.replicas.timeout + self.response_timeout),
+            Stage::Acquiring | Stage::Failed => None,
         }
-    }
-
-    /// How long a call takes at most after its lease is granted.
-    fn longest(&self, replicas: Replicas) -> Duration {
-        replicas.timeout.saturating_add(self.response_timeout)
     }
 
     fn end_overdue(&mut self, locks: &mut Locks) {
         for op in self.by(&|call| self.ends(call).is_some_and(|at| at <= self.now)) {
             match self.call(op) {
-                Some(Call { stage: Stage::GivingBack { .. }, .. }) => self.told(op),
+                Some(Call { stage: Stage::GivingBack(_), .. }) => self.told(op),
                 _ => self.replied(locks, op, Err(Failure::TimedOut)),
             }
         }
@@ -157,7 +156,7 @@ impl Replication {
                 self.touch(locks, op, *grant);
                 false
             }
-            (Stage::GivingBack { .. } | Stage::Failed { .. }, _) => {
+            (Stage::GivingBack(_) | Stage::Failed, _) => {
                 self.told(op);
                 self.remove(op);
                 false
@@ -171,7 +170,7 @@ impl Replication {
 
     /// A lease was lost. Returns whether the driver knows the lease.
     fn lost(&mut self, locks: &mut Locks, lease: LeaseId, reason: LossReason) -> bool {
-        let ours = self.by(&|call| call.stage.lease() == Some(lease));
+        let ours = self.by(&|call| call.grant.is_some_and(|grant| grant.lease == lease));
         for op in &ours {
             self.fail(locks, *op, Error::Lost(reason));
         }
@@ -182,73 +181,69 @@ impl Replication {
     /// Tells the caller why the call failed.
     fn told(&mut self, op: OpId) {
         let Some(call) = find(&mut self.calls, op) else { return };
-        let Stage::GivingBack { lease, .. } = call.stage else { return };
-        if let Stage::GivingBack { error, .. } = mem::replace(&mut call.stage, Stage::Failed { lease }) {
+        if let Stage::GivingBack(error) = mem::replace(&mut call.stage, Stage::Failed) {
             self.outputs.push_back(Output::Completed { op, result: Err(error) });
         }
     }
 
     fn touch(&mut self, locks: &mut Locks, op: OpId, grant: Grant) {
         let Some(call) = find(&mut self.calls, op) else { return };
-        let since = self.now;
-        let touch = locks.touch(grant.lease);
-        let (digest, source) = touch.map_or((None, None), |[digest, source]| (Some(digest), Some(source)));
-        call.stage = Stage::Touching { grant, since, source };
-        match digest {
-            Some(command) => self.outputs.push_back(Output::SendDedicated { op, command }),
-            None => self.fail(locks, op, Error::Lost(LossReason::Gone)),
-        }
+        (call.grant, call.since, call.stage) = (Some(grant), self.now, Stage::Touching(None));
+        let Some([command, source]) = locks.touch(grant.lease) else {
+            return self.fail(locks, op, Error::Lost(LossReason::Gone));
+        };
+        call.stage = Stage::Touching(Some(source));
+        self.outputs.push_back(Output::SendDedicated { op, command });
     }
 
     fn replied(&mut self, locks: &mut Locks, op: OpId, result: Result<Reply, Failure>) {
-        let Some(Call { replicas, stage, .. }) = find(&mut self.calls, op) else { return };
-        let waited = |since| self.now.since(since);
-        let error = match (stage, result) {
-            (Stage::Touching { source, since, .. }, Err(failure)) => match (source.take(), failure) {
-                (Some(command), Failure::Refused(text)) if text.starts_with("NOSCRIPT") => {
-                    return self.outputs.push_back(Output::SendDedicated { op, command });
-                }
-                (_, failure) => Error::of_connecting(failure, waited(*since)),
-            },
-            (Stage::Waiting { since, .. }, Err(failure)) => Error::of_connecting(failure, waited(*since)),
-            (stage @ Stage::Touching { .. }, Ok(reply)) => match first_word(&reply) {
+        let Some(call) = find(&mut self.calls, op).filter(|call| call.is_asking()) else { return };
+        let Call { replicas, grant: Some(grant), since, .. } = *call else { return };
+        let waited = self.now.since(since);
+        let error = match (&mut call.stage, result) {
+            (Stage::Touching(source), Err(Failure::Refused(text)))
+                if text.starts_with("NOSCRIPT") && source.is_some() =>
+            {
+                let command = source.take().map(|command| Output::SendDedicated { op, command });
+                return self.outputs.extend(command);
+            }
+            (_, Err(failure)) => Error::of_connecting(failure, waited),
+            (Stage::Touching(_), Ok(reply)) => match first_word(&reply) {
                 b"renewed" => {
-                    let command = wait(*replicas);
-                    stage.wait();
-                    return self.outputs.push_back(Output::SendDedicated { op, command });
+                    call.stage = Stage::Waiting;
+                    return self.outputs.push_back(Output::SendDedicated { op, command: wait(replicas) });
                 }
                 b"taken" => Error::Lost(LossReason::Taken),
                 _ => Error::Lost(LossReason::Gone),
             },
-            (Stage::Waiting { grant, since }, Ok(Reply::One(Scalar::Int(confirmed)))) => {
+            (_, Ok(Reply::One(Scalar::Int(confirmed)))) => {
                 let (confirmed, wanted) = (u32::try_from(confirmed).unwrap_or(0), replicas.min);
                 let valid_until = locks.valid_until(grant.lease).filter(|until| *until > self.now);
                 if confirmed >= wanted
                     && let Some(valid_until) = valid_until
                 {
-                    let result = Ok(Outcome::Acquired(Grant { valid_until, ..*grant }));
+                    let result = Ok(Outcome::Acquired(Grant { valid_until, ..grant }));
                     self.remove(op);
                     self.outputs.push_back(Output::CloseDedicated { op });
                     return self.outputs.push_back(Output::Completed { op, result });
                 }
-                Error::NotReplicated { confirmed, wanted, waited: waited(*since) }
+                Error::NotReplicated { confirmed, wanted, waited }
             }
-            (Stage::Waiting { .. }, Ok(reply)) => Error::Protocol(format!("`WAIT` answered {reply}")),
-            _ => return,
+            (_, Ok(reply)) => Error::Protocol(format!("`WAIT` answered {reply}")),
         };
         self.fail(locks, op, error);
     }
 
     /// Releases the lease of a call that fails. If the lease was lost meanwhile, that is the better error.
     fn fail(&mut self, locks: &mut Locks, op: OpId, error: Error) {
-        let Some(Call { replicas, stage, .. }) = find(&mut self.calls, op) else { return };
-        let (Stage::Touching { grant, since, .. } | Stage::Waiting { grant, since }) = *stage else { return };
+        let Some(call) = find(&mut self.calls, op).filter(|call| call.is_asking()) else { return };
+        let Some(grant) = call.grant else { return };
         let error = match locks.lease(grant.lease).and_then(|lease| lease.lost) {
             Some(reason) => Error::Lost(reason),
             None => error,
         };
-        let until = since + replicas.timeout + self.response_timeout;
-        *stage = Stage::GivingBack { lease: grant.lease, error, until };
+        call.stage = Stage::GivingBack(error);
+        let until = call.since + call.replicas.timeout + self.response_timeout;
         self.outputs.push_back(Output::CloseDedicated { op });
         // The acquire has ended, so its number can be used for the release.
         locks.handle(self.now, Input::Release { op, lease: grant.lease });
@@ -275,29 +270,10 @@ fn find(calls: &mut [Call], op: OpId) -> Option<&mut Call> {
     calls.iter_mut().find(|call| call.op == op)
 }
 
-impl Stage {
-    /// The lease of a call that waits for replicas now.
-    const fn grant(&self) -> Option<Grant> {
-        match self {
-            Self::Touching { grant, .. } | Self::Waiting { grant, .. } => Some(*grant),
-            Self::Acquiring | Self::GivingBack { .. } | Self::Failed { .. } => None,
-        }
-    }
-
-    /// The lease that the caller does not know yet.
-    const fn lease(&self) -> Option<LeaseId> {
-        match self {
-            Self::Touching { grant, .. } | Self::Waiting { grant, .. } => Some(grant.lease),
-            Self::GivingBack { lease, .. } | Self::Failed { lease } => Some(*lease),
-            Self::Acquiring => None,
-        }
-    }
-
-    /// The server has the lease. Now the replicas are asked.
-    fn wait(&mut self) {
-        if let Self::Touching { grant, since, .. } = *self {
-            *self = Self::Waiting { grant, since };
-        }
+impl Call {
+    /// Whether the server or its replicas are being asked.
+    const fn is_asking(&self) -> bool {
+        matches!(self.stage, Stage::Touching(_) | Stage::Waiting)
     }
 }
 

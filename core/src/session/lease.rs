@@ -25,6 +25,8 @@ pub(crate) struct Lease {
     /// The end that the holder learned when it got or extended the lease.
     pub(crate) told: Instant,
     pub(crate) holds: u32,
+    /// How it was lost, if it was.
+    pub(crate) lost: Option<LossReason>,
     /// Calls that end when the lease does.
     pub(crate) pending: Vec<Caller>,
 }
@@ -40,7 +42,7 @@ impl Lease {
     /// A lease that lasts at least until `told`.
     pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, told: Instant) -> Self {
         let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
-        Self { of, caller, kind, mode, fence, ttl, renew, ends: None, told, holds: 1, pending: Vec::new() }
+        Self { of, caller, kind, mode, fence, ttl, renew, ends: None, told, holds: 1, lost: None, pending: Vec::new() }
     }
 
     /// The lock, if it is a lease of one.
@@ -49,7 +51,7 @@ impl Lease {
     }
 
     pub(crate) const fn info(&self) -> LeaseInfo {
-        LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: None }
+        LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: self.lost }
     }
 
     /// The TTL that a renewal at `now` must set for this lease, whose hold is valid until `until`. None if it needs
@@ -78,7 +80,7 @@ impl Context {
 
     /// The state of a lease that has holds which are not released yet.
     pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
-        self.leases.get(&id).map(Lease::info).or_else(|| self.lost.get(&id).copied())
+        self.leases.get(&id).or_else(|| self.lost.get(&id)).map(Lease::info)
     }
 
     /// Takes a hold away from a lease. Returns the lease if it was the last hold: then the call goes on.
@@ -103,9 +105,9 @@ impl Context {
 
     /// Takes a hold away from a lease that has ended. The last one removes what is known of it.
     fn unnest_lost(&mut self, id: LeaseId) -> ReleaseOutcome {
-        let Some(info) = self.lost.get_mut(&id) else { return ReleaseOutcome::AlreadyExpired };
-        info.holds = info.holds.saturating_sub(1);
-        let (holds, lost) = (info.holds, info.lost);
+        let Some(lease) = self.lost.get_mut(&id) else { return ReleaseOutcome::AlreadyExpired };
+        lease.holds = lease.holds.saturating_sub(1);
+        let (holds, lost) = (lease.holds, lease.lost);
         if holds == 0 {
             self.lost.remove(&id);
         }

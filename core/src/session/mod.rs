@@ -28,7 +28,7 @@ use self::random::Random;
 use self::release::Release;
 use self::timers::Timers;
 use crate::error::{Error, LossReason};
-use crate::event::{LeaseInfo, Outcome, Output};
+use crate::event::{Outcome, Output};
 use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
@@ -60,7 +60,7 @@ pub(crate) struct Context {
     pub(crate) ops: HashMap<Caller, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
     /// The users' leases that were lost and have holds that are not released yet.
-    lost: HashMap<LeaseId, LeaseInfo, ByNumber>,
+    lost: HashMap<LeaseId, Lease, ByNumber>,
     pub(crate) releases: HashMap<Token, Release, ByNumber>,
     /// How many of the releases were sent at least once without an answer.
     pub(crate) owed: usize,
@@ -274,10 +274,11 @@ impl Context {
 
     /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
-        if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {
+        if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)) {
             match lease.caller {
                 Caller::User(_) => {
-                    self.lost.insert(id, LeaseInfo { lost: Some(reason), ..lease.info() });
+                    lease.lost = Some(reason);
+                    self.lost.insert(id, lease);
                     self.outputs.push_back(Output::Lost { lease: id, reason });
                 }
                 Caller::Part(part) => self.parts.push((part, PartEvent::Lost(reason))),

@@ -146,7 +146,8 @@ impl ClusterRun<'_> {
     fn keep(&mut self, place: usize, user: usize) {
         // What is due at this very moment happens first.
         self.feed(place, Input::Wake);
-        self.clients[place].users[user].kept += 1;
+        let Some(it) = self.clients[place].users.get_mut(user) else { return };
+        it.kept += 1;
         let after = self.world.rng.range(self.mix.hold) / u64::from(MOST_KEPT);
         let client = &mut self.clients[place];
         let (Some(lease), Some(engine)) = (client.users[user].lease, &client.engine) else { return };
