@@ -1,5 +1,6 @@
 //! What everything is called: clients, tokens, and the numbers of calls, commands, leases and names.
 
+use alloc::string::String;
 use core::fmt;
 use core::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -27,6 +28,19 @@ impl ClientId {
         Self(id)
     }
 
+    /// The id as a UUID.
+    pub(crate) fn text(self) -> String {
+        let mut text = String::with_capacity(36);
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let digits = [byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default());
+            text.extend(digits);
+        }
+        text
+    }
+
     /// A seed for the engine's hash maps and jitter.
     pub(crate) fn seed(self) -> u64 {
         self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
@@ -36,13 +50,7 @@ impl ClientId {
 /// The id as a UUID: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(&self.text())
     }
 }
 

@@ -25,6 +25,7 @@ mod options;
 mod quorum;
 mod server;
 mod session;
+mod text;
 mod time;
 mod wire;
 

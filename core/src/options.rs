@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::error::Error;
+use crate::text::Digits;
 use crate::time::millis;
 
 /// How a lock is held.
@@ -191,7 +192,7 @@ fn within(
     bounds: &str,
 ) -> Result<(), Error> {
     if value < least || value > most {
-        let problem = format!("is {} ms: choose {bounds}", millis(value));
+        let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", bounds].concat();
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
@@ -266,7 +267,7 @@ impl Config {
             return Err(Error::InvalidOption { field: "max_in_flight", problem });
         }
         if self.local_handoffs > 1023 {
-            let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);
+            let problem = ["is ", Digits::of(self.local_handoffs).as_str(), ": choose between 0 and 1023"].concat();
             return Err(Error::InvalidOption { field: "local_handoffs", problem });
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{OpKind, Purpose, within};
+use crate::text::signed;
 use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
 
 impl Client {
@@ -42,7 +43,7 @@ impl Client {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
-                None => FailureClass::Fatal(Error::Protocol(format!("inspect answered {reply}"))),
+                None => FailureClass::Fatal(Error::Protocol(["inspect answered ", &reply.shown()].concat())),
             },
             Err(failure) => Failed::by(failure, form).class,
         };
@@ -86,7 +87,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
 fn text(scalar: &Scalar) -> Option<String> {
     match scalar {
         Scalar::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        Scalar::Int(number) => Some(format!("{number}")),
+        Scalar::Int(number) => Some(signed(*number)),
         Scalar::Nil => None,
     }
 }

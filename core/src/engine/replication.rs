@@ -229,7 +229,7 @@ impl Replication {
                 }
                 Error::NotReplicated { confirmed, wanted, waited }
             }
-            (_, Ok(reply)) => Error::Protocol(format!("`WAIT` answered {reply}")),
+            (_, Ok(reply)) => Error::Protocol(["`WAIT` answered ", &reply.shown()].concat()),
         };
         self.fail(locks, op, error);
     }
@@ -290,9 +290,9 @@ const fn unsupported(locks: &Locks, input: &Input<'_>) -> Option<&'static str> {
 fn wait(Replicas { min, timeout }: Replicas) -> Command {
     let mut command = Command::with_capacity(32, 3);
     command.push(b"WAIT");
-    command.push_display(min);
+    command.push_number(min.into());
     // `WAIT` takes 0 for no limit.
-    command.push_display(millis(timeout).max(1));
+    command.push_number(millis(timeout).max(1));
     command
 }
 

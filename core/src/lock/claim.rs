@@ -249,8 +249,8 @@ impl LockState {
             // The token is buried although this client did not give it up: an operator took the lock before
             // the grant was known here.
             Status::Gone => self.ask_by_another_token(cx),
-            status => {
-                let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
+            _ => {
+                let error = Error::Protocol("acquire gave an answer that no waiting token can get".into());
                 self.refuse_all(cx, &error);
             }
         }

@@ -78,7 +78,7 @@ const PREFIX: &str = "redisson_lock__channel:";
 
 /// The lock's channel.
 fn channel(key: &str) -> String {
-    if key.contains('{') { format!("{PREFIX}{key}") } else { format!("{PREFIX}{{{key}}}") }
+    if key.contains('{') { [PREFIX, key].concat() } else { [PREFIX, "{", key, "}"].concat() }
 }
 
 /// The keys of the locks that a channel can belong to.

@@ -82,7 +82,7 @@ impl Context {
         let seed = client.seed();
         Self {
             now: Instant::default(),
-            client: format!("{client}"),
+            client: client.text(),
             outputs: VecDeque::new(),
             parts: Vec::new(),
             timers: Timers::default(),
@@ -122,7 +122,7 @@ impl Context {
 
     /// The client's own channel.
     pub(crate) fn channel(&self) -> String {
-        format!("leasehold:{}", self.client)
+        ["leasehold:", &self.client].concat()
     }
 
     /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true

@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Parses a reply. The error says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
-        Self::of(reply).ok_or_else(|| format!("expected a status and six numbers, got {reply}"))
+        Self::of(reply).ok_or_else(|| ["expected a status and six numbers, got ", &reply.shown()].concat())
     }
 
     fn of(reply: &Reply) -> Option<Self> {

@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::text::Digits;
+
 /// A command: its words in order, the name first. All words share one buffer, so a driver can copy them cheaply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
@@ -28,17 +30,8 @@ impl Command {
         self.end_word();
     }
 
-    pub(crate) fn push_display(&mut self, word: impl fmt::Display) {
-        use core::fmt::Write;
-        struct Bytes<'a>(&'a mut Vec<u8>);
-        impl Write for Bytes<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
-        }
-        let _ = write!(Bytes(&mut self.buffer), "{word}");
-        self.end_word();
+    pub(crate) fn push_number(&mut self, number: u64) {
+        self.push(Digits::of(number).as_bytes());
     }
 
     fn end_word(&mut self) {

@@ -42,7 +42,7 @@ impl FailureClass {
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
                 Self::Fatal(Error::Auth(text))
             }
-            _ if PASSING.iter().any(|code| has(&text, &format!(": {code} ")) || has(&text, &format!(": -{code} "))) => {
+            _ if PASSING.iter().any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) => {
                 Self::Retry(Failure::Unavailable(text))
             }
             // A slot began to move while a script ran, which may have done a part of its work.

@@ -26,16 +26,16 @@ impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
     pub(crate) fn new(key: String, family: Family) -> Self {
         let side = if hash_tag(key.as_bytes()).is_some() {
-            format!("leasehold::{key}:")
+            ["leasehold::", &key, ":"].concat()
         } else {
-            format!("leasehold:{{{key}}}:")
+            ["leasehold:{", &key, "}:"].concat()
         };
         Self { key: key.into(), side: side.into(), family }
     }
 
     /// The whole key: prefix and name.
     pub(crate) fn key<'a>(prefix: &str, name: &'a str) -> Cow<'a, str> {
-        if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(format!("{prefix}{name}")) }
+        if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned([prefix, name].concat()) }
     }
 
     /// The whole key, if it is valid for a lock.

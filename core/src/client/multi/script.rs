@@ -183,7 +183,7 @@ fn read(reply: &Reply, names: usize) -> Result<Taken, String> {
         Reply::One(_) => None,
     };
     let fits = |taken: &Taken| !matches!(taken, Taken::All(answers) if answers.len() != names);
-    taken.filter(fits).ok_or_else(|| format!("multi answered {reply}"))
+    taken.filter(fits).ok_or_else(|| ["multi answered ", &reply.shown()].concat())
 }
 
 fn taken(list: &[Scalar]) -> Option<Taken> {
