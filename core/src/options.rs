@@ -1,6 +1,5 @@
 //! The options of a client and of an acquire, with their defaults and bounds.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 

@@ -37,6 +37,12 @@ pub(crate) fn signed(number: i64) -> String {
     if number < 0 { ["-", digits.as_str()].concat() } else { digits.as_str().to_string() }
 }
 
+/// Bytes as text. If they are not UTF-8, only the ASCII characters are legible.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    let shown = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { char::REPLACEMENT_CHARACTER };
+    core::str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(shown).collect(), ToString::to_string)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 //! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,7 +14,7 @@ use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{OpKind, Purpose, within};
-use crate::text::signed;
+use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
 
 impl Client {
@@ -86,7 +85,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
 
 fn text(scalar: &Scalar) -> Option<String> {
     match scalar {
-        Scalar::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Scalar::Text(text) => Some(lossy(text)),
         Scalar::Int(number) => Some(signed(*number)),
         Scalar::Nil => None,
     }

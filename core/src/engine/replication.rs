@@ -15,7 +15,6 @@
 //! <https://redis.io/docs/latest/commands/wait/>
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;

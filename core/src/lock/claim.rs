@@ -2,7 +2,6 @@
 //!
 //! The first try, the heartbeat, a poll and a resend are all the same command.
 
-use alloc::format;
 use core::time::Duration;
 
 use super::LockState;

@@ -18,7 +18,7 @@ use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
 fn retry_within(cx: &Context, validity: &Validity) -> Duration {
-    (validity.until.since(cx.now) / 4).clamp(Duration::from_millis(10), cx.config.claim_window / 3)
+    (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
 }
 
 const OTHER_READERS: Error = Error::Conflict("other readers hold the lock as well: only a sole reader can upgrade");

@@ -1,6 +1,5 @@
 //! Becoming the holder: by an answer, or by a message that another client's script published.
 
-use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -166,9 +165,7 @@ impl LockState {
     fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, give_back: GiveBack) {
         let Some(hold) = &mut self.hold else { return };
         let in_flight = hold.in_flight.any() || hold.converting.is_some();
-        // In the order in which the leases were granted. Sorting with a heap needs a tenth of the code,
-        // which matters in WebAssembly.
-        for lease in BinaryHeap::from(core::mem::take(&mut hold.holders)).into_sorted_vec() {
+        for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }
         if give_back == GiveBack::Always || in_flight {

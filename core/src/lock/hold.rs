@@ -26,6 +26,7 @@ pub(crate) struct Hold {
     /// When the client last learned the length of the queue.
     pub(crate) heard: Instant,
     pub(crate) budget: Option<Budget>,
+    /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
     /// Whether a local caller has held it. The first holder is not a hand-over.
     pub(crate) used: bool,

@@ -147,7 +147,7 @@ impl LockState {
     pub(crate) fn leave(&mut self, id: LeaseId) -> bool {
         let Some(hold) = &mut self.hold else { return false };
         let Some(at) = hold.holders.iter().position(|holder| *holder == id) else { return false };
-        hold.holders.swap_remove(at);
+        hold.holders.remove(at);
         if hold.upgrading.is_some_and(|(_, lease)| lease == id) {
             hold.upgrading = None;
         }

@@ -4,7 +4,6 @@
 //! message on the lock's channel, and all waiters ask again. The message is only a hint, so a waiter also asks from
 //! time to time, and when the holder's lease should have ended.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -220,7 +220,7 @@ impl LockState {
         let least = u64::from(cx.config.local_handoffs).saturating_add(1);
         let last = hold.refill.size;
         let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
-        let size = callers.saturating_add(1).max(grown).clamp(least, MOST_FENCES);
+        let size = callers.saturating_add(1).max(grown).max(least).min(MOST_FENCES);
         let what = Acquire {
             token: hold.token,
             kind: hold.kind,

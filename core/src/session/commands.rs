@@ -97,7 +97,9 @@ impl Context {
         let mut command = all_keys(script, form, name);
         self.push_token(&mut command, what.token);
         match what.kind {
-            Kind::Semaphore { permits, limit } => command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]),
+            Kind::Semaphore { permits, limit } => {
+                command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()])
+            }
             Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
         }
         command.push_number(millis(what.ttl));

@@ -13,7 +13,6 @@ mod subscription;
 mod timers;
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,6 +1,5 @@
 //! Parses a script's answer. `lua/README.md` describes the list.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 

@@ -1,6 +1,5 @@
 //! What to do after a failure: retry, send the script's source, or give up.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
@@ -42,7 +41,10 @@ impl FailureClass {
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
                 Self::Fatal(Error::Auth(text))
             }
-            _ if PASSING.iter().any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) => {
+            _ if PASSING
+                .iter()
+                .any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) =>
+            {
                 Self::Retry(Failure::Unavailable(text))
             }
             // A slot began to move while a script ran, which may have done a part of its work.
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn where_in_a_script_an_error_arose_is_left_out() {
         let text = "OOM command not allowed when used memory > 'maxmemory'.";
-        let told = of(&format!("{text} script: 36564d1ac37b, on @user_script:69."));
+        let told = of(&alloc::format!("{text} script: 36564d1ac37b, on @user_script:69."));
         assert_eq!(told, FailureClass::Fatal(Error::Server(text.into())));
         assert!(
             matches!(of("ERR no such script: a"), FailureClass::Fatal(Error::Server(text)) if text == "ERR no such script: a")

@@ -1,7 +1,6 @@
 //! A lock's name and its keys.
 
 use alloc::borrow::Cow;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::text::signed;
+use crate::text::{lossy, signed};
 
 /// An element of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Reply {
                 Scalar::Text(text) => {
                     let (begin, more) = text.get(..BYTES).map_or((text.as_slice(), "\""), |begin| (begin, "..\""));
                     shown.push('"');
-                    shown.push_str(&String::from_utf8_lossy(begin));
+                    shown.push_str(&lossy(begin));
                     shown.push_str(more);
                 }
             }

@@ -3,7 +3,6 @@
 //! Each name has its own machine with a claim, as usual. Only the command is shared. Its answer is distributed to the
 //! machines, so each machine handles late, lost and duplicate answers by what it knows about its token.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
