@@ -111,8 +111,8 @@ impl Engine {
             InputKind::Inspect => Input::Inspect { op: record.op()?, name: text },
             InputKind::ForceRelease => Input::ForceRelease { op: record.op()?, name: text },
             InputKind::Close => Input::Close { op: record.op()? },
-            InputKind::Reply => Input::Reply { call: record.call()?, result: Ok(record.reply(text)?) },
-            InputKind::Failed => Input::Reply { call: record.call()?, result: Err(record.failure(text)?) },
+            InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
+            InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },
             InputKind::DedicatedReply => Input::DedicatedReply { op: record.op()?, result: Ok(record.reply(text)?) },
             InputKind::DedicatedFailed => {
                 Input::DedicatedReply { op: record.op()?, result: Err(record.failure(text)?) }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
+use leasehold_core::{AcquireOptions, CommandId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
 
 use crate::codes::{ABSENT, Code, FailureKind, InputField};
 use crate::number::{duration, small, whole};
@@ -61,8 +61,8 @@ impl InputRecord {
         whole(self.number(InputField::Lease)).map(LeaseId)
     }
 
-    pub(crate) fn call(&self) -> Option<CallId> {
-        whole(self.number(InputField::Call)).map(CallId)
+    pub(crate) fn command_id(&self) -> Option<CommandId> {
+        whole(self.number(InputField::Call)).map(CommandId)
     }
 
     pub(crate) fn ttl(&self) -> Option<Duration> {

@@ -61,8 +61,8 @@ impl OutputWriter {
 
     fn output(&mut self, output: &Output) {
         match output {
-            Output::Send { call, node, command } => {
-                self.push(&[OutputKind::Send.number(), number(call.0), node.0.into()]);
+            Output::Send { id, node, command } => {
+                self.push(&[OutputKind::Send.number(), number(id.0), node.0.into()]);
                 self.command(command);
             }
             Output::SendDedicated { op, command } => {

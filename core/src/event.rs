@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{Error, Failure, LossReason};
-use crate::ids::{CallId, LeaseId, NodeId, OpId};
+use crate::ids::{CommandId, LeaseId, NodeId, OpId};
 use crate::options::{AcquireOptions, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
@@ -113,7 +113,7 @@ pub enum Input<'a> {
     /// The result of a command: the server's answer, or why there is none. Late and duplicate replies are ignored.
     Reply {
         /// The command.
-        call: CallId,
+        id: CommandId,
         /// The server's answer, or why there is none.
         result: Result<Reply, Failure>,
     },
@@ -160,7 +160,7 @@ pub enum Output {
     /// Send a command. Its result comes back as [`Input::Reply`].
     Send {
         /// The command's number.
-        call: CallId,
+        id: CommandId,
         /// The server.
         node: NodeId,
         /// The command.

@@ -72,7 +72,7 @@ pub struct OpId(pub u64);
 
 /// A command in flight. The engine chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
+pub struct CommandId(pub u64);
 
 /// A lease of a local holder. The engine chooses the number and never uses it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,7 +132,7 @@ pub(crate) enum Channel {
     Of(LockId),
 }
 
-/// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
+/// For hash maps by [`OpId`](crate::OpId), [`CommandId`](crate::CommandId), [`LeaseId`](crate::LeaseId) or token.
 ///
 /// These numbers ascend, and neighbouring numbers stay neighbours in memory. Calls mostly end in the order in which
 /// they came, so with a thousand open calls the next entry is already in the cache. Use it only for numbers that you

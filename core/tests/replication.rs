@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine, Error, Failure, Input, Instant, LossReason, NodeId, OpId,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Error, Failure, Input, Instant, LossReason, NodeId, OpId,
     Outcome, Output, ReleaseOutcome, Replicas, Reply, Scalar, Wait,
 };
 
@@ -43,7 +43,7 @@ impl Client {
         self.engine.handle(Instant::from_micros(self.now), input);
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, command, .. } => self.sent(call, &words(&command)),
+                Output::Send { id, command, .. } => self.sent(id, &words(&command)),
                 Output::SendDedicated { op: ACQUIRE, command } => self.dedicated.push(words(&command)),
                 Output::CloseDedicated { op: ACQUIRE } => self.closed += 1,
                 Output::Completed { op: ACQUIRE, result } => {
@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    fn sent(&mut self, call: CallId, words: &[String]) {
+    fn sent(&mut self, id: CommandId, words: &[String]) {
         let is_release = words.len() == 14;
         if is_release {
             self.released += 1;
@@ -65,7 +65,7 @@ impl Client {
         }
         let status = if is_release { "released" } else { "entered" };
         let reply = list(status, &[1, 1, 1_700_000_000_000_000, 3_000, 0, 0]);
-        self.engine.handle(Instant::from_micros(self.now), Input::Reply { call, result: Ok(reply) });
+        self.engine.handle(Instant::from_micros(self.now), Input::Reply { id, result: Ok(reply) });
     }
 
     fn reply(&mut self, result: Result<Reply, Failure>) {

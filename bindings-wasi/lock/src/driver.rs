@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{CallId, Command, Failure, Input, Instant, NodeId};
+use leasehold_core::{Command, CommandId, Failure, Input, Instant, NodeId};
 
 use crate::limits::{self, Taken};
 use crate::server::Server;
@@ -63,8 +63,8 @@ impl Driver {
                 return Poll::Ready(());
             }
             let sent = work.sends.len();
-            for (node, call, command) in work.sends {
-                self.send(now, node, call, &command);
+            for (node, id, command) in work.sends {
+                self.send(now, node, id, &command);
             }
             for (channel, wanted) in work.subscriptions {
                 self.subscribe(channel, wanted);
@@ -105,30 +105,30 @@ impl Driver {
         (happened || self.shared.needs_driver()).then_some(ended)
     }
 
-    fn send(&mut self, now: Instant, node: NodeId, call: CallId, command: &Command) {
+    fn send(&mut self, now: Instant, node: NodeId, id: CommandId, command: &Command) {
         let Some(server) = self.servers.get(usize::from(node.0)) else { return };
         let endpoint = match server.endpoint() {
             Ok(endpoint) => endpoint,
             Err(failure) => {
                 let server = Rc::clone(server);
                 self.tasks.push(Box::pin(async move { drop(server.connect().await) }));
-                return self.shared.tell(Input::Reply { call, result: Err(failure) });
+                return self.shared.tell(Input::Reply { id, result: Err(failure) });
             }
         };
         let words = wire::command(command);
         let Some(taken) = limits::command(words.iter().map(Vec::len).sum()) else {
             let failure = Failure::Unavailable("too many commands are under way in this instance".to_owned());
-            return self.shared.tell(Input::Reply { call, result: Err(failure) });
+            return self.shared.tell(Input::Reply { id, result: Err(failure) });
         };
         let (shared, overdue) = (Rc::clone(&self.shared), Rc::clone(&self.overdue));
         let (abort, registration) = AbortHandle::new_pair();
-        overdue.borrow_mut().sent(now, call, abort);
+        overdue.borrow_mut().sent(now, id, abort);
         self.tasks.push(Box::pin(async move {
             let answer = Abortable::new(endpoint.call(words), registration).await;
             drop(taken);
             let result = answer.map_or(Err(Failure::TimedOut), wire::result);
-            overdue.borrow_mut().ended(call);
-            shared.tell(Input::Reply { call, result });
+            overdue.borrow_mut().ended(id);
+            shared.tell(Input::Reply { id, result });
         }));
     }
 
@@ -148,8 +148,8 @@ impl Driver {
 /// Commands without an answer, in the order in which they were sent. Bounds the memory that a silent provider costs.
 struct Overdue {
     limit: Duration,
-    sent: VecDeque<(Instant, CallId)>,
-    open: Table<CallId, AbortHandle>,
+    sent: VecDeque<(Instant, CommandId)>,
+    open: Table<CommandId, AbortHandle>,
 }
 
 impl Overdue {
@@ -157,14 +157,14 @@ impl Overdue {
         Self { limit, sent: VecDeque::new(), open: Table::default() }
     }
 
-    fn sent(&mut self, now: Instant, call: CallId, abort: AbortHandle) {
-        self.sent.push_back((now, call));
-        self.open.insert(call, abort);
+    fn sent(&mut self, now: Instant, id: CommandId, abort: AbortHandle) {
+        self.sent.push_back((now, id));
+        self.open.insert(id, abort);
     }
 
-    fn ended(&mut self, call: CallId) {
-        self.open.remove(&call);
-        while self.sent.front().is_some_and(|(_, call)| !self.open.contains_key(call)) {
+    fn ended(&mut self, id: CommandId) {
+        self.open.remove(&id);
+        while self.sent.front().is_some_and(|(_, id)| !self.open.contains_key(id)) {
             self.sent.pop_front();
         }
     }
@@ -173,10 +173,10 @@ impl Overdue {
     fn drop_late(&mut self, now: Instant) {
         // The engine counts from a moment before the command was sent.
         let slack = Duration::from_millis(5);
-        while let Some((sent, call)) = self.sent.front()
+        while let Some((sent, id)) = self.sent.front()
             && *sent + self.limit <= now + slack
         {
-            if let Some(abort) = self.open.remove(call) {
+            if let Some(abort) = self.open.remove(id) {
                 abort.abort();
             }
             self.sent.pop_front();

@@ -9,7 +9,7 @@ use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leasehold_core::{
-    CallId, Clock, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
+    Clock, Command, CommandId, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
 };
 
 use crate::limits::Taken;
@@ -69,7 +69,7 @@ pub(crate) struct Held {
 /// The driver's work.
 #[derive(Default)]
 pub(crate) struct Work {
-    pub(crate) sends: Vec<(NodeId, CallId, Command)>,
+    pub(crate) sends: Vec<(NodeId, CommandId, Command)>,
     /// Channels to subscribe to (true) or to unsubscribe from (false), in this order.
     pub(crate) subscriptions: Vec<(String, bool)>,
     /// When to wake the engine at the latest.
@@ -102,7 +102,7 @@ impl State {
     pub(crate) fn sort_outputs(&mut self, now: Instant) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, node, command } => self.work.sends.push((node, call, command)),
+                Output::Send { id, node, command } => self.work.sends.push((node, id, command)),
                 // A quorum subscribes to nothing.
                 Output::Subscribe { node: _, channel } => self.work.subscriptions.push((channel, true)),
                 Output::Unsubscribe { node: _, channel } => self.work.subscriptions.push((channel, false)),

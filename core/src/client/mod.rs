@@ -23,10 +23,10 @@ use foldhash::fast::FixedState;
 use self::multi::Multi;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
-use crate::ids::{CallId, Caller, Channel, ClientId, LeaseId, LockId};
+use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
 use crate::lock::{GiveBack, LocalQueue, LockState, LockTable};
 use crate::options::{Config, Family};
-use crate::session::{Call, Context, Leased, Purpose, Table, Timer};
+use crate::session::{Context, Leased, Purpose, SentCommand, Table, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
 
@@ -134,7 +134,7 @@ impl Client {
 
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let overdue = self.cx.calls.next_overdue().map(|at| (at, Reason::ResponseTimeout));
+        let overdue = self.cx.unanswered.next_overdue().map(|at| (at, Reason::ResponseTimeout));
         [self.cx.timers.next(), overdue].into_iter().flatten().min()
     }
 
@@ -175,7 +175,7 @@ impl Client {
         match input {
             Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
-            Input::Reply { call, result } => self.reply(call, result),
+            Input::Reply { id, result } => self.reply(id, result),
             Input::Wake => {}
             input => self.take_in_more(input),
         }
@@ -216,8 +216,8 @@ impl Client {
         while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
             self.timer_due(timer);
         }
-        while let Some(call) = self.cx.calls.pop_overdue(self.cx.now) {
-            self.reply(call, Err(Failure::TimedOut));
+        while let Some(id) = self.cx.unanswered.pop_overdue(self.cx.now) {
+            self.reply(id, Err(Failure::TimedOut));
         }
         self.gather();
     }
@@ -254,65 +254,65 @@ impl Client {
         }
     }
 
-    fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
+    fn reply(&mut self, id: CommandId, result: Result<Reply, Failure>) {
         let failure = result.as_ref().err();
-        let Some(call) = self.cx.calls.close(id) else {
+        let Some(sent) = self.cx.unanswered.close(id) else {
             // Late or a duplicate. But it shows that the server is alive.
             if matches!(failure, None | Some(Failure::Refused(_))) {
                 self.cx.flows.alive(self.cx.now);
             }
             return;
         };
-        self.cx.flows.ended(self.cx.now, &call, failure);
-        if matches!(call.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
-            return self.replied(&call, result);
+        self.cx.flows.ended(self.cx.now, &sent, failure);
+        if matches!(sent.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
+            return self.replied(&sent, result);
         }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
-            Err(failure) => Err(Failed::by(failure, call.form)),
+            Err(failure) => Err(Failed::by(failure, sent.form)),
         };
         match answer {
-            Ok(answer) => self.answered(&call, &answer),
-            Err(failed) => self.failed(call.purpose, failed),
+            Ok(answer) => self.answered(&sent, &answer),
+            Err(failed) => self.failed(sent.purpose, failed),
         }
     }
 
     /// Handles the reply to a script that has its own answer format.
     #[inline(never)]
-    fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
-        match call.purpose {
-            Purpose::Multi { script } => self.multi_replied(call, script, result),
-            Purpose::Inspect { op } => self.inspect_replied(op, result, call.form),
-            Purpose::Force { op } => self.force_replied(op, result, call.form),
+    fn replied(&mut self, sent: &SentCommand, result: Result<Reply, Failure>) {
+        match sent.purpose {
+            Purpose::Multi { script } => self.multi_replied(sent, script, result),
+            Purpose::Inspect { op } => self.inspect_replied(op, result, sent.form),
+            Purpose::Force { op } => self.force_replied(op, result, sent.form),
             _ => {}
         }
     }
 
-    fn answered(&mut self, call: &Call, answer: &Answer) {
-        match call.purpose {
+    fn answered(&mut self, sent: &SentCommand, answer: &Answer) {
+        match sent.purpose {
             Purpose::Acquire { lock, token } => {
-                self.with(lock, |lock, cx| lock.acquire_answered(cx, call, token, answer));
+                self.with(lock, |lock, cx| lock.acquire_answered(cx, sent, token, answer));
             }
             Purpose::Release { token } => {
                 for lease in self.cx.release_answered(token, answer.status) {
                     self.lose_one(lease, LossReason::Gone);
                 }
             }
-            _ => self.answered_more(call, answer),
+            _ => self.answered_more(sent, answer),
         }
     }
 
     #[inline(never)]
-    fn answered_more(&mut self, call: &Call, answer: &Answer) {
-        match call.purpose {
+    fn answered_more(&mut self, sent: &SentCommand, answer: &Answer) {
+        match sent.purpose {
             Purpose::Refill { lock, token } => {
-                self.with(lock, |lock, cx| lock.refill_answered(cx, call, token, answer));
+                self.with(lock, |lock, cx| lock.refill_answered(cx, sent, token, answer));
             }
             Purpose::Renew { lock, token, op } => {
-                self.with(lock, |lock, cx| lock.renew_answered(cx, call, token, op, answer));
+                self.with(lock, |lock, cx| lock.renew_answered(cx, sent, token, op, answer));
             }
             Purpose::Convert { lock, new } => {
-                self.with(lock, |lock, cx| lock.convert_answered(cx, call, new, answer));
+                self.with(lock, |lock, cx| lock.convert_answered(cx, sent, new, answer));
             }
             _ => {}
         }

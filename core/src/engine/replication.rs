@@ -31,13 +31,13 @@ use crate::wire::{Command, Reply, Scalar};
 pub(crate) struct Replication {
     response_timeout: Duration,
     /// The oldest first. Few calls wait for replicas at the same time, and this takes less code than a map.
-    calls: Vec<Call>,
+    acquires: Vec<ReplicatedAcquire>,
     outputs: VecDeque<Output>,
     now: Instant,
 }
 
 /// An acquire that waits for replicas.
-struct Call {
+struct ReplicatedAcquire {
     op: OpId,
     replicas: Replicas,
     /// The lease, which the caller does not know yet.
@@ -62,11 +62,11 @@ enum Stage {
 
 impl Replication {
     pub(crate) fn new(response_timeout: Duration) -> Self {
-        Self { response_timeout, calls: Vec::new(), outputs: VecDeque::new(), now: Instant::default() }
+        Self { response_timeout, acquires: Vec::new(), outputs: VecDeque::new(), now: Instant::default() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.calls.is_empty() && self.outputs.is_empty()
+        self.acquires.is_empty() && self.outputs.is_empty()
     }
 
     /// Takes an input that is for this part of the engine. Returns the others.
@@ -82,9 +82,9 @@ impl Replication {
                 }
                 let replicas = options.replicas?;
                 let (grant, since) = (None, now);
-                self.calls.push(Call { op: *op, replicas, grant, since, stage: Stage::Acquiring });
+                self.acquires.push(ReplicatedAcquire { op: *op, replicas, grant, since, stage: Stage::Acquiring });
             }
-            _ if self.calls.is_empty() => return Some(input),
+            _ if self.acquires.is_empty() => return Some(input),
             _ => {}
         }
         self.now = self.now.max(now);
@@ -96,12 +96,12 @@ impl Replication {
                 self.replied(locks, op, result);
                 None
             }
-            Input::Cancel { op } if self.call(op).is_some_and(Call::is_asking) => {
+            Input::Cancel { op } if self.acquire(op).is_some_and(ReplicatedAcquire::is_asking) => {
                 self.fail(locks, op, Error::Cancelled);
                 None
             }
             Input::Close { .. } => {
-                for op in self.by(&Call::is_asking) {
+                for op in self.by(&ReplicatedAcquire::is_asking) {
                     self.fail(locks, op, Error::Closed);
                 }
                 Some(input)
@@ -125,23 +125,25 @@ impl Replication {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let ends = self.calls.iter().filter_map(|call| self.ends(call)).min();
+        let ends = self.acquires.iter().filter_map(|acquire| self.ends(acquire)).min();
         ends.map(|at| (at, Reason::ResponseTimeout))
     }
 
     /// When the present stage of a call ends at the latest.
-    fn ends(&self, call: &Call) -> Option<Instant> {
-        match call.stage {
-            Stage::Touching(_) => Some(call.since + self.response_timeout),
-            Stage::Waiting | Stage::GivingBack(_) => Some(call.since + call.replicas.timeout + self.response_timeout),
+    fn ends(&self, acquire: &ReplicatedAcquire) -> Option<Instant> {
+        match acquire.stage {
+            Stage::Touching(_) => Some(acquire.since + self.response_timeout),
+            Stage::Waiting | Stage::GivingBack(_) => {
+                Some(acquire.since + acquire.replicas.timeout + self.response_timeout)
+            }
             Stage::Acquiring | Stage::Failed => None,
         }
     }
 
     fn end_overdue(&mut self, locks: &mut Locks) {
-        for op in self.by(&|call| self.ends(call).is_some_and(|at| at <= self.now)) {
-            match self.call(op) {
-                Some(Call { stage: Stage::GivingBack(_), .. }) => self.told(op),
+        for op in self.by(&|acquire| self.ends(acquire).is_some_and(|at| at <= self.now)) {
+            match self.acquire(op) {
+                Some(ReplicatedAcquire { stage: Stage::GivingBack(_), .. }) => self.told(op),
                 _ => self.replied(locks, op, Err(Failure::TimedOut)),
             }
         }
@@ -149,8 +151,8 @@ impl Replication {
 
     /// A call of the locks has ended: the acquire, or the release of its lease. Returns whether that ends the caller's call.
     fn completed(&mut self, locks: &mut Locks, op: OpId, result: &Result<Outcome, Error>) -> bool {
-        let Some(call) = self.call(op) else { return true };
-        match (&call.stage, result) {
+        let Some(acquire) = self.acquire(op) else { return true };
+        match (&acquire.stage, result) {
             (Stage::Acquiring, Ok(Outcome::Acquired(grant))) => {
                 self.touch(locks, op, *grant);
                 false
@@ -169,7 +171,7 @@ impl Replication {
 
     /// A lease was lost. Returns whether the driver knows the lease.
     fn lost(&mut self, locks: &mut Locks, lease: LeaseId, reason: LossReason) -> bool {
-        let ours = self.by(&|call| call.grant.is_some_and(|grant| grant.lease == lease));
+        let ours = self.by(&|acquire| acquire.grant.is_some_and(|grant| grant.lease == lease));
         for op in &ours {
             self.fail(locks, *op, Error::Lost(reason));
         }
@@ -179,27 +181,27 @@ impl Replication {
 
     /// Tells the caller why the call failed.
     fn told(&mut self, op: OpId) {
-        let Some(call) = find(&mut self.calls, op) else { return };
-        if let Stage::GivingBack(error) = mem::replace(&mut call.stage, Stage::Failed) {
+        let Some(acquire) = find(&mut self.acquires, op) else { return };
+        if let Stage::GivingBack(error) = mem::replace(&mut acquire.stage, Stage::Failed) {
             self.outputs.push_back(Output::Completed { op, result: Err(error) });
         }
     }
 
     fn touch(&mut self, locks: &mut Locks, op: OpId, grant: Grant) {
-        let Some(call) = find(&mut self.calls, op) else { return };
-        (call.grant, call.since, call.stage) = (Some(grant), self.now, Stage::Touching(None));
+        let Some(acquire) = find(&mut self.acquires, op) else { return };
+        (acquire.grant, acquire.since, acquire.stage) = (Some(grant), self.now, Stage::Touching(None));
         let Some([command, source]) = locks.touch(grant.lease) else {
             return self.fail(locks, op, Error::Lost(LossReason::Gone));
         };
-        call.stage = Stage::Touching(Some(source));
+        acquire.stage = Stage::Touching(Some(source));
         self.outputs.push_back(Output::SendDedicated { op, command });
     }
 
     fn replied(&mut self, locks: &mut Locks, op: OpId, result: Result<Reply, Failure>) {
-        let Some(call) = find(&mut self.calls, op).filter(|call| call.is_asking()) else { return };
-        let Call { replicas, grant: Some(grant), since, .. } = *call else { return };
+        let Some(acquire) = find(&mut self.acquires, op).filter(|acquire| acquire.is_asking()) else { return };
+        let ReplicatedAcquire { replicas, grant: Some(grant), since, .. } = *acquire else { return };
         let waited = self.now.since(since);
-        let error = match (&mut call.stage, result) {
+        let error = match (&mut acquire.stage, result) {
             (Stage::Touching(source), Err(Failure::Refused(text)))
                 if text.starts_with("NOSCRIPT") && source.is_some() =>
             {
@@ -209,7 +211,7 @@ impl Replication {
             (_, Err(failure)) => Error::of_connecting(failure, waited),
             (Stage::Touching(_), Ok(reply)) => match first_word(&reply) {
                 b"renewed" => {
-                    call.stage = Stage::Waiting;
+                    acquire.stage = Stage::Waiting;
                     return self.outputs.push_back(Output::SendDedicated { op, command: wait(replicas) });
                 }
                 b"taken" => Error::Lost(LossReason::Taken),
@@ -235,14 +237,14 @@ impl Replication {
 
     /// Releases the lease of a call that fails. If the lease was lost meanwhile, that is the better error.
     fn fail(&mut self, locks: &mut Locks, op: OpId, error: Error) {
-        let Some(call) = find(&mut self.calls, op).filter(|call| call.is_asking()) else { return };
-        let Some(grant) = call.grant else { return };
+        let Some(acquire) = find(&mut self.acquires, op).filter(|acquire| acquire.is_asking()) else { return };
+        let Some(grant) = acquire.grant else { return };
         let error = match locks.lease(grant.lease).and_then(|lease| lease.lost) {
             Some(reason) => Error::Lost(reason),
             None => error,
         };
-        call.stage = Stage::GivingBack(error);
-        let until = call.since + call.replicas.timeout + self.response_timeout;
+        acquire.stage = Stage::GivingBack(error);
+        let until = acquire.since + acquire.replicas.timeout + self.response_timeout;
         self.outputs.push_back(Output::CloseDedicated { op });
         // The acquire has ended, so its number can be used for the release.
         locks.handle(self.now, Input::Release { op, lease: grant.lease });
@@ -251,25 +253,25 @@ impl Replication {
         }
     }
 
-    fn call(&self, op: OpId) -> Option<&Call> {
-        self.calls.iter().find(|call| call.op == op)
+    fn acquire(&self, op: OpId) -> Option<&ReplicatedAcquire> {
+        self.acquires.iter().find(|acquire| acquire.op == op)
     }
 
     fn remove(&mut self, op: OpId) {
-        self.calls.retain(|call| call.op != op);
+        self.acquires.retain(|acquire| acquire.op != op);
     }
 
     /// The calls that fit, the oldest first.
-    fn by(&self, fits: &dyn Fn(&Call) -> bool) -> Vec<OpId> {
-        self.calls.iter().filter(|call| fits(call)).map(|call| call.op).collect()
+    fn by(&self, fits: &dyn Fn(&ReplicatedAcquire) -> bool) -> Vec<OpId> {
+        self.acquires.iter().filter(|acquire| fits(acquire)).map(|acquire| acquire.op).collect()
     }
 }
 
-fn find(calls: &mut [Call], op: OpId) -> Option<&mut Call> {
-    calls.iter_mut().find(|call| call.op == op)
+fn find(acquires: &mut [ReplicatedAcquire], op: OpId) -> Option<&mut ReplicatedAcquire> {
+    acquires.iter_mut().find(|acquire| acquire.op == op)
 }
 
-impl Call {
+impl ReplicatedAcquire {
     /// Whether the server or its replicas are being asked.
     const fn is_asking(&self) -> bool {
         matches!(self.stage, Stage::Touching(_) | Stage::Waiting)

@@ -10,7 +10,7 @@ use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, Call, Context, InFlight, Purpose, Slot, Timer, covering, within};
+use crate::session::{Acquire, AcquireMode, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within};
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
@@ -197,7 +197,7 @@ impl LockState {
         self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, sent: &SentCommand, token: Token, answer: &Answer) {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
             claim.in_flight.answered();
             claim.sent = None;
@@ -205,7 +205,7 @@ impl LockState {
             if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
                 claim.attempts = 0;
             }
-            return self.claim_answered(cx, call.sent, answer);
+            return self.claim_answered(cx, sent.at, answer);
         }
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
@@ -225,7 +225,7 @@ impl LockState {
             Status::Again => {
                 hold.server = answer.server;
                 hold.fences.add(answer.value, answer.block);
-                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.extend(cx, id, validity);
                 hold.heard(cx, id, answer.waiting);
                 self.settle(cx, None);

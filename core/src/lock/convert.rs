@@ -13,7 +13,7 @@ use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, LeaseId, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Call, Context, Convert, InFlight, Purpose, Timer, within};
+use crate::session::{Context, Convert, InFlight, Purpose, SentCommand, Timer, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
@@ -97,7 +97,7 @@ impl LockState {
         }
     }
 
-    pub(crate) fn convert_answered(&mut self, cx: &mut Context, call: &Call, new: Token, answer: &Answer) {
+    pub(crate) fn convert_answered(&mut self, cx: &mut Context, sent: &SentCommand, new: Token, answer: &Answer) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(mut converting) = hold.converting.take_if(|converting| converting.new == new) else {
@@ -119,7 +119,7 @@ impl LockState {
                 hold.in_flight = converting.in_flight;
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
-                let told = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let told = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.validity = Validity { until: told.until.max(hold.validity.until), ..told };
                 hold.watch(cx, id);
                 hold.heard(cx, id, answer.waiting);

@@ -8,7 +8,7 @@ use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
-use crate::session::{Acquire, AcquireMode, Call, Context, OpKind, Purpose, Timer, covering, within};
+use crate::session::{Acquire, AcquireMode, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
@@ -63,7 +63,7 @@ impl LockState {
     pub(crate) fn renew_answered(
         &mut self,
         cx: &mut Context,
-        call: &Call,
+        sent: &SentCommand,
         token: Token,
         op: Option<Caller>,
         answer: &Answer,
@@ -76,7 +76,7 @@ impl LockState {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
                 if hold.converting.is_none() {
-                    let told = Validity::new(cx, call.sent, left);
+                    let told = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
                     let until = told.until.max(hold.validity.until);
                     let confirmed = told.confirmed.max(hold.validity.confirmed);
@@ -257,7 +257,7 @@ impl LockState {
         self.settle(cx, None);
     }
 
-    pub(crate) fn refill_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+    pub(crate) fn refill_answered(&mut self, cx: &mut Context, sent: &SentCommand, token: Token, answer: &Answer) {
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         hold.refill.unanswered = false;
@@ -268,7 +268,7 @@ impl LockState {
                 hold.refill.size = hold.refill.asked;
                 hold.server = hold.server.max(answer.server);
                 hold.fences.add(answer.value, answer.block);
-                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 if hold.converting.is_none() {
                     hold.extend(cx, id, validity);
                 }

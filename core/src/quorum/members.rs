@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, Output};
-use crate::ids::{ByNumber, CallId, Caller, ClientId, LeaseId, LockId, OpId};
+use crate::ids::{ByNumber, Caller, ClientId, CommandId, LeaseId, LockId, OpId};
 use crate::options::Config;
 use crate::time::Instant;
 
@@ -123,15 +123,15 @@ impl Members {
     }
 
     /// Converts a server's number of a command to a number that is unique over all servers.
-    pub(crate) fn outer(&self, at: u16, call: CallId) -> CallId {
-        CallId(call.0.saturating_mul(self.count().into()).saturating_add(at.into()))
+    pub(crate) fn outer(&self, at: u16, id: CommandId) -> CommandId {
+        CommandId(id.0.saturating_mul(self.count().into()).saturating_add(at.into()))
     }
 
     /// Converts it back to the server's index and its own number.
-    pub(crate) fn inner(&self, CallId(call): CallId) -> (u16, CallId) {
+    pub(crate) fn inner(&self, CommandId(id): CommandId) -> (u16, CommandId) {
         let count = self.count().into();
-        let at = call.checked_rem(count).and_then(|at| u16::try_from(at).ok());
-        (at.unwrap_or_default(), CallId(call.checked_div(count).unwrap_or_default()))
+        let at = id.checked_rem(count).and_then(|at| u16::try_from(at).ok());
+        (at.unwrap_or_default(), CommandId(id.checked_div(count).unwrap_or_default()))
     }
 
     pub(crate) fn count(&self) -> u16 {

@@ -114,9 +114,9 @@ impl Quorum {
                 self.ask_all(Caller::User(op), TallyKind::Force, |op| Input::ForceRelease { op, name });
             }
             Input::Close { op } => self.close(Caller::User(op)),
-            Input::Reply { call, result } => {
-                let (at, call) = self.members.inner(call);
-                self.members.tell(at, now, Input::Reply { call, result });
+            Input::Reply { id, result } => {
+                let (at, id) = self.members.inner(id);
+                self.members.tell(at, now, Input::Reply { id, result });
             }
             // There are no subscriptions: waiters poll.
             Input::DedicatedReply { .. }
@@ -148,9 +148,9 @@ impl Quorum {
                 continue;
             };
             match output {
-                Output::Send { call, command, .. } => {
-                    let call = self.members.outer(at, call);
-                    self.cx.outputs.push_back(Output::Send { call, node: NodeId(at), command });
+                Output::Send { id, command, .. } => {
+                    let id = self.members.outer(at, id);
+                    self.cx.outputs.push_back(Output::Send { id, node: NodeId(at), command });
                 }
                 // A lock that is taken by force is noticed at the next renewal.
                 Output::Subscribe { channel, .. } => {

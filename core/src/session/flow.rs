@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::time::Duration;
 
-use super::calls::{Call, Purpose};
+use super::unanswered::{Purpose, SentCommand};
 use crate::error::Failure;
 use crate::time::Instant;
 use crate::wire::{Command, hash_slot};
@@ -152,18 +152,18 @@ impl Flows {
     }
 
     /// A command has ended: with a reply, with a timeout, or without reaching the server.
-    pub(crate) fn ended(&mut self, now: Instant, call: &Call, failure: Option<&Failure>) {
+    pub(crate) fn ended(&mut self, now: Instant, sent: &SentCommand, failure: Option<&Failure>) {
         let most = self.most;
-        let Some(flow) = self.flows.get_mut(usize::from(call.flow)) else { return };
+        let Some(flow) = self.flows.get_mut(usize::from(sent.flow)) else { return };
         flow.in_flight = flow.in_flight.saturating_sub(1);
         match failure {
             None | Some(Failure::Refused(_)) => {
-                flow.answered(now, now.since(call.sent), most);
+                flow.answered(now, now.since(sent.at), most);
                 self.last_failure = None;
             }
             Some(failure) => {
                 if *failure == Failure::TimedOut {
-                    flow.silent(now, call.sent);
+                    flow.silent(now, sent.at);
                 }
                 if !matches!(failure, Failure::Unsupported(_)) {
                     self.last_failure = Some((now, failure.clone()));

@@ -27,7 +27,7 @@ pub(crate) struct Lease {
     pub(crate) holds: u32,
     /// How it was lost, if it was.
     pub(crate) lost: Option<LossReason>,
-    /// Calls that end when the lease does.
+    /// Unanswered that end when the lease does.
     pub(crate) pending: Vec<Caller>,
 }
 

@@ -1,7 +1,6 @@
 //! What all state machines share: the current time, the outputs, timers, users' calls, commands in flight, leases and
 //! releases. Knows nothing about who is granted a lock.
 
-mod calls;
 mod commands;
 mod flow;
 mod gather;
@@ -11,6 +10,7 @@ mod random;
 mod release;
 mod subscription;
 mod timers;
+mod unanswered;
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -20,12 +20,12 @@ use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use self::calls::Calls;
 use self::flow::Flows;
 use self::op::Op;
 use self::random::Random;
 use self::release::Release;
 use self::timers::Timers;
+use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
 use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, PartId, Token};
@@ -33,7 +33,6 @@ use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::{Command, Form};
 
-pub(crate) use calls::{Call, InFlight, Purpose};
 pub(crate) use commands::{Acquire, AcquireMode, Convert};
 pub(crate) use flow::within;
 pub(crate) use gather::PartEvent;
@@ -42,6 +41,7 @@ pub(crate) use op::{Gather, OpKind};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
+pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
 
 pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
 
@@ -54,7 +54,7 @@ pub(crate) struct Context {
     /// What happened to parts of calls and leases, and is not gathered yet.
     pub(crate) parts: Vec<(PartId, PartEvent)>,
     pub(crate) timers: Timers,
-    pub(crate) calls: Calls,
+    pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
     pub(crate) ops: HashMap<Caller, Op, ByNumber>,
     pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
@@ -86,7 +86,7 @@ impl Context {
             parts: Vec::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
-            calls: Calls::new(config.response_timeout),
+            unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             config,
             ops: HashMap::default(),
@@ -169,9 +169,9 @@ impl Context {
     }
 
     pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
-        let call = self.calls.open(Call { sent: self.now, purpose, form: command.form(), flow });
+        let id = self.unanswered.open(SentCommand { at: self.now, purpose, form: command.form(), flow });
         self.flows.sent(flow);
-        self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
+        self.outputs.push_back(Output::Send { id, node: NodeId(0), command });
     }
 
     /// Opens a user's call that can't be answered at once. `patience` is its time limit.

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::calls::{InFlight, Purpose};
 use super::flow::within;
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
+use super::unanswered::{InFlight, Purpose};
 use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};

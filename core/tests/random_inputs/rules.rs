@@ -20,10 +20,10 @@ impl FuzzedEngine {
 
     fn observe(&mut self, output: Output) {
         match output {
-            Output::Send { call, command, .. } => {
-                assert!(call.0 > self.last_call, "seed {}: {call:?} was used before", self.seed);
-                self.last_call = call.0;
-                self.calls.insert(call.0, command);
+            Output::Send { id, command, .. } => {
+                assert!(id.0 > self.last_call, "seed {}: {id:?} was used before", self.seed);
+                self.last_call = id.0;
+                self.calls.insert(id.0, command);
             }
             Output::SendDedicated { op, command } => {
                 assert!(self.ops.contains_key(&op.0), "seed {}: {op:?} has ended, and sends", self.seed);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId,
     OpId, Owner, Replicas, Reply, Scalar, Wait,
 };
 use leasehold_harness::Rng;
@@ -120,7 +120,7 @@ impl FuzzedEngine {
         self.until_idle(|fuzzed| {
             while let Some((call, command)) = fuzzed.calls.pop_first() {
                 fuzzed.now += 100;
-                fuzzed.input(Input::Reply { call: CallId(call), result: Ok(sane_answer(&command, fuzzed.now)) });
+                fuzzed.input(Input::Reply { id: CommandId(call), result: Ok(sane_answer(&command, fuzzed.now)) });
             }
         });
     }
@@ -261,7 +261,7 @@ impl FuzzedEngine {
             }
             _ => Err(self.rng.pick(&[Failure::TimedOut, Failure::Unsupported(String::new())]).clone()),
         };
-        self.input(Input::Reply { call: CallId(call), result });
+        self.input(Input::Reply { id: CommandId(call), result });
     }
 
     fn a_dedicated_connection_answers(&mut self) {

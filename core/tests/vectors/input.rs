@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply, Scalar,
-    Wait,
+    AcquireOptions, CommandId, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply,
+    Scalar, Wait,
 };
 use serde::Deserialize;
 
@@ -215,7 +215,7 @@ impl Event {
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },
             Self::Close { op } => Input::Close { op: OpId(*op) },
-            Self::Reply { call, result } => Input::Reply { call: CallId(*call), result: result.result() },
+            Self::Reply { call, result } => Input::Reply { id: CommandId(*call), result: result.result() },
             Self::DedicatedReply { op, result } => Input::DedicatedReply { op: OpId(*op), result: result.result() },
             Self::Message { node, channel, payload } => {
                 Input::Message { node: NodeId(*node), channel: or_own(channel), payload: &payload.0 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) fn output(output: &Output) -> Value {
     match output {
-        Output::Send { call, node, command } => {
+        Output::Send { id: call, node, command } => {
             on(*node, "send", json!({ "call": call.0, "command": command_words(command) }))
         }
         Output::SendDedicated { op, command } => {

@@ -58,8 +58,8 @@ impl Driver {
             self.shared.drive(&mut actions, |engine, now| match wakeup {
                 Wakeup::Notified => {}
                 Wakeup::Completions => {
-                    for Completion { call, result } in completions.drain(..) {
-                        engine.handle(now, Input::Reply { call, result });
+                    for Completion { id, result } in completions.drain(..) {
+                        engine.handle(now, Input::Reply { id, result });
                     }
                 }
                 Wakeup::Timer => engine.handle(now, Input::Wake),
@@ -68,8 +68,8 @@ impl Driver {
     }
 
     fn perform(&mut self, actions: &mut Actions) {
-        for (node, call, command) in actions.commands.drain(..) {
-            self.link.send(node, call, command);
+        for (node, id, command) in actions.commands.drain(..) {
+            self.link.send(node, id, command);
         }
         for (op, command) in actions.dedicated.drain(..) {
             match command {

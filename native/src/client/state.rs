@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, CallId, Command, Engine, Error, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
+    ByNumber, Command, CommandId, Engine, Error, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
 };
 use tokio::sync::watch;
 
@@ -51,7 +51,7 @@ pub(super) type LossSender = watch::Sender<Option<LossReason>>;
 /// What the driver has to do.
 #[derive(Default)]
 pub(super) struct Actions {
-    pub(super) commands: Vec<(NodeId, CallId, Command)>,
+    pub(super) commands: Vec<(NodeId, CommandId, Command)>,
     /// Commands for a dedicated connection of this operation. None closes the connection.
     pub(super) dedicated: Vec<(OpId, Option<Command>)>,
     /// Channels to subscribe to or to leave, in this order.
@@ -95,7 +95,7 @@ impl State {
     pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, node, command } => self.actions.commands.push((node, call, command)),
+                Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
                 Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
                 Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
                 Output::Subscribe { node, channel } => {

@@ -15,7 +15,7 @@ impl Client {
     pub(crate) fn scatter(&mut self, op: Caller, parts: &[LeaseId], call: &dyn Fn(&mut Self, Caller, LeaseId)) {
         self.cx.scatter(op, parts.iter().map(|_| true));
         let number = self.cx.new_lease();
-        self.multi.open.insert(number, Entry::Call(op));
+        self.multi.open.insert(number, Entry::OnParts(op));
         for (index, part) in (0..).zip(parts) {
             call(self, Caller::Part(PartId::new(number, index)), *part);
         }
@@ -54,7 +54,7 @@ impl Client {
         for (part, event) in mem::take(&mut self.cx.parts) {
             match event {
                 PartEvent::Ended(result) => match self.multi.open.get(&part.whole()) {
-                    Some(Entry::Call(op)) => self.part_answered(*op, part, result),
+                    Some(Entry::OnParts(op)) => self.part_answered(*op, part, result),
                     _ => self.part_ended(part, result),
                 },
                 PartEvent::Lost(reason) => self.part_lost(part, reason),

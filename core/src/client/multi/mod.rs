@@ -40,7 +40,7 @@ enum Entry {
     /// Its number is the one that the whole lease will have.
     Group(Group),
     /// A user's call to all parts of a lease.
-    Call(Caller),
+    OnParts(Caller),
     /// A script that was sent or queued.
     Script(Script),
 }

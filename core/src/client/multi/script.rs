@@ -13,7 +13,7 @@ use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::{Claim, LockState};
 use crate::options::{Family, Wait};
-use crate::session::{Call, Context, InFlight, OpKind, Purpose, covering, within};
+use crate::session::{Context, InFlight, OpKind, Purpose, SentCommand, covering, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
@@ -84,14 +84,14 @@ impl Client {
         wanted
     }
 
-    pub(crate) fn multi_replied(&mut self, call: &Call, script: LeaseId, result: Result<Reply, Failure>) {
+    pub(crate) fn multi_replied(&mut self, sent: &SentCommand, script: LeaseId, result: Result<Reply, Failure>) {
         let Some(Entry::Script(Script { group, parts })) = self.multi.open.remove(&script) else { return };
         let failed = match result.map(|reply| read(&reply, parts.len())) {
             Ok(Ok(Taken::All(answers))) => {
                 let mut answers = answers.iter();
                 self.for_each(&parts, |lock, token, cx| {
                     if let Some(answer) = answers.next() {
-                        lock.acquire_answered(cx, call, token, answer);
+                        lock.acquire_answered(cx, sent, token, answer);
                     }
                 });
                 self.gather();
@@ -103,7 +103,7 @@ impl Client {
                 return self.start_over(group, Error::busy(Duration::ZERO, holder_remaining));
             }
             Ok(Err(text)) => Failed::unreadable(text),
-            Err(failure) => Failed::by(failure, call.form),
+            Err(failure) => Failed::by(failure, sent.form),
         };
         self.script_ended(&parts, Some(&failed));
         let Some(op) = self.multi.group(group).map(|group| group.op) else { return };

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait};
+use leasehold_core::{
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait,
+};
 use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::channels::Topic;
@@ -68,7 +70,7 @@ pub struct Client {
 #[derive(Debug)]
 pub enum Delivery {
     /// The end of a command.
-    Reply(CallId, Result<Reply, Failure>),
+    Reply(CommandId, Result<Reply, Failure>),
     /// A message.
     Message(Topic, Vec<u8>),
     /// Its subscription is confirmed.
@@ -81,7 +83,7 @@ pub enum Delivery {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// The command's number.
-    pub id: CallId,
+    pub id: CommandId,
     /// Its script call.
     pub call: Call,
     /// The lock that it is about.

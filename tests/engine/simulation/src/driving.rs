@@ -1,6 +1,6 @@
 //! The driver of the engines: passes inputs in with the client's time, and carries outputs out.
 
-use leasehold_core::{CallId, Failure, Input, Instant, NodeId, Output, Reply};
+use leasehold_core::{CommandId, Failure, Input, Instant, NodeId, Output, Reply};
 
 use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, Sent};
@@ -96,7 +96,7 @@ impl ClusterRun<'_> {
         self.look_at_woken(place, waited);
     }
 
-    fn reply(&mut self, place: usize, call: CallId, result: Result<Reply, Failure>) {
+    fn reply(&mut self, place: usize, call: CommandId, result: Result<Reply, Failure>) {
         let client = &mut self.clients[place];
         let now = client.clock.instant(self.world.now);
         // An answer after the engine's own timeout is ignored, and so is a second answer.
@@ -114,7 +114,7 @@ impl ClusterRun<'_> {
         {
             self.learn_overwritten(place, &sent);
         }
-        self.feed(place, Input::Reply { call, result });
+        self.feed(place, Input::Reply { id: call, result });
     }
 
     /// What a client learns from an answer, and must act on.
@@ -256,7 +256,7 @@ impl ClusterRun<'_> {
                 let text = String::from_utf8_lossy(payload);
                 self.note_line(&who, format_args!("<- message {text}"));
             }
-            Input::Reply { call, result: Ok(_) } => self.note_line(&who, format_args!("<- answer to #{}", call.0)),
+            Input::Reply { id: call, result: Ok(_) } => self.note_line(&who, format_args!("<- answer to #{}", call.0)),
             _ => self.note_line(&who, format_args!("<- {input:?}")),
         }
     }
@@ -266,7 +266,7 @@ impl ClusterRun<'_> {
             self.note_line(&format!("c{place}"), format_args!("  -> {output:?}"));
         }
         match output {
-            Output::Send { call, node: _, command } => self.send(place, call, command),
+            Output::Send { id: call, node: _, command } => self.send(place, call, command),
             Output::Subscribe { channel, .. } => self.subscribe(place, &channel),
             Output::Unsubscribe { channel, .. } => self.unsubscribe(place, &channel),
             Output::Completed { op, result } => self.completed(place, now, op, &result),

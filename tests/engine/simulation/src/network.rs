@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Reply};
 use leasehold_harness::Micros;
 
 use crate::client::{Delivery, Sent};
@@ -19,7 +19,7 @@ const LEAST_WINDOW: usize = 16;
 
 impl ClusterRun<'_> {
     /// An engine sends a command.
-    pub(crate) fn send(&mut self, client: usize, id: CallId, command: Command) {
+    pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
         let words: Vec<&[u8]> = command.words().collect();
         let read = Call::read(&words).and_then(|(call, key)| Some((call, self.servers.name(key)?)));
         let Some((call, name)) = read else {

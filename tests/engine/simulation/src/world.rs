@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Output};
+use leasehold_core::{Command, CommandId, Output};
 use leasehold_harness::{Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
@@ -64,7 +64,7 @@ pub(crate) struct Arrival {
     pub(crate) life: Life,
     pub(crate) server: usize,
     pub(crate) name: usize,
-    pub(crate) call: CallId,
+    pub(crate) call: CommandId,
     pub(crate) command: Rc<Command>,
     /// How often its answer is delivered: never, once or twice.
     pub(crate) answers: u32,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
     LossReason, OpId, Outcome, Output, Reply, Wait,
 };
 use leasehold_harness::{Rng, Transcript, World};
@@ -48,8 +48,8 @@ pub(crate) struct Client {
 }
 
 enum Event {
-    Arrive { client: usize, server: usize, call: CallId, command: Command },
-    Reply { client: usize, call: CallId, result: Result<Reply, Failure> },
+    Arrive { client: usize, server: usize, id: CommandId, command: Command },
+    Reply { client: usize, id: CommandId, result: Result<Reply, Failure> },
 }
 
 pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
@@ -195,7 +195,7 @@ impl ScriptedQuorum {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Arrive { client, server, call, command } => {
+            Event::Arrive { client, server, id, command } => {
                 let now = self.clock(server);
                 let (model, health) = &mut self.servers[server];
                 let health = *health;
@@ -208,10 +208,10 @@ impl ScriptedQuorum {
                     }
                 };
                 if health != Health::Mute {
-                    self.world.after(MS / 2, Event::Reply { client, call, result });
+                    self.world.after(MS / 2, Event::Reply { client, id, result });
                 }
             }
-            Event::Reply { client, call, result } => self.tell(client, Input::Reply { call, result }),
+            Event::Reply { client, id, result } => self.tell(client, Input::Reply { id, result }),
         }
     }
 
@@ -222,11 +222,11 @@ impl ScriptedQuorum {
         let outputs: VecDeque<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
         for output in outputs {
             match output {
-                Output::Send { call, node, command } => {
+                Output::Send { id, node, command } => {
                     let server = usize::from(node.0);
                     let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
                     self.sent += 1;
-                    self.world.after(MS / 2 + slow, Event::Arrive { client, server, call, command });
+                    self.world.after(MS / 2 + slow, Event::Arrive { client, server, id, command });
                 }
                 Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
                 Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait};
+use leasehold_core::{
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait,
+};
 use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::quorum::world::Mix;
@@ -18,7 +20,7 @@ pub(crate) struct Client {
     pub(crate) config: Config,
     pub(crate) asleep_until: Option<Micros>,
     /// What arrived while it slept.
-    pub(crate) inbox: Vec<(CallId, Result<Reply, Failure>)>,
+    pub(crate) inbox: Vec<(CommandId, Result<Reply, Failure>)>,
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Reply};
 use leasehold_harness::Micros;
 
 use crate::invariants::broken;
@@ -22,14 +22,14 @@ pub(crate) struct Arrival {
     pub(crate) client: usize,
     pub(crate) life: u32,
     pub(crate) server: usize,
-    pub(crate) call: CallId,
+    pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
     /// How long the answer takes. None if nobody receives it.
     pub(crate) back: Option<Micros>,
 }
 
 impl QuorumRun<'_> {
-    pub(crate) fn send(&mut self, client: usize, server: usize, call: CallId, command: Command) {
+    pub(crate) fn send(&mut self, client: usize, server: usize, id: CommandId, command: Command) {
         let second = self.world.now / 1_000_000;
         let most = BUSY * self.servers.len() as u64 * self.mix.users.1;
         let it = &mut self.clients[client];
@@ -42,11 +42,11 @@ impl QuorumRun<'_> {
             let what = format!("{command:?}");
             let what: String =
                 what.split(' ').filter(|word| !word.starts_with("leasehold:")).collect::<Vec<_>>().join(" ");
-            self.note(client, format_args!("#{} -> s{server} {what}", call.0));
+            self.note(client, format_args!("#{} -> s{server} {what}", id.0));
         }
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         let life = self.clients[client].life;
-        let arrival = Arrival { client, life, server, call, command: Rc::new(command), back: Some(back) };
+        let arrival = Arrival { client, life, server, id, command: Rc::new(command), back: Some(back) };
         self.pass(arrival, there);
     }
 
@@ -107,8 +107,8 @@ impl QuorumRun<'_> {
     }
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let Arrival { client, life, call, .. } = *arrival;
-        self.world.after(after, Event::Deliver { client, life, call, result });
+        let Arrival { client, life, id, .. } = *arrival;
+        self.world.after(after, Event::Deliver { client, life, id, result });
     }
 
     /// A command reaches its server.

@@ -1,6 +1,6 @@
 //! A run of clients and the servers of a quorum, on virtual time. One seed makes all of it.
 
-use leasehold_core::{CallId, Failure, Input, OpId, Output, Reply};
+use leasehold_core::{CommandId, Failure, Input, OpId, Output, Reply};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
@@ -16,7 +16,7 @@ const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
     Arrive(Arrival),
-    Deliver { client: usize, life: u32, call: CallId, result: Result<Reply, Failure> },
+    Deliver { client: usize, life: u32, id: CommandId, result: Result<Reply, Failure> },
     Wake { client: usize, life: u32, number: u32 },
     Step { client: usize, life: u32, user: usize, number: u32 },
     Cancel { client: usize, life: u32, op: OpId },
@@ -213,7 +213,7 @@ impl<'a> QuorumRun<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
-            Event::Deliver { client, life, call, result } => self.deliver(client, life, call, result),
+            Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
             Event::Wake { client, life, number } => {
                 let it = &self.clients[client];
                 if it.life == life && it.wake.1 == number && it.is_awake() {
@@ -240,15 +240,15 @@ impl<'a> QuorumRun<'a> {
         }
     }
 
-    fn deliver(&mut self, client: usize, life: u32, call: CallId, result: Result<Reply, Failure>) {
+    fn deliver(&mut self, client: usize, life: u32, id: CommandId, result: Result<Reply, Failure>) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
         }
         if it.is_awake() {
-            return self.tell_engine(client, Input::Reply { call, result });
+            return self.tell_engine(client, Input::Reply { id, result });
         }
-        it.inbox.push((call, result));
+        it.inbox.push((id, result));
     }
 
     fn resume(&mut self, client: usize, life: u32) {
@@ -257,8 +257,8 @@ impl<'a> QuorumRun<'a> {
             return;
         }
         it.asleep_until = None;
-        for (call, result) in std::mem::take(&mut it.inbox) {
-            self.tell_engine(client, Input::Reply { call, result });
+        for (id, result) in std::mem::take(&mut it.inbox) {
+            self.tell_engine(client, Input::Reply { id, result });
         }
         self.tell_engine(client, Input::Wake);
     }
@@ -271,7 +271,7 @@ impl<'a> QuorumRun<'a> {
         let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
         for output in outputs {
             match output {
-                Output::Send { call, node, command } => self.send(client, usize::from(node.0), call, command),
+                Output::Send { id, node, command } => self.send(client, usize::from(node.0), id, command),
                 Output::Completed { op, result } => self.completed(client, op, result),
                 Output::Lost { lease, reason } => self.lost(client, lease, reason),
                 Output::Subscribe { .. }

@@ -8,7 +8,7 @@ mod users;
 
 use std::time::Duration;
 
-use leasehold_core::{CallId, ClientId, Config, Engine, Failure, Input, LeaseId, OpId, Outcome, Output, Reply};
+use leasehold_core::{ClientId, CommandId, Config, Engine, Failure, Input, LeaseId, OpId, Outcome, Output, Reply};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
@@ -29,8 +29,8 @@ const FINISHED: Micros = 90_000_000;
 const SERVER_AHEAD: Micros = 1_700_000_000_000_000;
 
 enum Event {
-    Arrive { client: usize, life: u16, call: CallId, words: Vec<Vec<u8>>, answered: bool },
-    Reply { client: usize, life: u16, call: CallId, result: Result<Reply, Failure> },
+    Arrive { client: usize, life: u16, id: CommandId, words: Vec<Vec<u8>>, answered: bool },
+    Reply { client: usize, life: u16, id: CommandId, result: Result<Reply, Failure> },
     Subscribed { client: usize, life: u16 },
     Message { client: usize, life: u16, payload: Vec<u8> },
     Wake { client: usize, life: u16 },
@@ -152,11 +152,9 @@ impl<'a> SeveralRun<'a> {
 
     fn happen(&mut self, event: Event) -> Verdict {
         match event {
-            Event::Arrive { client, life, call, words, answered } => {
-                self.arrive((client, life), call, &words, answered)
-            }
-            Event::Reply { client, life, call, result } if self.lives_on(client, life) => {
-                self.feed(client, Input::Reply { call, result })
+            Event::Arrive { client, life, id, words, answered } => self.arrive((client, life), id, &words, answered),
+            Event::Reply { client, life, id, result } if self.lives_on(client, life) => {
+                self.feed(client, Input::Reply { id, result })
             }
             Event::Subscribed { client, life } if self.lives_on(client, life) => {
                 self.clients[client].subscribed = true;
@@ -212,9 +210,9 @@ impl<'a> SeveralRun<'a> {
         while let Some(output) = self.clients[client].engine.poll_output() {
             self.world.transcript.line(self.world.now, format!("c{client}"), format_args!("-> {output:?}"));
             match output {
-                Output::Send { call, command, .. } => {
+                Output::Send { id, command, .. } => {
                     let words: Vec<Vec<u8>> = command.words().map(<[u8]>::to_vec).collect();
-                    self.send((client, life), call, words);
+                    self.send((client, life), id, words);
                 }
                 Output::Subscribe { .. } => {
                     let at = self.world.now + self.trip();
@@ -265,33 +263,33 @@ impl<'a> SeveralRun<'a> {
         Ok(())
     }
 
-    fn send(&mut self, (client, life): (usize, u16), call: CallId, words: Vec<Vec<u8>>) {
+    fn send(&mut self, (client, life): (usize, u16), id: CommandId, words: Vec<Vec<u8>>) {
         if self.fails() {
             // It never arrives, and the client may or may not be told.
             if self.world.rng.chance(500_000) {
                 let at = self.world.now + self.trip();
                 let result = Err(Failure::Interrupted("reset".into()));
-                self.world.agenda.push(at, Event::Reply { client, life, call, result });
+                self.world.agenda.push(at, Event::Reply { client, life, id, result });
             }
             return;
         }
         if self.fails() {
             let at = self.world.now + self.world.rng.spread((1_000, 3_000_000));
-            self.world.agenda.push(at, Event::Arrive { client, life, call, words: words.clone(), answered: false });
+            self.world.agenda.push(at, Event::Arrive { client, life, id, words: words.clone(), answered: false });
         }
         let (at, answered) = (self.world.now + self.trip(), !self.fails());
-        self.world.agenda.push(at, Event::Arrive { client, life, call, words, answered });
+        self.world.agenda.push(at, Event::Arrive { client, life, id, words, answered });
     }
 
     /// A command reaches the server.
-    fn arrive(&mut self, (client, life): (usize, u16), call: CallId, words: &[Vec<u8>], answered: bool) -> Verdict {
+    fn arrive(&mut self, (client, life): (usize, u16), id: CommandId, words: &[Vec<u8>], answered: bool) -> Verdict {
         self.counts.calls += 1;
         let server_us = self.world.now + SERVER_AHEAD;
         let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let executed = self.model.execute(server_us, &borrowed);
         let all_names = || NAMES.iter().map(|name| self.model.get(server_us, name)).collect::<Vec<_>>();
         self.promises.executed(self.world.now, words, &executed.reply, all_names)?;
-        self.world.transcript.line(self.world.now, "s", format_args!("c{client} {call:?}: {:?}", executed.reply));
+        self.world.transcript.line(self.world.now, "s", format_args!("c{client} {id:?}: {:?}", executed.reply));
         for (channel, payload) in executed.published {
             let listener = self.clients.iter().position(|it| it.subscribed && it.channel == channel);
             let Some(listener) = listener.filter(|_| !self.fails()) else { continue };
@@ -300,7 +298,7 @@ impl<'a> SeveralRun<'a> {
         }
         if answered {
             let (at, result) = (self.world.now + self.trip(), executed.reply.map_err(Failure::Refused));
-            self.world.agenda.push(at, Event::Reply { client, life, call, result });
+            self.world.agenda.push(at, Event::Reply { client, life, id, result });
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use crate::ids::{ByNumber, CallId, Caller, LeaseId, LockId, Token};
+use crate::ids::{ByNumber, Caller, CommandId, LeaseId, LockId, Token};
 use crate::time::Instant;
 use crate::wire::{Failed, Form};
 
@@ -30,9 +30,10 @@ pub(crate) enum Purpose {
     Force { op: Caller },
 }
 
+/// A command that has no reply yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    pub(crate) sent: Instant,
+pub(crate) struct SentCommand {
+    pub(crate) at: Instant,
     pub(crate) purpose: Purpose,
     pub(crate) form: Form,
     /// The flow that it left by.
@@ -40,40 +41,40 @@ pub(crate) struct Call {
 }
 
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
-pub(crate) struct Calls {
+pub(crate) struct Unanswered {
     next: u64,
-    open: HashMap<CallId, Call, ByNumber>,
-    sent: VecDeque<(Instant, CallId)>,
+    open: HashMap<CommandId, SentCommand, ByNumber>,
+    sent: VecDeque<(Instant, CommandId)>,
     timeout: Duration,
 }
 
-impl Calls {
+impl Unanswered {
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { next: 0, open: HashMap::default(), sent: VecDeque::new(), timeout }
     }
 
-    pub(crate) fn open(&mut self, call: Call) -> CallId {
+    pub(crate) fn open(&mut self, sent: SentCommand) -> CommandId {
         self.next = self.next.saturating_add(1);
-        let id = CallId(self.next);
-        self.sent.push_back((call.sent, id));
-        self.open.insert(id, call);
+        let id = CommandId(self.next);
+        self.sent.push_back((sent.at, id));
+        self.open.insert(id, sent);
         id
     }
 
-    /// Ends a call. None if it has already ended, so the reply is late or a duplicate.
-    pub(crate) fn close(&mut self, id: CallId) -> Option<Call> {
-        let call = self.open.remove(&id)?;
+    /// Removes a command. None if it has already ended, so the reply is late or a duplicate.
+    pub(crate) fn close(&mut self, id: CommandId) -> Option<SentCommand> {
+        let sent = self.open.remove(&id)?;
         self.sweep();
-        Some(call)
+        Some(sent)
     }
 
-    /// The next call whose answer is overdue.
-    pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<CallId> {
+    /// The next command whose reply is overdue.
+    pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<CommandId> {
         let (sent, id) = *self.sent.front()?;
         (sent + self.timeout <= now).then_some(id)
     }
 
-    /// When the oldest call becomes overdue.
+    /// When the oldest command becomes overdue.
     pub(crate) fn next_overdue(&self) -> Option<Instant> {
         self.sent.front().map(|(sent, _)| *sent + self.timeout)
     }
