@@ -19,8 +19,8 @@ pub(super) const DEADLINE_IGNORED: &[Change] = &[Change {
 }];
 pub(super) const LOSS_UNTOLD: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "if let Some(lease) = self.end_lease(id, &Error::Lost(reason)) {",
-    put: "if let Some(lease) = self.end_lease(id, &Error::Lost(reason)).filter(|_| !MUTANT) {",
+    find: "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)) {",
+    put: "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)).filter(|_| !MUTANT) {",
 }];
 pub(super) const LOSS_TOLD_LATE: &[Change] = &[Change {
     file: "client/mod.rs",
@@ -109,7 +109,7 @@ pub(super) const GRANT_ASSUMES_TTL: &[Change] = &[Change {
 pub(super) const ENTERED_IS_AGAIN: &[Change] = &[Change {
     file: "lock/claim.rs",
     find: "            // The command took the lock or joined the queue anew,",
-    put: "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew,",
+    put: "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew,",
 }];
 pub(super) const CANCEL_KEEPS_PLACE: &[Change] =
     &[Change { file: "lock/mod.rs", find: "if bury || claim.joined {", put: "if (bury || claim.joined) && !MUTANT {" }];
@@ -241,8 +241,8 @@ pub(super) const CONVERT_KEEPS_TOKEN: &[Change] = &[Change {
 }];
 pub(super) const SIDE_KEYS_SHARED: &[Change] = &[Change {
     file: "wire/name.rs",
-    find: "        let side =\n            if hash_tag(&key).is_some() {",
-    put: "        let shared = format!(\"leasehold:{{{}}}:\", hash_tag(&key).unwrap_or(&key));\n        let side =\n            if MUTANT { shared } else if hash_tag(&key).is_some() {",
+    find: "let side = if hash_tag(key.as_bytes()).is_some() {",
+    put: "let side = if MUTANT && let Some(tag) = hash_tag(key.as_bytes()) {\n            [\"leasehold:{\", core::str::from_utf8(tag).unwrap_or_default(), \"}:\"].concat()\n        } else if hash_tag(key.as_bytes()).is_some() {",
 }];
 pub(super) const SEVERAL_UNSORTED: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
