@@ -97,7 +97,7 @@ pub(crate) enum Caller {
 
 /// A part: the number of the whole, with the part's index above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PartId(u64);
+pub(crate) struct PartId(pub(crate) u64);
 
 impl PartId {
     pub(crate) const fn new(whole: LeaseId, index: u16) -> Self {
@@ -113,14 +113,6 @@ impl PartId {
     }
 
     const INDEX: u32 = 48;
-}
-
-/// For [`ByNumber`].
-impl Hash for Caller {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let (Self::User(OpId(number)) | Self::Part(PartId(number))) = self;
-        state.write_u64(*number);
-    }
 }
 
 /// The channel of a subscription.

@@ -198,10 +198,10 @@ impl Client {
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {
-                self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));
+                self.subscription(channel, &|subscription, cx, of| subscription.begins(cx, of));
             }
             Input::Unsubscribed { node: _, channel, cause } => {
-                self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
+                self.subscription(channel, &|subscription, cx, of| subscription.ends(cx, of, &cause));
             }
             // The engine itself handles dedicated connections.
             Input::DedicatedReply { .. }
@@ -247,7 +247,7 @@ impl Client {
             Timer::Release(token) => self.cx.release_due(token),
             Timer::Subscription(Channel::Own) => {
                 if self.cx.with_own(|own, cx, channel| own.due(cx, Channel::Own, channel)) {
-                    self.ask_for_all(|claim| !claim.joined);
+                    self.ask_for_all(&|claim| !claim.joined);
                 }
             }
             Timer::Subscription(Channel::Of(id)) => self.with(id, LockState::subscription_due),
@@ -340,7 +340,16 @@ impl Client {
 
     /// Runs one name's machine, and removes the name if nothing is left of it.
     pub(crate) fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
-        if let Some(semaphore) = self.run(id, run) {
+        if let Some(lock) = self.locks.get_mut(id) {
+            run(lock, &mut self.cx);
+            self.after(id);
+        }
+    }
+
+    // Separate from `with`, which is inlined in fifty places.
+    #[inline(never)]
+    fn after(&mut self, id: LockId) {
+        if let Some(semaphore) = self.ran(id) {
             self.serve(&semaphore);
         }
     }

@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
+use crate::session::IdMap;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, Output};
-use crate::ids::{ByNumber, Caller, ClientId, CommandId, LeaseId, LockId, OpId};
+use crate::ids::{Caller, ClientId, CommandId, LeaseId, LockId, OpId};
 use crate::options::Config;
 use crate::time::Instant;
 
@@ -17,7 +17,7 @@ pub(crate) struct Member {
     pub(crate) client: Box<Client>,
     pub(crate) server: Arc<str>,
     /// What our leases on it are of.
-    pub(crate) leases: HashMap<LeaseId, LockId, ByNumber>,
+    pub(crate) leases: IdMap<LeaseId, LockId>,
 }
 
 /// Why a server's machine was called.
@@ -43,7 +43,7 @@ pub(crate) enum TallyKind {
 pub(crate) struct Members {
     pub(crate) list: Vec<Member>,
     /// The calls to the servers' machines.
-    pub(crate) tasks: HashMap<OpId, Task, ByNumber>,
+    pub(crate) tasks: IdMap<OpId, Task>,
     last: u64,
 }
 
@@ -54,9 +54,9 @@ impl Members {
             let mut machine = Box::new(Client::new(client.of_member(at), config.clone())?);
             // Leaves time for a second attempt, because the timeout of one server is short.
             machine.cx.patience = config.response_timeout.saturating_mul(2);
-            list.push(Member { client: machine, server: (*server).into(), leases: HashMap::default() });
+            list.push(Member { client: machine, server: (*server).into(), leases: IdMap::default() });
         }
-        Ok(Self { list, tasks: HashMap::default(), last: 0 })
+        Ok(Self { list, tasks: IdMap::default(), last: 0 })
     }
 
     pub(crate) fn majority(&self) -> usize {

@@ -92,9 +92,9 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
 /// How many leases a majority of the servers may still have.
 fn unreleased(gather: &Gather, majority: usize) -> u32 {
     let left = gather.answers().map(|part| if let Ok(Outcome::Closed { unreleased }) = part { *unreleased } else { 0 });
-    let mut left: Vec<u32> = left.collect();
-    left.sort_unstable_by(|one, other| other.cmp(one));
-    left.get(majority.saturating_sub(1)).copied().unwrap_or(0)
+    let left: Vec<u32> = left.collect();
+    let have_at_least = |count: u32| left.iter().filter(|other| **other >= count).count();
+    left.iter().copied().filter(|count| have_at_least(*count) >= majority).max().unwrap_or(0)
 }
 
 /// A holder counts if a majority reports it. Its token and remaining time are from the first server that

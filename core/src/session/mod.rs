@@ -4,6 +4,7 @@
 mod commands;
 mod flow;
 mod gather;
+mod id_map;
 mod lease;
 mod op;
 mod random;
@@ -28,7 +29,7 @@ use self::timers::Timers;
 use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
-use crate::ids::{ByNumber, Caller, ClientId, LeaseId, NodeId, PartId, Token};
+use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::{Command, Form};
@@ -36,6 +37,7 @@ use crate::wire::{Command, Form};
 pub(crate) use commands::{Acquire, AcquireMode, Convert};
 pub(crate) use flow::within;
 pub(crate) use gather::PartEvent;
+pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use op::{Gather, OpKind};
 pub(crate) use release::ReleaseParams;
@@ -56,11 +58,11 @@ pub(crate) struct Context {
     pub(crate) timers: Timers,
     pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
-    pub(crate) ops: HashMap<Caller, Op, ByNumber>,
-    pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
+    pub(crate) ops: IdMap<Caller, Op>,
+    pub(crate) leases: IdMap<LeaseId, Lease>,
     /// The users' leases that were lost and have holds that are not released yet.
-    lost: HashMap<LeaseId, Lease, ByNumber>,
-    pub(crate) releases: HashMap<Token, Release, ByNumber>,
+    lost: IdMap<LeaseId, Lease>,
+    pub(crate) releases: IdMap<Token, Release>,
     /// How many of the releases were sent at least once without an answer.
     pub(crate) owed: usize,
     /// How many of the releases are for tokens that were held until they were given back.
@@ -89,10 +91,10 @@ impl Context {
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             config,
-            ops: HashMap::default(),
-            leases: HashMap::default(),
-            lost: HashMap::default(),
-            releases: HashMap::default(),
+            ops: IdMap::default(),
+            leases: IdMap::default(),
+            lost: IdMap::default(),
+            releases: IdMap::default(),
             owed: 0,
             unreleased: 0,
             last_released: Instant::default(),
@@ -240,9 +242,7 @@ impl Context {
         if !self.closed || self.unreleased > 0 {
             return;
         }
-        let is_close = |(op, open): (&Caller, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
-        // The oldest first, because the order of a hash map differs between machines.
-        while let Some(op) = self.ops.iter().filter_map(is_close).min() {
+        while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Close)) {
             if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
                 let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
                 return self.end_op_within(op, brief);

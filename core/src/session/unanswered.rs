@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use hashbrown::HashMap;
+use super::id_map::IdMap;
 
-use crate::ids::{ByNumber, Caller, CommandId, LeaseId, LockId, Token};
+use crate::ids::{Caller, CommandId, LeaseId, LockId, Token};
 use crate::time::Instant;
 use crate::wire::{Failed, Form};
 
@@ -43,14 +43,14 @@ pub(crate) struct SentCommand {
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
 pub(crate) struct Unanswered {
     next: u64,
-    open: HashMap<CommandId, SentCommand, ByNumber>,
+    open: IdMap<CommandId, SentCommand>,
     sent: VecDeque<(Instant, CommandId)>,
     timeout: Duration,
 }
 
 impl Unanswered {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { next: 0, open: HashMap::default(), sent: VecDeque::new(), timeout }
+        Self { next: 0, open: IdMap::default(), sent: VecDeque::new(), timeout }
     }
 
     pub(crate) fn open(&mut self, sent: SentCommand) -> CommandId {

@@ -190,7 +190,7 @@ impl Client {
     /// Closes the client: the waits have ended and the leases were given back.
     pub(crate) fn close_all(&mut self) {
         self.gather();
-        self.cx.leases.retain(|_, lease| lease.lock().is_some());
+        self.cx.leases.retain(|lease| lease.lock().is_some());
     }
 }
 

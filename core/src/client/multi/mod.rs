@@ -18,11 +18,11 @@ mod script;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
+use crate::session::IdMap;
 
 use crate::error::Error;
 use crate::event::Grant;
-use crate::ids::{ByNumber, Caller, LeaseId, LockId, Token};
+use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::AcquireOptions;
 
 const MOST_NAMES: usize = 256;
@@ -33,7 +33,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Calls on several names. Their numbers are drawn from the same counter as those of leases.
 #[derive(Default)]
 pub(crate) struct Multi {
-    open: HashMap<LeaseId, Entry, ByNumber>,
+    open: IdMap<LeaseId, Entry>,
 }
 
 enum Entry {
