@@ -103,5 +103,5 @@ fn told(rows: &[Row]) -> Value {
         let micros: Vec<f64> = row.times.iter().map(|time| time.as_secs_f64() * 1e6).collect();
         json!({ "name": row.name, "median_us": median(row).as_secs_f64() * 1e6, "batches_us": micros })
     });
-    json!({ "uncontended": rows.collect::<Vec<_>>() })
+    json!({ "component": rows.collect::<Vec<_>>() })
 }
