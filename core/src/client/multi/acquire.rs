@@ -91,7 +91,9 @@ impl Client {
         }
         self.multi.open.remove(&id);
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
-        if let Some(end) = end.filter(|_| !by_script) {
+        // The script starts the parts of a fixed lease together, and they end by themselves. Those of a renewed one may have
+        // been granted one by one, if the script's answer was lost.
+        if let Some(end) = end.filter(|_| options.renew || !by_script) {
             for part in &parts {
                 self.keep(*part, self.cx.now + end);
             }
