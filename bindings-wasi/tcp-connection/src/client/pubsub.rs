@@ -40,9 +40,8 @@ pub(super) async fn subscribe(
 }
 
 async fn send_subscribe(connection: &mut Connection, channel: &str) -> Result<(), Failure> {
-    let unavailable = |(Broken::Closed(text) | Broken::Malformed(text))| Failure::Unavailable(text);
-    connection.output.write(encode(&["SUBSCRIBE", channel])).await.map_err(unavailable)?;
-    match connection.input.next().await.map_err(unavailable)? {
+    connection.output.write(encode(&["SUBSCRIBE", channel])).await.map_err(Broken::unavailable)?;
+    match connection.input.next().await.map_err(Broken::unavailable)? {
         Parsed::Array(values) if is_text(values.first(), b"subscribe") => Ok(()),
         Parsed::Error(text) => Err(Failure::Refused(text)),
         _ => Err(Failure::Unavailable("the server's answer to SUBSCRIBE was not understood".to_owned())),

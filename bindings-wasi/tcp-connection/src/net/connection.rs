@@ -79,15 +79,23 @@ impl Connection {
         // The answer shows that the server speaks the protocol.
         commands.push(vec!["PING"]);
         let bytes = commands.iter().flat_map(|words| encode(words)).collect();
-        self.output.write(bytes).await.map_err(unavailable)?;
+        self.output.write(bytes).await.map_err(Broken::unavailable)?;
         for words in &commands {
-            match self.input.next().await.map_err(unavailable)? {
+            match self.input.next().await.map_err(Broken::unavailable)? {
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
                 Parsed::Error(text) => return Err(handshake_error(text)),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+impl Broken {
+    /// The failure if no command was sent before the break.
+    pub(crate) fn unavailable(self) -> Failure {
+        let (Self::Closed(text) | Self::Malformed(text)) = self;
+        Failure::Unavailable(text)
     }
 }
 
@@ -134,9 +142,4 @@ fn handshake_error(text: String) -> Failure {
     } else {
         Failure::Refused(text)
     }
-}
-
-fn unavailable(broken: Broken) -> Failure {
-    let (Broken::Closed(text) | Broken::Malformed(text)) = broken;
-    Failure::Unavailable(text)
 }
