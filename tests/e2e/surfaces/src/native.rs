@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Act, Kind, Step, Surface};
 
-/// The crate.
+/// The Rust crate.
 #[derive(Default)]
 pub struct Native {
     urls: Vec<String>,
@@ -66,7 +66,7 @@ impl Native {
                 }
                 let manager = match self.urls.as_slice() {
                     [url] => builder.connect(url).await?,
-                    // A timeout that a busy machine can keep.
+                    // A timeout that is long enough for a busy machine.
                     urls => builder.node_timeout(Duration::from_secs(1)).quorum(urls.iter().cloned()).await?,
                 };
                 self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);

@@ -1,4 +1,4 @@
-//! One instance alone.
+//! One instance, without other clients.
 
 use std::time::Duration;
 

@@ -1,21 +1,21 @@
-//! Redis's protocol, version 2, parsed strictly: everything that a server sends becomes a reply or an error, in bounded
-//! memory.
+//! Redis's protocol, version 2 (RESP2). The parser is strict and takes bounded memory: whatever a server sends becomes a
+//! reply or an error.
 //!
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 use crate::bindings::exports::leasehold::lock::connection::Value;
 
-/// The most bytes of one reply. An inspected lock with some ten thousand waiters has about that many.
-const LARGEST: usize = 4 << 20;
+/// The most bytes of one reply. `inspect` returns about this much for a lock with ten thousand waiters.
+const MAX_REPLY: usize = 4 << 20;
 /// The longest line. An error's text is one line.
-const LONGEST_LINE: usize = 64 << 10;
-/// How deep arrays may be nested. No command of a lock is answered with nested arrays.
-const DEEPEST: usize = 8;
+const MAX_LINE: usize = 64 << 10;
+/// How deep arrays may be nested. The scripts' replies are flat.
+const MAX_DEPTH: usize = 8;
 /// The fewest bytes that a value takes.
-const SMALLEST: usize = 3;
+const MIN_VALUE: usize = 3;
 
-/// A command as it is sent: an array of its words.
-pub(crate) fn encoded<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+/// The bytes of a command: an array of its words.
+pub(crate) fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words.iter().map(AsRef::as_ref) {
         bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
@@ -30,26 +30,26 @@ pub(crate) fn encoded<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 pub(crate) enum Parsed {
     Single(Value),
     Array(Vec<Value>),
-    /// The server's error, code word first.
+    /// An error of the server. Its text begins with the code word.
     Error(String),
     /// An array that is not flat.
     Nested,
 }
 
-/// The bytes are not a reply. Nothing after them can be understood.
+/// The bytes are not a reply, so the parser can't read what follows either.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) String);
+pub(super) struct Malformed(pub(super) String);
 
 /// Takes bytes as they arrive, and returns replies.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub(super) struct Parser {
     bytes: Vec<u8>,
-    /// The bytes before this index were read.
+    /// The bytes before this index are parsed.
     read: usize,
     /// There is no line end before this index.
     searched: usize,
-    /// How many bytes the current reply has so far.
-    taken: usize,
+    /// How many bytes of the current reply are parsed.
+    reply_bytes: usize,
     /// A string of this length comes next.
     string: Option<usize>,
     array: Option<Array>,
@@ -57,7 +57,7 @@ pub(crate) struct Parser {
 
 #[derive(Debug)]
 struct Array {
-    /// How many values are missing in each open array, the outermost first.
+    /// How many values are still missing in each open array. The outermost array is first.
     missing: Vec<usize>,
     values: Vec<Value>,
     flat: bool,
@@ -70,7 +70,7 @@ enum Element {
 }
 
 impl Parser {
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);
         self.searched = self.searched.saturating_sub(self.read);
         self.read = 0;
@@ -78,10 +78,10 @@ impl Parser {
     }
 
     /// The next reply. None until more bytes arrive.
-    pub(crate) fn next(&mut self) -> Result<Option<Parsed>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<Parsed>, Malformed> {
         while let Some(element) = self.element()? {
             if let Some(reply) = self.add(element)? {
-                self.taken = 0;
+                self.reply_bytes = 0;
                 return Ok(Some(reply));
             }
         }
@@ -100,7 +100,7 @@ impl Parser {
             b':' => Ok(Some(Element::Value(Value::Integer(number(text)?)))),
             b'$' => match length(text)? {
                 None => Ok(Some(Element::Value(Value::Nil))),
-                Some(length) if self.taken.saturating_add(length) <= LARGEST => {
+                Some(length) if self.reply_bytes.saturating_add(length) <= MAX_REPLY => {
                     self.string = Some(length);
                     self.string(length)
                 }
@@ -108,14 +108,14 @@ impl Parser {
             },
             b'*' => match length(text)? {
                 None => Ok(Some(Element::Value(Value::Nil))),
-                Some(length) if length <= LARGEST / SMALLEST => Ok(Some(Element::Array(length))),
+                Some(length) if length <= MAX_REPLY / MIN_VALUE => Ok(Some(Element::Array(length))),
                 Some(length) => Err(malformed(&format!("an array of {length} values"))),
             },
-            _ => Err(malformed(&format!("`{}`", shown(&line)))),
+            _ => Err(malformed(&format!("`{}`", excerpt(&line)))),
         }
     }
 
-    /// A string whose length was announced.
+    /// The rest of a string, after its length.
     fn string(&mut self, length: usize) -> Result<Option<Element>, Malformed> {
         let rest = self.bytes.get(self.read..).unwrap_or_default();
         let Some((text, after)) = rest.split_at_checked(length) else { return Ok(None) };
@@ -123,7 +123,7 @@ impl Parser {
             [b'\r', b'\n', ..] => {
                 let text = text.to_vec();
                 self.string = None;
-                self.take(length.saturating_add(2))?;
+                self.advance(length.saturating_add(2))?;
                 Ok(Some(Element::Value(Value::Text(text))))
             }
             [] | [b'\r'] => Ok(None),
@@ -137,7 +137,7 @@ impl Parser {
         let unsearched = self.bytes.get(from..).unwrap_or_default();
         let end = unsearched.iter().position(|byte| *byte == b'\r').map(|at| from.saturating_add(at));
         let so_far = end.unwrap_or(self.bytes.len()).saturating_sub(self.read);
-        if so_far > LONGEST_LINE {
+        if so_far > MAX_LINE {
             return Err(malformed("a line that is too long"));
         }
         let Some(end) = end else {
@@ -149,18 +149,22 @@ impl Parser {
             None => Ok(None),
             Some(b'\n') => {
                 let line = self.bytes.get(self.read..end).unwrap_or_default().to_vec();
-                self.take(line.len().saturating_add(2))?;
+                self.advance(line.len().saturating_add(2))?;
                 Ok(Some(line))
             }
             Some(_) => Err(malformed("a line that does not end with CR LF")),
         }
     }
 
-    fn take(&mut self, length: usize) -> Result<(), Malformed> {
+    fn advance(&mut self, length: usize) -> Result<(), Malformed> {
         self.read = self.read.saturating_add(length);
-        self.taken = self.taken.saturating_add(length);
-        // The line end of the last string may go beyond the limit.
-        if self.taken <= LARGEST.saturating_add(2) { Ok(()) } else { Err(malformed("a reply that is too long")) }
+        self.reply_bytes = self.reply_bytes.saturating_add(length);
+        // The line end after the last string doesn't count.
+        if self.reply_bytes <= MAX_REPLY.saturating_add(2) {
+            Ok(())
+        } else {
+            Err(malformed("a reply that is too long"))
+        }
     }
 
     /// Adds a value to its reply. Returns the reply if that completes it.
@@ -181,17 +185,17 @@ impl Parser {
                 if array.flat {
                     array.values.push(value);
                 }
-                array.count();
+                array.count_value();
             }
             Element::Error(_) | Element::Array(0) => {
-                array.spoil();
-                array.count();
+                array.mark_nested();
+                array.count_value();
             }
-            Element::Array(_) if array.missing.len() >= DEEPEST => {
+            Element::Array(_) if array.missing.len() >= MAX_DEPTH => {
                 return Err(malformed("arrays that are nested too deeply"));
             }
             Element::Array(length) => {
-                array.spoil();
+                array.mark_nested();
                 array.missing.push(length);
             }
         }
@@ -203,14 +207,14 @@ impl Parser {
 }
 
 impl Array {
-    /// An array that is not flat is not kept.
-    fn spoil(&mut self) {
+    /// Drops the values, because only flat arrays are returned.
+    fn mark_nested(&mut self) {
         self.flat = false;
         self.values = Vec::new();
     }
 
     /// Counts one more value, and closes all arrays that end with it.
-    fn count(&mut self) {
+    fn count_value(&mut self) {
         while let Some(missing) = self.missing.last_mut() {
             *missing = missing.saturating_sub(1);
             if *missing > 0 {
@@ -223,10 +227,10 @@ impl Array {
 
 fn number(text: &[u8]) -> Result<i64, Malformed> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| malformed(&format!("the number `{}`", shown(text))))
+    number.ok_or_else(|| malformed(&format!("the number `{}`", excerpt(text))))
 }
 
-/// None stands for null.
+/// None if the value is null.
 fn length(text: &[u8]) -> Result<Option<usize>, Malformed> {
     match number(text)? {
         -1 => Ok(None),
@@ -238,8 +242,8 @@ fn malformed(what: &str) -> Malformed {
     Malformed(format!("the server does not speak Redis's protocol: it sent {what}"))
 }
 
-/// The beginning of what can't be understood.
-fn shown(bytes: &[u8]) -> String {
+/// The first bytes, for an error message.
+fn excerpt(bytes: &[u8]) -> String {
     bytes.iter().take(40).map(|byte| byte.escape_ascii().to_string()).collect()
 }
 
@@ -247,7 +251,7 @@ fn shown(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// All replies in these bytes as text, and how it ended.
+    /// All replies in these bytes as texts, and the error at the end.
     fn parsed(bytes: &[u8], pieces: usize) -> (Vec<String>, Option<Malformed>) {
         let mut parser = Parser::default();
         let mut replies = Vec::new();
@@ -266,11 +270,11 @@ mod tests {
 
     #[test]
     fn a_command_is_an_array_of_its_words() {
-        assert_eq!(encoded(&[b"GET".as_slice(), b"", b"\r\n"]), b"*3\r\n$3\r\nGET\r\n$0\r\n\r\n$2\r\n\r\n\r\n");
+        assert_eq!(encode(&[b"GET".as_slice(), b"", b"\r\n"]), b"*3\r\n$3\r\nGET\r\n$0\r\n\r\n$2\r\n\r\n\r\n");
     }
 
     #[test]
-    fn replies_are_read_however_they_are_cut() {
+    fn replies_are_parsed_from_pieces_of_any_size() {
         let bytes = b"+OK\r\n-ERR no\r\n:-12\r\n$5\r\nhe\r\nl\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n\
             *3\r\n:1\r\n$-1\r\n+x\r\n*2\r\n*1\r\n*0\r\n:5\r\n*1\r\n-ERR\r\n+after\r\n";
         let (whole, end) = parsed(bytes, bytes.len());
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told_as_soon_as_it_is_seen() {
+    fn invalid_bytes_are_an_error_at_once() {
         let wrong: [&[u8]; 17] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"\r\n",
@@ -314,31 +318,31 @@ mod tests {
         ];
         for bytes in wrong {
             let (replies, end) = parsed(bytes, 1);
-            assert_eq!(replies, [""; 0], "{}", shown(bytes));
+            assert_eq!(replies, [""; 0], "{}", excerpt(bytes));
             // A lone line feed is the beginning of a line that may still end.
-            assert!(end.is_some() || bytes == b"\n", "{}", shown(bytes));
+            assert!(end.is_some() || bytes == b"\n", "{}", excerpt(bytes));
         }
     }
 
     #[test]
-    fn lines_and_arrays_without_an_end_are_given_up() {
+    fn lines_and_arrays_without_an_end_are_errors() {
         let mut parser = Parser::default();
-        parser.feed(&vec![b'+'; LONGEST_LINE + 2]);
+        parser.feed(&vec![b'+'; MAX_LINE + 2]);
         assert!(parser.next().is_err());
         let mut parser = Parser::default();
         parser.feed(b"*1000000\r\n");
-        let string = encoded(&[&[b'x'; 1000][..]]);
+        let string = encode(&[&[b'x'; 1000][..]]);
         // Without the array header, this is one string of a reply.
         let string = &string[4..];
         let fed = (0..10_000).take_while(|_| {
             parser.feed(string);
             parser.next().is_ok()
         });
-        assert_eq!(fed.count(), LARGEST / string.len(), "strings of the array that were read");
+        assert_eq!(fed.count(), MAX_REPLY / string.len(), "strings of the array that were read");
     }
 
     #[test]
-    fn an_array_that_only_says_it_is_long_takes_no_memory() {
+    fn the_announced_length_of_an_array_takes_no_memory() {
         let mut parser = Parser::default();
         parser.feed(b"*1000000\r\n");
         assert!(matches!(parser.next(), Ok(None)));
@@ -357,7 +361,7 @@ mod tests {
                     alphabet[(seed >> 33) as usize % alphabet.len()]
                 })
                 .collect();
-            assert_eq!(parsed(&bytes, 1), parsed(&bytes, 7), "{}", shown(&bytes));
+            assert_eq!(parsed(&bytes, 1), parsed(&bytes, 7), "{}", excerpt(&bytes));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One call. It begins at once, and dropping it cancels it.
+//! An operation of a user: acquire, release, inspect and so on.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -6,11 +6,11 @@ use core::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
 
-use crate::shared::Shared;
-use crate::state::{CallResult, Wanted};
+use super::shared::Shared;
+use super::state::{LeaseOptions, OperationResult};
 
-/// A request to the engine.
-pub(crate) enum Request<'a> {
+/// What a user can ask of the engine.
+pub(crate) enum Operation<'a> {
     Acquire { name: &'a str, options: AcquireOptions },
     AcquireAll { names: &'a [&'a str], options: AcquireOptions, one_script: bool },
     Release { lease: LeaseId },
@@ -22,18 +22,19 @@ pub(crate) enum Request<'a> {
     ForceRelease { name: &'a str },
 }
 
-impl Request<'_> {
-    pub(crate) fn wanted(&self) -> Option<Wanted> {
+impl Operation<'_> {
+    /// What an acquire asks for. None for other operations.
+    pub(super) fn lease_options(&self) -> Option<LeaseOptions> {
         match self {
             Self::Acquire { options, .. } | Self::AcquireAll { options, .. } => {
-                Some(Wanted { ttl: options.ttl, max_hold: options.max_hold })
+                Some(LeaseOptions { ttl: options.ttl, max_hold: options.max_hold })
             }
             _ => None,
         }
     }
 
-    /// The length of the names in it.
-    pub(crate) fn bytes(&self) -> usize {
+    /// The length of the names to acquire.
+    pub(super) fn name_bytes(&self) -> usize {
         match self {
             Self::Acquire { name, .. } => name.len(),
             Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
@@ -41,15 +42,15 @@ impl Request<'_> {
         }
     }
 
-    /// The answer when the driver has stopped.
-    pub(crate) fn after_the_end(&self) -> CallResult {
+    /// The result if the driver has stopped.
+    pub(super) fn result_when_stopped(&self) -> OperationResult {
         match self {
             Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
             _ => Err(Error::Closed),
         }
     }
 
-    pub(crate) fn input(&self, op: OpId) -> Input<'_> {
+    pub(super) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
             Self::Acquire { name, options } => Input::Acquire { op, name, options },
             Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
@@ -64,27 +65,29 @@ impl Request<'_> {
     }
 }
 
-/// A call under way. Dropping it cancels an acquire. Any other call goes on without its caller.
-pub(crate) struct Call<'a> {
+/// The future of an operation. The operation starts at once, not at the first poll.
+///
+/// Dropping the future cancels an acquire. All other operations go on without it.
+pub(crate) struct OperationFuture<'a> {
     shared: &'a Shared,
     op: OpId,
 }
 
-impl<'a> Call<'a> {
-    pub(crate) fn begin(shared: &'a Shared, request: &Request<'_>) -> Self {
-        Self { shared, op: shared.begin(request) }
+impl<'a> OperationFuture<'a> {
+    pub(super) fn new(shared: &'a Shared, operation: &Operation<'_>) -> Self {
+        Self { shared, op: shared.start(operation) }
     }
 }
 
-impl Future for Call<'_> {
-    type Output = CallResult;
+impl Future for OperationFuture<'_> {
+    type Output = OperationResult;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<CallResult> {
-        self.shared.fetch(self.op, context)
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<OperationResult> {
+        self.shared.poll_result(self.op, context)
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for OperationFuture<'_> {
     fn drop(&mut self) {
         self.shared.abandon(self.op);
     }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use wit_bindgen::{FutureReader, StreamReader, StreamResult, StreamWriter};
 
-use crate::address::Address;
+use super::address::Address;
+use super::dial::{describe, dial};
+use super::resp::{Malformed, Parsed, Parser, encode};
 use crate::bindings::exports::leasehold::lock::connection::Failure;
 use crate::bindings::wasi::sockets::types::{ErrorCode, TcpSocket};
 use crate::bindings::wit_stream;
-use crate::dial::{dial, said};
-use crate::resp::{Malformed, Parsed, Parser, encoded};
-use crate::timer::within;
+use crate::time::timeout;
 
 /// How many bytes to read at a time.
-const AT_A_TIME: usize = 16 << 10;
+const READ_SIZE: usize = 16 << 10;
 
 pub(crate) struct Connection {
     pub(crate) output: Output,
@@ -23,7 +23,7 @@ pub(crate) struct Connection {
 /// The direction to the server.
 pub(crate) struct Output {
     bytes: StreamWriter<u8>,
-    /// Sending goes on while this exists.
+    /// Dropping this ends the sending.
     _end: FutureReader<Result<(), ErrorCode>>,
     _socket: TcpSocket,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Input {
     end: Option<FutureReader<Result<(), ErrorCode>>>,
 }
 
-/// Why no reply comes any more.
+/// Why the connection can't be used any more.
 #[derive(Debug)]
 pub(crate) enum Broken {
     Closed(String),
@@ -43,19 +43,19 @@ pub(crate) enum Broken {
 }
 
 impl Connection {
-    /// Connects, and makes sure that there is a server that lets us in, within the limit.
+    /// Connects and logs in, within `limit`.
     pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
-        let opened = within(limit, async {
+        let opened = timeout(limit, async {
             let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
-            let mut connection = Self::over(socket);
-            connection.greet(address).await?;
+            let mut connection = Self::new(socket);
+            connection.handshake(address).await?;
             Ok(connection)
         });
         let late = || Failure::Unavailable(format!("{}, port {} did not answer in time", address.host, address.port));
         opened.await.unwrap_or_else(|| Err(late()))
     }
 
-    fn over(socket: TcpSocket) -> Self {
+    fn new(socket: TcpSocket) -> Self {
         let (bytes, outgoing) = wit_stream::new();
         let output_end = socket.send(outgoing);
         let (incoming, input_end) = socket.receive();
@@ -65,29 +65,37 @@ impl Connection {
         }
     }
 
-    /// Logs in and selects the database.
-    async fn greet(&mut self, address: &Address) -> Result<(), Failure> {
+    /// Logs in and selects the database. Sends all commands at once, to save round trips.
+    async fn handshake(&mut self, address: &Address) -> Result<(), Failure> {
         let database = address.database.to_string();
-        let mut greeting = Vec::new();
+        let mut commands = Vec::new();
         if let Some(credentials) = &address.credentials {
             let words = ["AUTH"].into_iter().chain(credentials.user.as_deref()).chain([credentials.password.as_str()]);
-            greeting.push(words.collect::<Vec<_>>());
+            commands.push(words.collect::<Vec<_>>());
         }
         if address.database != 0 {
-            greeting.push(vec!["SELECT", &database]);
+            commands.push(vec!["SELECT", &database]);
         }
-        // A server that answers this speaks the protocol.
-        greeting.push(vec!["PING"]);
-        let bytes = greeting.iter().flat_map(|words| encoded(words)).collect();
-        self.output.write(bytes).await.map_err(unavailable)?;
-        for words in &greeting {
-            match self.input.next().await.map_err(unavailable)? {
+        // The answer shows that the server speaks the protocol.
+        commands.push(vec!["PING"]);
+        let bytes = commands.iter().flat_map(|words| encode(words)).collect();
+        self.output.write(bytes).await.map_err(Broken::unavailable)?;
+        for words in &commands {
+            match self.input.next().await.map_err(Broken::unavailable)? {
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
-                Parsed::Error(text) => return Err(not_let_in(text)),
+                Parsed::Error(text) => return Err(handshake_error(text)),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+impl Broken {
+    /// The failure if no command was sent before the break.
+    pub(crate) fn unavailable(self) -> Failure {
+        let (Self::Closed(text) | Self::Malformed(text)) = self;
+        Failure::Unavailable(text)
     }
 }
 
@@ -105,38 +113,33 @@ impl Input {
             if let Some(reply) = self.parser.next().map_err(|Malformed(text)| Broken::Malformed(text))? {
                 return Ok(reply);
             }
-            let (result, bytes) = self.bytes.read(Vec::with_capacity(AT_A_TIME)).await;
+            let (result, bytes) = self.bytes.read(Vec::with_capacity(READ_SIZE)).await;
             if bytes.is_empty() && !matches!(result, StreamResult::Complete(_)) {
-                return Err(Broken::Closed(self.why_it_ended().await));
+                return Err(Broken::Closed(self.end_reason().await));
             }
             self.parser.feed(&bytes);
         }
     }
 
-    async fn why_it_ended(&mut self) -> String {
+    async fn end_reason(&mut self) -> String {
         match self.end.take() {
             Some(end) => match end.await {
                 Ok(()) => "the server closed the connection".to_owned(),
-                Err(error) => format!("the connection broke: {}", said(&error)),
+                Err(error) => format!("the connection broke: {}", describe(&error)),
             },
             None => "the connection has ended".to_owned(),
         }
     }
 }
 
-/// Errors of a server that will let the client in later, without any change.
-const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
+/// Errors that pass without a change by an operator.
+const TRANSIENT_ERRORS: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
 
-/// Nothing but the greeting was sent. The caller may try again, unless it would get the same answer.
-fn not_let_in(text: String) -> Failure {
-    if PASSING.iter().any(|words| text.starts_with(words)) {
+/// The server refused a command of the handshake. A retry helps only if the error is transient.
+fn handshake_error(text: String) -> Failure {
+    if TRANSIENT_ERRORS.iter().any(|words| text.starts_with(words)) {
         Failure::Unavailable(text)
     } else {
         Failure::Refused(text)
     }
-}
-
-fn unavailable(broken: Broken) -> Failure {
-    let (Broken::Closed(text) | Broken::Malformed(text)) = broken;
-    Failure::Unavailable(text)
 }

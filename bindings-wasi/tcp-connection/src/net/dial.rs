@@ -7,19 +7,19 @@ use crate::bindings::wasi::sockets::types::{
     ErrorCode, IpAddress, IpAddressFamily, IpSocketAddress, Ipv4SocketAddress, Ipv6SocketAddress, TcpSocket,
 };
 
-/// Connects to the first of a host's addresses that answers.
-pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpSocket, String> {
+/// Tries a host's addresses in turn, and connects to the first that answers.
+pub(super) async fn dial(host: &str, port: u16) -> Result<TcpSocket, String> {
     let mut problem = "it has no address".to_owned();
     for address in addresses(host).await? {
         match connect(socket_address(address, port)).await {
             Ok(socket) => return Ok(socket),
-            Err(error) => problem = said(&error),
+            Err(error) => problem = describe(&error),
         }
     }
     Err(format!("can't connect to {host}, port {port}: {problem}"))
 }
 
-/// An IP address needs no lookup, and no permission for one.
+/// A host that is an IP address needs no lookup, so the component needs no permission for lookups.
 async fn addresses(host: &str) -> Result<Vec<IpAddress>, String> {
     if let Ok(address) = host.parse() {
         return Ok(vec![ip_address(address)]);
@@ -66,8 +66,8 @@ fn socket_address(address: IpAddress, port: u16) -> IpSocketAddress {
     }
 }
 
-/// An error as text, for a log.
-pub(crate) fn said(error: &ErrorCode) -> String {
+/// A socket's error as a text for logs.
+pub(super) fn describe(error: &ErrorCode) -> String {
     match error {
         ErrorCode::AccessDenied => "this host does not let the component connect there".to_owned(),
         ErrorCode::Other(Some(text)) => text.clone(),

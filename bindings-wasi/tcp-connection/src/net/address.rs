@@ -1,65 +1,65 @@
 //! The address of a server, with credentials: `redis://user:password@host:port/database`.
 
-const PORT: u16 = 6379;
+const DEFAULT_PORT: u16 = 6379;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) database: u32,
-    pub(crate) credentials: Option<Credentials>,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) database: u32,
+    pub(super) credentials: Option<Credentials>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Credentials {
+pub(super) struct Credentials {
     /// None for the server's default user.
-    pub(crate) user: Option<String>,
-    pub(crate) password: String,
+    pub(super) user: Option<String>,
+    pub(super) password: String,
 }
 
 /// Why an address can't be used. Never contains the password.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
-    /// It asks for something that this provider doesn't have.
+pub(crate) enum AddressError {
+    /// This provider lacks something that the address asks for.
     Unsupported(&'static str),
     /// It can't be parsed.
     Malformed(&'static str),
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self, Unusable> {
+    pub(crate) fn parse(text: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = text
             .split_once("://")
-            .ok_or(Unusable::Malformed("write it as redis://user:password@host:port/database"))?;
+            .ok_or(AddressError::Malformed("write it as redis://user:password@host:port/database"))?;
         match scheme {
             "redis" | "valkey" => {}
-            "rediss" | "valkeys" => return Err(Unusable::Unsupported("this connection provider has no TLS")),
-            _ => return Err(Unusable::Malformed("it must begin with redis://")),
+            "rediss" | "valkeys" => return Err(AddressError::Unsupported("this connection provider has no TLS")),
+            _ => return Err(AddressError::Malformed("it must begin with redis://")),
         }
         if rest.contains(['?', '#']) {
-            return Err(Unusable::Unsupported("this connection provider takes no parameters in an address"));
+            return Err(AddressError::Unsupported("this connection provider takes no parameters in an address"));
         }
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        // A password may contain an `@` that somebody forgot to encode. A host can't.
-        let (credentials, place) = match authority.rsplit_once('@') {
-            Some((credentials, place)) => (Credentials::parse(credentials)?, place),
+        // A password may contain an `@` that is not encoded. A host can't.
+        let (credentials, host) = match authority.rsplit_once('@') {
+            Some((credentials, rest)) => (Credentials::parse(credentials)?, rest),
             None => (None, authority),
         };
-        let (host, port) = place_of(place)?;
+        let (host, port) = parse_host(host)?;
         let database = match database {
             "" => 0,
-            number => number.parse().map_err(|_| Unusable::Malformed("the database is not a number"))?,
+            number => number.parse().map_err(|_| AddressError::Malformed("the database is not a number"))?,
         };
         Ok(Self { host: host.to_owned(), port, database, credentials })
     }
 }
 
 impl Credentials {
-    fn parse(text: &str) -> Result<Option<Self>, Unusable> {
+    fn parse(text: &str) -> Result<Option<Self>, AddressError> {
         let (user, password) = match text.split_once(':') {
-            Some((user, password)) => (decoded(user)?, decoded(password)?),
+            Some((user, password)) => (percent_decoded(user)?, percent_decoded(password)?),
             None if text.is_empty() => return Ok(None),
-            None => return Err(Unusable::Malformed("the user has no password: write user:password@host")),
+            None => return Err(AddressError::Malformed("the user has no password: write user:password@host")),
         };
         match (user.is_empty(), password.is_empty()) {
             (true, true) => Ok(None),
@@ -70,23 +70,22 @@ impl Credentials {
 }
 
 /// The host and the port of `host`, `host:port`, `[::1]` or `[::1]:port`.
-fn place_of(place: &str) -> Result<(&str, u16), Unusable> {
-    let (host, port) = match place.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').ok_or(Unusable::Malformed("a `]` is missing after the host"))?,
-        None => place.find(':').map_or((place, ""), |colon| place.split_at(colon)),
+fn parse_host(text: &str) -> Result<(&str, u16), AddressError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or(AddressError::Malformed("a `]` is missing after the host"))?,
+        None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
     };
     if host.is_empty() {
-        return Err(Unusable::Malformed("the host is missing"));
+        return Err(AddressError::Malformed("the host is missing"));
     }
     let port = match port.strip_prefix(':') {
         Some(port) => port.parse().ok().filter(|port| *port != 0),
-        None => port.is_empty().then_some(PORT),
+        None => port.is_empty().then_some(DEFAULT_PORT),
     };
-    Ok((host, port.ok_or(Unusable::Malformed("the port is not a number from 1 to 65535"))?))
+    Ok((host, port.ok_or(AddressError::Malformed("the port is not a number from 1 to 65535"))?))
 }
 
-/// Decodes percent-encoding.
-fn decoded(text: &str) -> Result<String, Unusable> {
+fn percent_decoded(text: &str) -> Result<String, AddressError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -98,8 +97,8 @@ fn decoded(text: &str) -> Result<String, Unusable> {
     String::from_utf8(bytes).map_err(|_| BAD_PERCENT)
 }
 
-const BAD_PERCENT: Unusable =
-    Unusable::Malformed("a percent sign in the user or the password is not followed by UTF-8");
+const BAD_PERCENT: AddressError =
+    AddressError::Malformed("a percent sign in the user or the password is not followed by UTF-8");
 
 fn hex(digit: Option<u8>) -> Option<u8> {
     let digit = char::from(digit?).to_digit(16)?;
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn omitted_parts_have_defaults() {
         assert_eq!(Address::parse("redis://cache"), Ok(address("cache", 6379, 0, None)));
         assert_eq!(Address::parse("redis://cache/"), Ok(address("cache", 6379, 0, None)));
         assert_eq!(Address::parse("valkey://127.0.0.1:7000/3"), Ok(address("127.0.0.1", 7000, 3, None)));
@@ -134,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn tls_and_parameters_are_told_as_unsupported() {
+    fn tls_and_parameters_are_unsupported() {
         for text in ["rediss://h", "valkeys://h", "redis://h?protocol=resp3", "redis://h/0#insecure"] {
-            assert!(matches!(Address::parse(text), Err(Unusable::Unsupported(_))), "{text}");
+            assert!(matches!(Address::parse(text), Err(AddressError::Unsupported(_))), "{text}");
         }
     }
 
     #[test]
-    fn what_can_not_be_read_is_refused() {
+    fn malformed_addresses_are_refused() {
         let texts = [
             "",
             "h",
@@ -164,7 +163,7 @@ mod tests {
             "redis://:%ff@h",
         ];
         for text in texts {
-            assert!(matches!(Address::parse(text), Err(Unusable::Malformed(_))), "{text}");
+            assert!(matches!(Address::parse(text), Err(AddressError::Malformed(_))), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Converts between the engine's types and those of the contract.
+//! Converts commands, replies and failures between the engine's types and those of the contract.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,21 +6,19 @@ use alloc::vec::Vec;
 use leasehold_core::{Command, Failure, Reply, Scalar};
 
 use crate::bindings::leasehold::lock::connection;
+use crate::error::truncated;
 
-/// The most characters of a foreign text that a message quotes.
-const MOST_CHARS: usize = 500;
-
-/// The engine's command in the form that an endpoint takes.
-pub(crate) fn command(command: &Command) -> Vec<Vec<u8>> {
+/// The words of a command.
+pub(crate) fn words(command: &Command) -> Vec<Vec<u8>> {
     command.words().map(<[u8]>::to_vec).collect()
 }
 
-/// The result of a call in the form that the engine reads.
+/// What an endpoint answered.
 pub(crate) fn result(result: Result<connection::Reply, connection::Failure>) -> Result<Reply, Failure> {
     result.map(reply).map_err(failure)
 }
 
-/// A reply that is not flat becomes a text, which the engine reports as not understood.
+/// A reply that is not flat becomes a text. The engine doesn't expect that text and reports a protocol error.
 fn reply(reply: connection::Reply) -> Reply {
     match reply {
         connection::Reply::Single(value) => Reply::One(scalar(value)),
@@ -37,7 +35,7 @@ fn scalar(value: connection::Value) -> Scalar {
     }
 }
 
-/// What a failed call tells the engine. If in doubt, the command may have been applied.
+/// Why an endpoint did not answer. An unknown failure counts as interrupted, because the command may have run.
 pub(crate) fn failure(failure: connection::Failure) -> Failure {
     let (new, text): (fn(String) -> Failure, _) = match failure {
         connection::Failure::Refused(text) => (Failure::Refused, text),
@@ -46,16 +44,7 @@ pub(crate) fn failure(failure: connection::Failure) -> Failure {
         connection::Failure::TimedOut => return Failure::TimedOut,
         connection::Failure::Unsupported(text) => (Failure::Unsupported, text),
     };
-    new(beginning(text))
-}
-
-/// The beginning of a text, because a server, a provider or a caller may send a text of any length.
-pub(crate) fn beginning(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
-        text.truncate(end);
-        text.push_str("..");
-    }
-    text
+    new(truncated(text))
 }
 
 #[cfg(test)]
@@ -63,13 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_beginning_is_told() {
-        let told = |text: &str| match failure(connection::Failure::Refused(text.to_owned())) {
-            Failure::Refused(text) => text,
-            other => panic!("{other:?}"),
+    fn a_long_error_of_a_server_is_truncated() {
+        let Failure::Refused(text) = failure(connection::Failure::Refused("ä".repeat(5_000_000))) else {
+            panic!("another failure");
         };
-        assert_eq!(told("ERR no"), "ERR no");
-        assert_eq!(told(&"ä".repeat(MOST_CHARS)), "ä".repeat(MOST_CHARS));
-        assert_eq!(told(&"ä".repeat(5_000_000)), format!("{}..", "ä".repeat(MOST_CHARS)));
+        assert!(text.len() < 2_000, "{} bytes", text.len());
     }
 }
