@@ -9,10 +9,10 @@ use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::channels::Topic;
 use crate::coverage::State;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
 use crate::users::User;
-use crate::wire::{Call, How, Life};
+use crate::wire::{AcquireMode, Life, ScriptCommand};
 
 /// One client. A crash ends its life, and another client takes its place in the list.
 pub struct Client {
@@ -41,7 +41,7 @@ pub struct Client {
     /// Its users.
     pub users: Vec<User>,
     /// Commands that it waits for.
-    pub calls: Vec<Sent>,
+    pub sent: Vec<SentCommand>,
     /// Whether the server sends it messages on its own channel.
     pub subscribed: bool,
     /// The same for the channel of each reentrant lock.
@@ -81,11 +81,11 @@ pub enum Delivery {
 
 /// A command that a client waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SentCommand {
     /// The command's number.
     pub id: CommandId,
     /// Its script call.
-    pub call: Call,
+    pub script: ScriptCommand,
     /// The lock that it is about.
     pub name: usize,
     /// When, by the client's clock.
@@ -94,7 +94,7 @@ pub struct Sent {
 
 /// What a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum UserCall {
     /// A lease.
     Acquire(AcquireOptions),
     /// Release one hold.
@@ -119,7 +119,7 @@ pub enum Wish {
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     /// What it asks for.
-    pub wish: Wish,
+    pub call: UserCall,
     /// The user.
     pub user: usize,
     /// The lock.
@@ -175,7 +175,7 @@ impl Client {
             ops: Vec::new(),
             open: Vec::new(),
             users: (0..users).map(|_| User::default()).collect(),
-            calls: Vec::new(),
+            sent: Vec::new(),
             subscribed: false,
             listens: vec![false; mix.names],
             last_change: now,
@@ -197,23 +197,23 @@ impl Client {
 
     /// The acquires for one lock that have not ended.
     pub fn waits_for(&self, name: usize) -> impl Iterator<Item = &Op> {
-        let acquires = |op: &&Op| matches!(op.wish, Wish::Acquire(_));
+        let acquires = |op: &&Op| matches!(op.call, UserCall::Acquire(_));
         self.open.iter().map(|op| &self.ops[*op as usize]).filter(acquires).filter(move |op| op.name == name)
     }
 
     /// What it is doing, as seen from outside. `held` says which locks it holds.
-    pub fn states(&self, now: Micros, sorts: &[Sort], held: impl Fn(usize) -> bool) -> u16 {
+    pub fn states(&self, now: Micros, kinds: &[LockKind], held: impl Fn(usize) -> bool) -> u16 {
         let mut states = 0;
         let clock = self.clock.instant(now);
-        for sent in self.calls.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
-            states |= match sent.call {
-                Call::Acquire { how: How::Refill, .. } => State::Refilling.bit(),
-                Call::Acquire { .. } if held(sent.name) => 0,
-                Call::Acquire { .. } => State::Asking.bit(),
-                Call::Release { .. } => State::Releasing.bit(),
-                Call::Renew { .. } => State::Renewing.bit(),
-                Call::Convert { .. } => State::Converting.bit(),
-                Call::Inspect => 0,
+        for sent in self.sent.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
+            states |= match sent.script {
+                ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => State::Refilling.bit(),
+                ScriptCommand::Acquire { .. } if held(sent.name) => 0,
+                ScriptCommand::Acquire { .. } => State::Acquiring.bit(),
+                ScriptCommand::Release { .. } => State::Releasing.bit(),
+                ScriptCommand::Renew { .. } => State::Renewing.bit(),
+                ScriptCommand::Convert { .. } => State::Converting.bit(),
+                ScriptCommand::Inspect => 0,
             };
         }
         for (name, granted) in self.granted.iter().enumerate() {
@@ -225,15 +225,15 @@ impl Client {
                 (false, true) => State::Waiting.bit(),
                 (false, false) => 0,
             };
-            states |= match (sorts[name], held(name), waits) {
-                (Sort::Reentrant, true, _) => State::Reentrant.bit(),
-                (Sort::Reentrant, _, true) => State::Listening.bit(),
-                (Sort::Semaphore, true, _) => State::Permits.bit(),
-                (Sort::Semaphore, _, true) => State::Queueing.bit(),
+            states |= match (kinds[name], held(name), waits) {
+                (LockKind::Reentrant, true, _) => State::Reentrant.bit(),
+                (LockKind::Reentrant, _, true) => State::Listening.bit(),
+                (LockKind::Semaphore, true, _) => State::Permits.bit(),
+                (LockKind::Semaphore, _, true) => State::Queueing.bit(),
                 _ => 0,
             };
         }
-        if self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close) {
+        if self.open.iter().any(|op| self.ops[*op as usize].call == UserCall::Close) {
             states |= State::Closing.bit();
         }
         if states == 0 { State::Idle.bit() } else { states }
@@ -243,11 +243,11 @@ impl Client {
 impl Op {
     /// How long an acquire may wait. Other calls don't wait.
     pub fn wait(&self) -> Wait {
-        if let Wish::Acquire(options) = self.wish { options.wait } else { Wait::No }
+        if let UserCall::Acquire(options) = self.call { options.wait } else { Wait::No }
     }
 
     /// Whether it converts a lease of a lock.
     pub fn converts(&self, name: usize) -> bool {
-        matches!(self.wish, Wish::Convert(_)) && self.name == name
+        matches!(self.call, UserCall::Convert(_)) && self.name == name
     }
 }

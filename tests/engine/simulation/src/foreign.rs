@@ -6,7 +6,7 @@ use leasehold_harness::{Micros, Rng};
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::leases::ForeignHeld;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
 use crate::world::{ClusterRun, Event, Phase};
 
@@ -71,12 +71,12 @@ pub enum ForeignStep {
 impl Foreigner {
     /// A new one.
     pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
-        let kinds = mix.sorts.iter().any(|sort| *sort != Sort::Lock);
+        let kinds = mix.kinds.iter().any(|sort| *sort != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
-        let (own, others): (_, &[Form]) = match mix.sorts[name] {
-            Sort::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
-            Sort::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
-            Sort::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
+        let (own, others): (_, &[Form]) = match mix.kinds[name] {
+            LockKind::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
+            LockKind::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
+            LockKind::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
         };
         let own = own.filter(|_| !kinds || rng.chance(700_000));
         let form = own.unwrap_or_else(|| *rng.pick(others));

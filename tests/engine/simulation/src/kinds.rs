@@ -7,7 +7,7 @@ use crate::mix::{Bounds, Mix};
 
 /// The kind that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum LockKind {
     /// A mutex or a read-write lock.
     Lock,
     /// A reentrant lock.
@@ -18,7 +18,7 @@ pub enum Sort {
 
 /// How users acquire the kinds other than the plain lock.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct KindOptions {
     /// The limit of the run's semaphores.
     pub limit: u32,
     /// The chance that an acquire has a different limit.
@@ -31,7 +31,7 @@ pub struct Asked {
     pub reenters: u32,
 }
 
-impl Asked {
+impl KindOptions {
     /// Draws the values from the seed.
     pub fn draw(rng: &mut Rng) -> Self {
         let limit = *rng.pick(&[1, 2, 3, 3, 5, 8]);
@@ -49,10 +49,10 @@ impl Mix {
     /// The kind that a user of a client asks for.
     pub(crate) fn kind(&self, rng: &mut Rng, name: usize, user: usize) -> Kind {
         let asked = self.asked;
-        match self.sorts[name] {
-            Sort::Lock => Kind::Lock,
-            Sort::Reentrant => Kind::Reentrant(Owner((user / asked.sharing) as u64)),
-            Sort::Semaphore => {
+        match self.kinds[name] {
+            LockKind::Lock => Kind::Lock,
+            LockKind::Reentrant => Kind::Reentrant(Owner((user / asked.sharing) as u64)),
+            LockKind::Semaphore => {
                 let changed = rng.chance(asked.limit_changes);
                 let limit = if changed { rng.range((1, u64::from(asked.limit) + 2)) as u32 } else { asked.limit };
                 let permits = (rng.range(asked.permits) as u32).min(limit);

@@ -4,7 +4,7 @@
 use leasehold_harness::{Micros, Rng};
 
 use crate::faults::Fault;
-use crate::kinds::{Asked, Sort};
+use crate::kinds::{KindOptions, LockKind};
 pub use crate::theme::Theme;
 
 /// The range of a value that is drawn repeatedly.
@@ -26,9 +26,9 @@ pub struct Mix {
     /// The number of locks.
     pub names: usize,
     /// The kind of each lock.
-    pub sorts: Vec<Sort>,
+    pub kinds: Vec<LockKind>,
     /// How users acquire the kinds other than the plain lock.
-    pub asked: Asked,
+    pub asked: KindOptions,
     /// The number of clients of other libraries.
     pub foreigners: usize,
     /// The fleet's option `mixed_fleet`.
@@ -103,15 +103,15 @@ impl Mix {
     /// Names of the run's kind, and sometimes one of another kind beside them.
     fn sort_names(&mut self, rng: &mut Rng) {
         let sort = match self.theme {
-            Theme::Reentrant => Sort::Reentrant,
-            Theme::Semaphore => Sort::Semaphore,
-            Theme::Keeping => *rng.pick(&[Sort::Lock, Sort::Lock, Sort::Reentrant, Sort::Semaphore]),
-            _ => Sort::Lock,
+            Theme::Reentrant => LockKind::Reentrant,
+            Theme::Semaphore => LockKind::Semaphore,
+            Theme::Keeping => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]),
+            _ => LockKind::Lock,
         };
-        let other = *rng.pick(&[Sort::Lock, Sort::Reentrant, Sort::Semaphore]);
-        let beside = sort != Sort::Lock && rng.chance(400_000);
-        self.sorts = (0..self.names).map(|name| if name > 0 && beside { other } else { sort }).collect();
-        if sort != Sort::Lock {
+        let other = *rng.pick(&[LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]);
+        let beside = sort != LockKind::Lock && rng.chance(400_000);
+        self.kinds = (0..self.names).map(|name| if name > 0 && beside { other } else { sort }).collect();
+        if sort != LockKind::Lock {
             self.foreigners = self.foreigners.max(usize::from(rng.chance(400_000)) * rng.range((1, 2)) as usize);
         }
     }
@@ -127,8 +127,8 @@ impl Mix {
             users: (1, rng.range((1, 5))),
             servers: rng.range((1, 2)) as usize,
             names: rng.range((1, 3)) as usize,
-            sorts: Vec::new(),
-            asked: Asked::draw(rng),
+            kinds: Vec::new(),
+            asked: KindOptions::draw(rng),
             foreigners: 0,
             mixed_fleet: false,
             chance: [0; Fault::COUNT],
@@ -167,7 +167,7 @@ impl Mix {
         self.some(rng, &wakes, (500, 30_000));
         self.chance[F::Forced.index()] = *rng.pick(&[0, 0, 0, 300, 20_000]);
         match theme {
-            Theme::Several | Theme::Quorum | Theme::Keeping => {}
+            Theme::Multi | Theme::Quorum | Theme::Keeping => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);

@@ -40,7 +40,7 @@ pub fn revoked(payload: &[u8]) -> Option<(Token, &str)> {
 
 /// What an acquire may do other than enter a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum AcquireMode {
     /// Nothing.
     Try,
     /// Join the queue.
@@ -51,7 +51,7 @@ pub enum How {
 
 /// One script call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum ScriptCommand {
     /// A first try, a resend, a heartbeat, or a refill.
     Acquire {
         /// The token.
@@ -63,7 +63,7 @@ pub enum Call {
         /// The TTL.
         ttl_ms: u64,
         /// What it may do.
-        how: How,
+        how: AcquireMode,
         /// How long a grant is kept for it, and how long it may be silent.
         claim_ms: u64,
     },
@@ -98,29 +98,29 @@ pub enum Call {
     Inspect,
 }
 
-impl Call {
+impl ScriptCommand {
     /// Parses a command's words, and returns the key that it is about. None if it is not a script of leasehold.
     pub fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
-        let (name, script, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
+        let (name, sha1_or_source, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
         let known = match name {
-            b"EVALSHA" => leasehold_lua::ALL.into_iter().find(|known| known.sha1.as_bytes() == script)?,
-            b"EVAL" => leasehold_lua::ALL.into_iter().find(|known| known.source.as_bytes() == script)?,
+            b"EVALSHA" => leasehold_lua::ALL.into_iter().find(|known| known.sha1.as_bytes() == sha1_or_source)?,
+            b"EVAL" => leasehold_lua::ALL.into_iter().find(|known| known.source.as_bytes() == sha1_or_source)?,
             _ => return None,
         };
         let key = *words.get(3)?;
         let args = words.get(3 + keys..)?;
         let token = |place: usize| Token::read(args.get(place)?);
         let name = known.name.strip_prefix("reentrant-").or(known.name.strip_prefix("semaphore-"));
-        let call = match name.unwrap_or(known.name) {
+        let script = match name.unwrap_or(known.name) {
             "acquire" => Self::Acquire {
                 token: token(0)?,
                 mode: mode(args.get(1)?)?,
                 permits: permits(args.get(1)?),
                 ttl_ms: number(args.get(2)?)?,
                 how: match *args.get(3)? {
-                    b"try" => How::Try,
-                    b"wait" => How::Wait,
-                    b"refill" => How::Refill,
+                    b"try" => AcquireMode::Try,
+                    b"wait" => AcquireMode::Wait,
+                    b"refill" => AcquireMode::Refill,
                     _ => return None,
                 },
                 claim_ms: number(args.get(4)?)?,
@@ -137,7 +137,7 @@ impl Call {
             "inspect" => Self::Inspect,
             _ => return None,
         };
-        Some((call, key))
+        Some((script, key))
     }
 }
 

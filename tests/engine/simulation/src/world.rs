@@ -13,10 +13,10 @@ use crate::client::{Client, Delivery};
 use crate::coverage::{Coverage, State};
 use crate::faults::Fault;
 use crate::foreign::{ForeignStep, Foreigner};
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
 use crate::mix::{Mix, Theme};
 use crate::servers::{Server, Servers};
-use crate::tampering::Tampering;
 use crate::watch::Watch;
 use crate::wire::Life;
 
@@ -64,7 +64,7 @@ pub(crate) struct Arrival {
     pub(crate) life: Life,
     pub(crate) server: usize,
     pub(crate) name: usize,
-    pub(crate) call: CommandId,
+    pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
     /// How often its answer is delivered: never, once or twice.
     pub(crate) answers: u32,
@@ -118,7 +118,7 @@ impl Counts {
 pub struct ClusterRun<'a> {
     pub(crate) world: World<Event>,
     pub(crate) mix: Mix,
-    pub(crate) tampering: Tampering,
+    pub(crate) bugs: InjectedBugs,
     pub(crate) phase: Phase,
     pub(crate) servers: Servers<'a>,
     pub(crate) clients: Vec<Client>,
@@ -141,16 +141,16 @@ impl<'a> ClusterRun<'a> {
     pub fn new(
         seed: u64,
         theme: Option<Theme>,
-        tampering: Tampering,
+        bugs: InjectedBugs,
         models: &'a mut [ModelServer],
         transcript: Transcript,
     ) -> Self {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, theme);
-        let servers = Servers::new(&mut rng, &mix, models, &tampering);
+        let servers = Servers::new(&mut rng, &mix, models, &bugs);
         let mut run = Self {
             world: World::new(rng, transcript),
-            tampering,
+            bugs,
             phase: Phase::Busy,
             clients: Vec::new(),
             foreigners: Vec::new(),
@@ -158,7 +158,7 @@ impl<'a> ClusterRun<'a> {
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, &mix.sorts, mix.clients, mix.is_crowded()),
+            watch: Watch::new(&servers.names, &mix.kinds, mix.clients, mix.is_crowded()),
             coverage: Coverage::default(),
             counts: Counts::default(),
             spare_outputs: VecDeque::new(),
@@ -296,7 +296,7 @@ impl<'a> ClusterRun<'a> {
         for client in struck.clone() {
             let it = &self.clients[client];
             if it.engine.is_some() {
-                let states = it.states(self.world.now, &self.mix.sorts, |name| self.watch.leases.has(it.life, name));
+                let states = it.states(self.world.now, &self.mix.kinds, |name| self.watch.leases.has(it.life, name));
                 self.coverage.note(fault, states);
             }
         }

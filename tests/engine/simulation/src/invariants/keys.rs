@@ -3,7 +3,7 @@
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::wire::Token;
 
 /// The purpose of a key.
@@ -42,7 +42,7 @@ pub struct Longest {
 
 impl Keys {
     /// The keys that these names may have, by the rule in `lua/README.md`.
-    pub fn of<'a>(names: impl Iterator<Item = (&'a str, Sort)>) -> Self {
+    pub fn of<'a>(names: impl Iterator<Item = (&'a str, LockKind)>) -> Self {
         let mut keys = Self::default();
         for (place, (name, sort)) in names.enumerate() {
             let tagged =
@@ -55,7 +55,7 @@ impl Keys {
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
             keys.parts.push(match sort {
-                Sort::Semaphore => (side("permits"), place, Part::Permits),
+                LockKind::Semaphore => (side("permits"), place, Part::Permits),
                 _ => (side("readers"), place, Part::Readers),
             });
             keys.parts.push((side("buried"), place, Part::Buried));

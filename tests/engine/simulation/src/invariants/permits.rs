@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use leasehold_harness::Micros;
 
-use super::budget::Tenure;
+use super::hand_overs::Hold;
 use super::leases::Held;
 use super::{Verdict, broken};
 use crate::kinds::permits;
@@ -134,32 +134,32 @@ impl Permits {
 
 /// One client's tokens for one semaphore: one for each lease, and one for each place in the queue.
 #[derive(Clone, Debug, Default)]
-pub struct Lanes {
-    tenures: HashMap<Token, Tenure>,
+pub struct SemaphoreHolds {
+    holds: HashMap<Token, Hold>,
     joined: Vec<Token>,
     /// The last fence that a holder got with each token.
     fences: HashMap<Token, u64>,
 }
 
-impl Lanes {
-    /// A token's tenure, from its first command on.
-    pub fn tenure(&mut self, token: Token) -> &mut Tenure {
-        self.tenures.entry(token).or_default()
+impl SemaphoreHolds {
+    /// A token's hold, from its first command on.
+    pub fn hold(&mut self, token: Token) -> &mut Hold {
+        self.holds.entry(token).or_default()
     }
 
-    /// The tenures of all tokens.
-    pub fn all(&mut self) -> impl Iterator<Item = &mut Tenure> {
-        self.tenures.values_mut()
+    /// The holds of all tokens.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Hold> {
+        self.holds.values_mut()
     }
 
     /// The same, read-only.
-    pub fn each(&self) -> impl Iterator<Item = &Tenure> {
-        self.tenures.values()
+    pub fn each(&self) -> impl Iterator<Item = &Hold> {
+        self.holds.values()
     }
 
     /// A token may be in the queue from now on.
     pub fn joins(&mut self, token: Token) {
-        if !self.joined.contains(&token) && self.tenures.get(&token).is_none_or(|tenure| tenure.token.is_none()) {
+        if !self.joined.contains(&token) && self.holds.get(&token).is_none_or(|hold| hold.token.is_none()) {
             self.joined.push(token);
         }
     }
@@ -181,7 +181,7 @@ impl Lanes {
     pub fn leaves(&mut self, token: Token) {
         self.begins(token);
         self.fences.remove(&token);
-        self.tenures.remove(&token);
+        self.holds.remove(&token);
     }
 
     /// Each place in the queue belongs to a caller.
@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn a_place_in_the_queue_that_is_nobodys_is_seen() {
-        let mut lanes = Lanes::default();
-        lanes.joins(A);
-        lanes.look(1).unwrap();
-        assert_eq!(lanes.look(0).unwrap_err().invariant, "left-behind");
-        lanes.leaves(A);
-        lanes.look(0).unwrap();
+        let mut semaphores = SemaphoreHolds::default();
+        semaphores.joins(A);
+        semaphores.look(1).unwrap();
+        assert_eq!(semaphores.look(0).unwrap_err().invariant, "left-behind");
+        semaphores.leaves(A);
+        semaphores.look(0).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
-use crate::quorum::client::{Client, Doing, Wish};
+use crate::quorum::client::{Client, Doing, UserCall};
 use crate::quorum::network::Arrival;
 use crate::quorum::watch::Watch;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
@@ -333,7 +333,7 @@ impl<'a> QuorumRun<'a> {
                     // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
                         if self.clients[client].is_awake() && self.world.rng.chance(300_000) {
-                            self.call(client, 0, 0, Wish::Close);
+                            self.call(client, 0, 0, UserCall::Close);
                         }
                     }
                     self.phase = Phase::Resting { until: self.world.now + 130_000_000 };

@@ -6,11 +6,11 @@ use std::time::Duration;
 use leasehold_core::Instant;
 
 use super::{Verdict, broken};
-use crate::wire::{Call, How, Token};
+use crate::wire::{AcquireMode, ScriptCommand, Token};
 
 /// One client's commands for one lock.
 #[derive(Clone, Debug, Default)]
-pub struct Asking {
+pub struct Commands {
     /// Tokens that may be in the server's queue.
     joined: Vec<Token>,
     /// The token that it asks with while it holds another one, or none.
@@ -27,30 +27,30 @@ pub struct Asking {
     refilled: Option<Instant>,
 }
 
-impl Asking {
+impl Commands {
     /// The client sends a command. `holds` is the token with which the client has the lock.
-    pub fn sends(&mut self, now: Instant, call: &Call, holds: Option<Token>) -> Verdict {
-        match *call {
-            Call::Acquire { how: How::Refill, .. } => self.refilled = Some(now),
-            Call::Acquire { token, how, .. } if holds != Some(token) => {
+    pub fn sends(&mut self, now: Instant, script: &ScriptCommand, holds: Option<Token>) -> Verdict {
+        match *script {
+            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => self.refilled = Some(now),
+            ScriptCommand::Acquire { token, how, .. } if holds != Some(token) => {
                 self.asks = Some(token);
-                if how == How::Wait && !self.joined.contains(&token) {
+                if how == AcquireMode::Wait && !self.joined.contains(&token) {
                     self.joined.push(token);
                 }
             }
-            Call::Release { token, .. } => {
+            ScriptCommand::Release { token, .. } => {
                 self.joined.retain(|joined| *joined != token);
                 if self.asks == Some(token) {
                     (self.asks, self.gave_up) = (None, Some(now));
                 }
             }
-            Call::Convert { old, new, .. } => {
+            ScriptCommand::Convert { old, new, .. } => {
                 self.converting = Some(old);
                 if old == new {
                     return broken("convert-token", format!("{old:?} keeps its token in a conversion"));
                 }
             }
-            Call::Renew { token, .. } if self.converting == Some(token) => {
+            ScriptCommand::Renew { token, .. } if self.converting == Some(token) => {
                 return broken("convert-pauses", format!("{token:?} is renewed while it is being converted"));
             }
             _ => {}
@@ -118,7 +118,7 @@ impl Asking {
         if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {
             return Ok(());
         }
-        broken("unheard", format!("handed over at {now:?} without asking whether others wait: {self:?}"))
+        broken("unheard", format!("handed over at {now:?} without commands whether others wait: {self:?}"))
     }
 }
 
@@ -132,8 +132,8 @@ mod tests {
     const B: Token = Token { life: 1, count: 2 };
     const CLAIM: Duration = Duration::from_millis(300);
 
-    fn acquire(token: Token, how: How) -> Call {
-        Call::Acquire { token, mode: Mode::Exclusive, permits: None, ttl_ms: 1_000, how, claim_ms: 300 }
+    fn acquire(token: Token, how: AcquireMode) -> ScriptCommand {
+        ScriptCommand::Acquire { token, mode: Mode::Exclusive, permits: None, ttl_ms: 1_000, how, claim_ms: 300 }
     }
 
     fn at(ms: u64) -> Instant {
@@ -142,48 +142,48 @@ mod tests {
 
     #[test]
     fn a_token_that_nobody_waits_with_and_that_stays_in_the_queue_is_seen() {
-        let mut asking = Asking::default();
-        asking.sends(at(0), &acquire(A, How::Try), None).unwrap();
-        asking.nobody_waits().unwrap();
-        asking.sends(at(1), &acquire(B, How::Wait), None).unwrap();
-        assert_eq!(asking.clone().nobody_waits().unwrap_err().invariant, "left-behind");
-        asking.sends(at(2), &Call::Release { token: B, bury: false }, None).unwrap();
-        asking.nobody_waits().unwrap();
+        let mut commands = Commands::default();
+        commands.sends(at(0), &acquire(A, AcquireMode::Try), None).unwrap();
+        commands.nobody_waits().unwrap();
+        commands.sends(at(1), &acquire(B, AcquireMode::Wait), None).unwrap();
+        assert_eq!(commands.clone().nobody_waits().unwrap_err().invariant, "left-behind");
+        commands.sends(at(2), &ScriptCommand::Release { token: B, bury: false }, None).unwrap();
+        commands.nobody_waits().unwrap();
     }
 
     #[test]
     fn a_spent_token_without_a_next_one_is_seen() {
-        let mut asking = Asking::default();
-        assert_eq!(asking.must_ask(at(0), CLAIM).unwrap_err().invariant, "next-unasked");
-        asking.sends(at(1), &acquire(B, How::Try), Some(A)).unwrap();
-        asking.must_ask(at(2), CLAIM).unwrap();
-        asking.granted(B);
-        asking.begins(at(3));
-        assert!(asking.must_ask(at(4), CLAIM).is_err());
+        let mut commands = Commands::default();
+        assert_eq!(commands.must_ask(at(0), CLAIM).unwrap_err().invariant, "next-unasked");
+        commands.sends(at(1), &acquire(B, AcquireMode::Try), Some(A)).unwrap();
+        commands.must_ask(at(2), CLAIM).unwrap();
+        commands.granted(B);
+        commands.begins(at(3));
+        assert!(commands.must_ask(at(4), CLAIM).is_err());
     }
 
     #[test]
     fn hand_overs_for_long_without_a_word_are_seen() {
-        let mut asking = Asking::default();
-        asking.sends(at(0), &acquire(A, How::Wait), None).unwrap();
-        asking.granted(A);
-        asking.begins(at(0));
-        asking.must_have_heard(at(100), CLAIM, CLAIM).unwrap();
-        assert_eq!(asking.must_have_heard(at(102), CLAIM, CLAIM).unwrap_err().invariant, "unheard");
-        asking.sends(at(102), &acquire(A, How::Refill), Some(A)).unwrap();
-        asking.must_have_heard(at(102), CLAIM, CLAIM).unwrap();
-        assert!(asking.must_have_heard(at(603), CLAIM, CLAIM).is_err());
+        let mut commands = Commands::default();
+        commands.sends(at(0), &acquire(A, AcquireMode::Wait), None).unwrap();
+        commands.granted(A);
+        commands.begins(at(0));
+        commands.must_have_heard(at(100), CLAIM, CLAIM).unwrap();
+        assert_eq!(commands.must_have_heard(at(102), CLAIM, CLAIM).unwrap_err().invariant, "unheard");
+        commands.sends(at(102), &acquire(A, AcquireMode::Refill), Some(A)).unwrap();
+        commands.must_have_heard(at(102), CLAIM, CLAIM).unwrap();
+        assert!(commands.must_have_heard(at(603), CLAIM, CLAIM).is_err());
     }
 
     #[test]
     fn a_convert_that_keeps_its_token_and_a_renewal_beside_it_are_seen() {
-        let convert = |new| Call::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, bury: false };
-        let renew = Call::Renew { token: A, ttl_ms: 1_000 };
-        let mut asking = Asking::default();
-        assert_eq!(asking.sends(at(0), &convert(A), Some(A)).unwrap_err().invariant, "convert-token");
-        asking.sends(at(0), &convert(B), Some(A)).unwrap();
-        assert_eq!(asking.sends(at(1), &renew, Some(A)).unwrap_err().invariant, "convert-pauses");
-        asking.converted();
-        asking.sends(at(2), &renew, Some(A)).unwrap();
+        let convert = |new| ScriptCommand::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, bury: false };
+        let renew = ScriptCommand::Renew { token: A, ttl_ms: 1_000 };
+        let mut commands = Commands::default();
+        assert_eq!(commands.sends(at(0), &convert(A), Some(A)).unwrap_err().invariant, "convert-token");
+        commands.sends(at(0), &convert(B), Some(A)).unwrap();
+        assert_eq!(commands.sends(at(1), &renew, Some(A)).unwrap_err().invariant, "convert-pauses");
+        commands.converted();
+        commands.sends(at(2), &renew, Some(A)).unwrap();
     }
 }

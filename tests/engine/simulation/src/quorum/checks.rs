@@ -18,7 +18,7 @@ impl QuorumRun<'_> {
             let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.world.now;
             let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
             if let Some((op, known)) = late.filter(|_| it.is_awake()) {
-                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
+                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.call)));
             }
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {

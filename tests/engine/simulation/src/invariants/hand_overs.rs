@@ -27,7 +27,7 @@ pub struct ServerGrant {
 
 /// One client's time with one lock, from the server's grant on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tenure {
+pub struct Hold {
     /// The current token.
     pub token: Option<Token>,
     /// The token with which it began. A conversion changes it.
@@ -69,7 +69,7 @@ pub struct Tenure {
     perhaps: Option<Token>,
 }
 
-impl Tenure {
+impl Hold {
     /// The server granted a token of the client. `entered` means that it did not hold before.
     pub fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
         if entered && self.grants.iter().flatten().any(|before| before.token == grant.token) {
@@ -253,43 +253,43 @@ mod tests {
 
     #[test]
     fn a_token_whose_holder_lost_and_that_is_handed_on_is_seen() {
-        let mut tenure = Tenure::default();
-        tenure.begin(Instant::from_micros(0), None, None);
-        tenure.handed_over(Instant::from_micros(1), 32, false).unwrap();
-        tenure.lost();
-        assert_eq!(tenure.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
-        tenure.begin(Instant::from_micros(3), None, None);
-        tenure.handed_over(Instant::from_micros(4), 32, false).unwrap();
+        let mut hold = Hold::default();
+        hold.begin(Instant::from_micros(0), None, None);
+        hold.handed_over(Instant::from_micros(1), 32, false).unwrap();
+        hold.lost();
+        assert_eq!(hold.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
+        hold.begin(Instant::from_micros(3), None, None);
+        hold.handed_over(Instant::from_micros(4), 32, false).unwrap();
     }
 
     #[test]
     fn a_token_that_is_entered_after_it_was_known_to_hold_was_lost_in_between() {
         let (token, other) = (Token { life: 1, count: 2 }, Token { life: 1, count: 1 });
-        let mut tenure = Tenure::default();
-        assert!(!tenure.is_anew(token, false, 20));
+        let mut hold = Hold::default();
+        assert!(!hold.is_anew(token, false, 20));
         for at in [20, 30, 40] {
-            tenure.server_granted(ServerGrant { token: if at == 20 { token } else { other }, at, server_us: at }, true);
-            tenure.server_granted(ServerGrant { token: Token { life: 1, count: at }, at, server_us: at }, true);
+            hold.server_granted(ServerGrant { token: if at == 20 { token } else { other }, at, server_us: at }, true);
+            hold.server_granted(ServerGrant { token: Token { life: 1, count: at }, at, server_us: at }, true);
         }
-        tenure.begin(Instant::from_micros(50), Some(token), None);
-        assert!(!tenure.is_anew(token, true, 10), "an older answer that comes late");
-        assert!(tenure.is_anew(token, true, 60));
+        hold.begin(Instant::from_micros(50), Some(token), None);
+        assert!(!hold.is_anew(token, true, 10), "an older answer that comes late");
+        assert!(hold.is_anew(token, true, 60));
     }
 
     #[test]
     fn hand_overs_past_the_number_or_the_time_are_seen_only_once_told() {
         let (start, token) = (Instant::from_micros(0), Token { life: 1, count: 1 });
-        let mut tenure = Tenure::default();
-        tenure.begin(start, Some(token), None);
-        (0..100).for_each(|_| tenure.handed_over(start, 2, false).unwrap());
-        tenure.told(start, Some(token), false);
+        let mut hold = Hold::default();
+        hold.begin(start, Some(token), None);
+        (0..100).for_each(|_| hold.handed_over(start, 2, false).unwrap());
+        hold.told(start, Some(token), false);
         let start = start + Duration::from_millis(1);
-        tenure.handed_over(start, 2, false).unwrap();
-        let mut late = tenure;
+        hold.handed_over(start, 2, false).unwrap();
+        let mut late = hold;
         let after = start + Duration::from_millis(1001);
         late.confirmed(after, token, false);
         assert_eq!(late.handed_over(after, 2, false).unwrap_err().invariant, "budget");
-        tenure.handed_over(start, 2, false).unwrap();
-        assert!(tenure.handed_over(start, 2, false).is_err());
+        hold.handed_over(start, 2, false).unwrap();
+        assert!(hold.handed_over(start, 2, false).is_err());
     }
 }

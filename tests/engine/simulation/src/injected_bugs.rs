@@ -6,7 +6,7 @@ pub type ScriptChange = (&'static str, &'static str, &'static str);
 
 /// The deliberate bugs of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tampering {
+pub struct InjectedBugs {
     /// In the scripts.
     pub scripts: &'static [ScriptChange],
     /// In the driver: its clock stands still while the machine sleeps.
