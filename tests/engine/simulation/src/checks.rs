@@ -29,14 +29,14 @@ impl Server {
 
 impl ClusterRun<'_> {
     /// Checks every lock and every client.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check_all(&mut self) {
         let bounds = self.bounds();
         for name in 0..self.servers.names.len() {
             let server = self.servers.home(name);
             let server_us = self.servers.time(server, self.world.now);
             self.observe_backing(server, name, server_us);
             if self.mix.kinds[name] != LockKind::Lock {
-                self.look_at_waiters(name);
+                self.check_waiters(name);
             }
             let wanted = self
                 .clients
@@ -53,7 +53,7 @@ impl ClusterRun<'_> {
             });
             let free =
                 head.is_some() && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
-            let verdict = lock.progress.look(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
+            let verdict = lock.progress.check(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
             self.watch.check(verdict);
         }
         for client in self.clients.iter().filter(|client| client.is_awake()) {
@@ -63,7 +63,7 @@ impl ClusterRun<'_> {
     }
 
     /// By now, a client must have asked for everything that it needs, and given up everything that it doesn't need.
-    pub(crate) fn look_at_commands(&mut self, place: usize, now: Instant) {
+    pub(crate) fn check_commands(&mut self, place: usize, now: Instant) {
         let client = &self.clients[place];
         let (claim, response) = (client.config.claim_window, client.config.response_timeout);
         for name in 0..self.servers.names.len() {
@@ -71,7 +71,7 @@ impl ClusterRun<'_> {
                 self.watch.polling[place][name].nobody_waits();
             }
             if self.mix.kinds[name] == LockKind::Semaphore {
-                let verdict = self.watch.semaphores[place][name].look(client.waits_for(name).count());
+                let verdict = self.watch.semaphores[place][name].check(client.waits_for(name).count());
                 self.watch.check(verdict);
                 continue;
             }
@@ -130,11 +130,11 @@ impl ClusterRun<'_> {
     }
 
     /// Only fences are left on the servers.
-    pub(crate) fn last_look(&mut self) -> Verdict {
+    pub(crate) fn last_check(&mut self) -> Verdict {
         for server in 0..self.servers.list.len() {
-            self.look_at_server(server);
+            self.check_server(server);
             let time = self.servers.time(server, self.world.now);
-            let verdict = self.watch.keys.look_at_the_end(&self.servers.models[server], time);
+            let verdict = self.watch.keys.check_at_the_end(&self.servers.models[server], time);
             self.watch.check(verdict);
         }
         self.watch.verdict()

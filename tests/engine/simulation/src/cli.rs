@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradictory_options_are_refused() {
         for line in ["--seeds many", "--mix nothing", "--what", "mutant"] {
             assert!(read(line).is_err(), "{line}");
         }

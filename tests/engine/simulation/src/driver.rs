@@ -93,7 +93,7 @@ impl ClusterRun<'_> {
             }
             _ => self.feed(place, Input::Subscribed { node, channel }),
         }
-        self.look_at_woken(place, waited);
+        self.check_woken(place, waited);
     }
 
     fn reply(&mut self, place: usize, id: CommandId, result: Result<Reply, Failure>) {
@@ -227,7 +227,7 @@ impl ClusterRun<'_> {
         }
         self.feed(place, Input::Message { node: NODE, channel: OWN, payload });
         if revoked.is_some() {
-            self.look_at_revoked(place);
+            self.check_revoked(place);
         }
     }
 
@@ -311,7 +311,7 @@ impl ClusterRun<'_> {
         for (name, lock) in self.watch.locks.iter().enumerate() {
             if self.mix.kinds[name] == LockKind::Semaphore && self.watch.leases.has(life, name) {
                 let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-                let verdict = lock.permits.look(held, self.world.now);
+                let verdict = lock.permits.check(held, self.world.now);
                 if verdict.is_err() {
                     self.watch.check(verdict);
                     break;
@@ -320,7 +320,7 @@ impl ClusterRun<'_> {
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
         self.watch.check(verdict);
-        self.look_at_commands(place, now);
+        self.check_commands(place, now);
         self.set_wake(place);
     }
 
@@ -343,7 +343,7 @@ impl ClusterRun<'_> {
     }
 
     /// A client doesn't hold a lease whose revocation it has received.
-    fn look_at_revoked(&mut self, place: usize) {
+    fn check_revoked(&mut self, place: usize) {
         let life = self.clients[place].life;
         let revoked = |held: &&crate::invariants::leases::Held| {
             held.token.is_some_and(|token| self.watch.revoked.contains(&token))

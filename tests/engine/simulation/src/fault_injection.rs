@@ -36,7 +36,7 @@ impl ClusterRun<'_> {
     }
 
     /// A client enters a rare state. If a fault waits for it, the fault strikes before the state is over.
-    pub(crate) fn occasion(&mut self, state: State, client: usize) {
+    pub(crate) fn entered_rare_state(&mut self, state: State, client: usize) {
         if self.ambush == Some(state) {
             self.ambush = None;
             let after = self.world.rng.below(self.mix.trip.1);
@@ -170,9 +170,9 @@ impl ClusterRun<'_> {
     }
 
     /// The end of a liveness run: every fault stops, and sleeping clients wake up soon.
-    pub(crate) fn mend_everything(&mut self) {
+    pub(crate) fn repair_everything(&mut self) {
         self.cuts.clear();
-        self.servers.list.iter_mut().for_each(|server| server.mend(self.world.now));
+        self.servers.list.iter_mut().for_each(|server| server.repair(self.world.now));
         for place in 0..self.clients.len() {
             let client = &mut self.clients[place];
             if client.asleep_until.is_some() {

@@ -71,7 +71,7 @@ pub enum ForeignStep {
 impl Foreigner {
     /// A new one.
     pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
-        let kinds = mix.kinds.iter().any(|sort| *sort != LockKind::Lock);
+        let kinds = mix.kinds.iter().any(|kind| *kind != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
         let (own, others): (_, &[Form]) = match mix.kinds[name] {
             LockKind::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
@@ -143,7 +143,7 @@ impl ClusterRun<'_> {
                 self.foreign_later(foreigner, wait, if took { ForeignStep::GiveBack } else { ForeignStep::Ask });
             }
             ForeignStep::GiveBack => {
-                self.look_at_foreign(foreigner);
+                self.check_foreign(foreigner);
                 self.watch.leases.foreign.retain(|held| held.foreigner != foreigner);
                 self.foreign_later(foreigner, trip, ForeignStep::Delete);
             }
@@ -245,7 +245,7 @@ impl ClusterRun<'_> {
     }
 
     /// While its lease is valid, no other client touches its key.
-    fn look_at_foreign(&mut self, foreigner: usize) {
+    fn check_foreign(&mut self, foreigner: usize) {
         let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.world.now && !held.orphan;
         let it = &self.foreigners[foreigner];
         if self.watch.leases.foreign.iter().any(|held| valid(&held)) && !self.stands(it) {

@@ -48,14 +48,14 @@ impl KindOptions {
 impl Mix {
     /// The kind that a user of a client asks for.
     pub(crate) fn kind(&self, rng: &mut Rng, name: usize, user: usize) -> Kind {
-        let asked = self.asked;
+        let options = self.kind_options;
         match self.kinds[name] {
             LockKind::Lock => Kind::Lock,
-            LockKind::Reentrant => Kind::Reentrant(Owner((user / asked.sharing) as u64)),
+            LockKind::Reentrant => Kind::Reentrant(Owner((user / options.sharing) as u64)),
             LockKind::Semaphore => {
-                let changed = rng.chance(asked.limit_changes);
-                let limit = if changed { rng.range((1, u64::from(asked.limit) + 2)) as u32 } else { asked.limit };
-                let permits = (rng.range(asked.permits) as u32).min(limit);
+                let changed = rng.chance(options.limit_changes);
+                let limit = if changed { rng.range((1, u64::from(options.limit) + 2)) as u32 } else { options.limit };
+                let permits = (rng.range(options.permits) as u32).min(limit);
                 Kind::Semaphore { permits, limit }
             }
         }

@@ -28,7 +28,7 @@ pub struct Mix {
     /// The kind of each lock.
     pub kinds: Vec<LockKind>,
     /// How users acquire the kinds other than the plain lock.
-    pub asked: KindOptions,
+    pub kind_options: KindOptions,
     /// The number of clients of other libraries.
     pub foreigners: usize,
     /// The fleet's option `mixed_fleet`.
@@ -93,7 +93,7 @@ impl Mix {
             about => about,
         };
         mix.turn_to(rng, about);
-        mix.sort_names(rng);
+        mix.draw_kinds(rng);
         if theme == Theme::Keeping {
             mix.keeps = rng.range((200_000, 800_000)) as u32;
         }
@@ -101,17 +101,17 @@ impl Mix {
     }
 
     /// Names of the run's kind, and sometimes one of another kind beside them.
-    fn sort_names(&mut self, rng: &mut Rng) {
-        let sort = match self.theme {
+    fn draw_kinds(&mut self, rng: &mut Rng) {
+        let kind = match self.theme {
             Theme::Reentrant => LockKind::Reentrant,
             Theme::Semaphore => LockKind::Semaphore,
             Theme::Keeping => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]),
             _ => LockKind::Lock,
         };
         let other = *rng.pick(&[LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]);
-        let beside = sort != LockKind::Lock && rng.chance(400_000);
-        self.kinds = (0..self.names).map(|name| if name > 0 && beside { other } else { sort }).collect();
-        if sort != LockKind::Lock {
+        let beside = kind != LockKind::Lock && rng.chance(400_000);
+        self.kinds = (0..self.names).map(|name| if name > 0 && beside { other } else { kind }).collect();
+        if kind != LockKind::Lock {
             self.foreigners = self.foreigners.max(usize::from(rng.chance(400_000)) * rng.range((1, 2)) as usize);
         }
     }
@@ -128,7 +128,7 @@ impl Mix {
             servers: rng.range((1, 2)) as usize,
             names: rng.range((1, 3)) as usize,
             kinds: Vec::new(),
-            asked: KindOptions::draw(rng),
+            kind_options: KindOptions::draw(rng),
             foreigners: 0,
             mixed_fleet: false,
             chance: [0; Fault::COUNT],

@@ -53,15 +53,17 @@ impl ClusterRun<'_> {
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
         self.watch_sending(client, name, at, &script);
-        self.look_at_renewal(client, name, at, &words, &script);
+        self.check_renewal(client, name, at, &words, &script);
         if self.world.transcript.is_written() {
             self.note_line(&format!("c{client}"), format_args!("  sends #{} {script:?} about {name}", id.0));
         }
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         match script {
-            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => self.occasion(State::Refilling, client),
-            ScriptCommand::Convert { .. } => self.occasion(State::Converting, client),
-            ScriptCommand::Renew { .. } => self.occasion(State::Renewing, client),
+            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => {
+                self.entered_rare_state(State::Refilling, client)
+            }
+            ScriptCommand::Convert { .. } => self.entered_rare_state(State::Converting, client),
+            ScriptCommand::Renew { .. } => self.entered_rare_state(State::Renewing, client),
             _ => {}
         }
         let server = self.servers.home(name);

@@ -59,7 +59,7 @@ impl ClusterRun<'_> {
 
     /// A lease whose end its holder has moved is renewed until then and no longer. A client with a single user renews it
     /// for nobody else.
-    pub(crate) fn look_at_renewal(
+    pub(crate) fn check_renewal(
         &mut self,
         place: usize,
         name: usize,
@@ -148,7 +148,7 @@ impl ClusterRun<'_> {
     }
 
     /// A message has arrived on a channel.
-    pub(crate) fn look_at_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
+    pub(crate) fn check_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
         for (name, before) in waited {
             let client = &self.clients[place];
             let (_, sent) = self.watch.polling[place][name].waits();
@@ -162,7 +162,7 @@ impl ClusterRun<'_> {
     }
 
     /// Waiters ask regularly, whatever they receive.
-    pub(crate) fn look_at_waiters(&mut self, name: usize) {
+    pub(crate) fn check_waiters(&mut self, name: usize) {
         for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {
             let holds = self.watch.leases.has(client.life, name) && self.mix.kinds[name] == LockKind::Reentrant;
             let since = client.waits_for(name).filter(|op| op.wait() != Wait::No).map(|op| op.since).min();
@@ -191,7 +191,7 @@ impl ClusterRun<'_> {
     }
 
     /// Checks that it did.
-    pub(crate) fn look_at_reentry(&mut self, place: usize, op: u32, must: bool) {
+    pub(crate) fn check_reentry(&mut self, place: usize, op: u32, must: bool) {
         let Some(op) = self.clients[place].ops.get(op as usize).filter(|op| must && !op.ended) else { return };
         let detail = format!("the owner holds the lock, but has to wait for it: {op:?}");
         self.watch.check(broken("reentry", detail));

@@ -112,7 +112,7 @@ impl ClusterRun<'_> {
         };
         self.watch.leases.held.push(held);
         let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-        let permits = self.watch.locks[name].permits.look(held, self.world.now);
+        let permits = self.watch.locks[name].permits.check(held, self.world.now);
         verdict.and(permits)
     }
 }

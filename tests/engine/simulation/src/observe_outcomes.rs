@@ -179,7 +179,7 @@ impl ClusterRun<'_> {
     }
 
     /// A timer that is late by no more than the margin still reports a loss before the lease ends on the server.
-    fn look_at_margin(&mut self, place: usize, now: Instant, held: &Held) {
+    fn check_margin(&mut self, place: usize, now: Instant, held: &Held) {
         let client = &self.clients[place];
         let granted = held.ttl.min(client.config.claim_window);
         let granted = held.ends.map_or(granted, |ends| granted.min(ends.since(held.since_local)));
@@ -228,7 +228,7 @@ impl ClusterRun<'_> {
             self.watch.check(losses::told(&held, reason, self.world.now, now, calm));
         }
         if reason == LossReason::Expired {
-            self.look_at_margin(place, now, &held);
+            self.check_margin(place, now, &held);
         }
         self.user_lost(place, lease);
     }

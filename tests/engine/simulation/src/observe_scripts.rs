@@ -273,8 +273,8 @@ impl ClusterRun<'_> {
         if !self.watch.leases.held.iter().any(|held| valid(&held)) {
             return;
         }
-        let (model, sort) = (&self.servers.models[server], self.mix.kinds[name]);
-        if sort != LockKind::Lock {
+        let (model, kind) = (&self.servers.models[server], self.mix.kinds[name]);
+        if kind != LockKind::Lock {
             let there = self.watch.keys.holders(model, server_us, name);
             let mine = |held: &Held, token: Token| token.life == held.life && held.token.is_none_or(|own| own == token);
             let backed = |held: &&Held| there.iter().any(|(token, _)| mine(held, *token));

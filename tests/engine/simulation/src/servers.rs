@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Ends all its faults, except for the time that it needs to come back.
-    pub(crate) fn mend(&mut self, now: Micros) {
+    pub(crate) fn repair(&mut self, now: Micros) {
         self.troubles.retain(|(trouble, _)| *trouble == Fault::ServerCrash);
         let down_until = self.last_until(Fault::ServerCrash);
         self.last.iter_mut().for_each(|last| *last = now.min(*last));
@@ -85,8 +85,8 @@ impl Server {
 impl<'a> Servers<'a> {
     pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], bugs: &InjectedBugs) -> Self {
         // `a` and `{a}` share a slot, and must not share a key.
-        let pool = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
-        let names: Vec<String> = rng.pick(&pool).iter().take(mix.names).map(ToString::to_string).collect();
+        let choices = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
+        let names: Vec<String> = rng.pick(&choices).iter().take(mix.names).map(ToString::to_string).collect();
         let homes = names.iter().map(|name| slot(name) % mix.servers).collect();
         let mut list = Vec::new();
         for model in models.iter_mut().take(mix.servers) {
@@ -100,11 +100,11 @@ impl<'a> Servers<'a> {
             list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 });
         }
         let mut channels: Vec<String> = Vec::new();
-        for (name, sort) in names.iter().zip(&mix.kinds) {
-            let channel = if *sort == LockKind::Reentrant { channel_of(name) } else { String::new() };
+        for (name, kind) in names.iter().zip(&mix.kinds) {
+            let channel = if *kind == LockKind::Reentrant { channel_of(name) } else { String::new() };
             channels.push(if channels.contains(&channel) { String::new() } else { channel });
         }
-        let topic = |(name, sort): (&String, &LockKind)| match sort {
+        let topic = |(name, kind): (&String, &LockKind)| match kind {
             LockKind::Reentrant => channels.iter().position(|known| *known == channel_of(name)).map(Topic::Lock),
             _ => None,
         };
@@ -198,7 +198,7 @@ impl ClusterRun<'_> {
         if granted.is_some() && self.strikes(Fault::Forced, arrival.client) {
             self.force(server, arrival.name);
         }
-        self.look_at_server_now_and_then(server);
+        self.check_server_now_and_then(server);
     }
 
     /// An operator takes a lock from its holders. The next waiter is granted, as by a release.
@@ -257,19 +257,19 @@ impl ClusterRun<'_> {
         }
     }
 
-    fn look_at_server_now_and_then(&mut self, server: usize) {
+    fn check_server_now_and_then(&mut self, server: usize) {
         let it = self.server(server);
         it.runs += 1;
         if it.runs.is_multiple_of(16) {
-            self.look_at_server(server);
+            self.check_server(server);
         }
     }
 
     /// Checks that a server has only the keys that it may have.
-    pub(crate) fn look_at_server(&mut self, server: usize) {
+    pub(crate) fn check_server(&mut self, server: usize) {
         let time = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
-        let verdict = self.watch.keys.look(model, time, self.watch.longest);
+        let verdict = self.watch.keys.check(model, time, self.watch.longest);
         self.watch.check(verdict);
         for name in self.servers.at(server) {
             self.observe_terms(server, name, time);

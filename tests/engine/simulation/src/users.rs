@@ -66,7 +66,7 @@ impl ClusterRun<'_> {
     }
 
     /// At the end, users that only think have finished.
-    pub(crate) fn hurry_users(&mut self, place: usize) {
+    pub(crate) fn finish_idle_users(&mut self, place: usize) {
         for user in &mut self.clients[place].users {
             if user.doing == Doing::Thinking {
                 user.doing = Doing::Gone;
@@ -180,7 +180,7 @@ impl ClusterRun<'_> {
             && self.mix.kinds[it.name] == LockKind::Reentrant
             && it.lease.is_some()
             && it.holds < 4;
-        may && self.world.rng.chance(self.mix.asked.reenters)
+        may && self.world.rng.chance(self.mix.kind_options.reenters)
     }
 
     fn reenter(&mut self, place: usize, user: usize) {
@@ -273,7 +273,7 @@ impl ClusterRun<'_> {
             UserCall::Acquire(options) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
                 self.feed(place, Input::Acquire { op, name: &name, options });
-                self.look_at_reentry(place, number, again);
+                self.check_reentry(place, number, again);
             }
             UserCall::Nonsense => {
                 let options = self.nonsense();
@@ -303,7 +303,7 @@ impl ClusterRun<'_> {
                 // Losses that are due at this very moment are reported first.
                 self.feed(place, Input::Wake);
                 self.watch.leases.forget(life);
-                self.occasion(State::Closing, place);
+                self.entered_rare_state(State::Closing, place);
                 self.feed(place, Input::Close { op });
             }
         }

@@ -26,7 +26,7 @@ pub const LEAST_CALLS: u64 = 300;
 pub const LEAST_FAULTS: u64 = 5;
 
 /// How often the whole world is checked.
-const LOOK_EVERY: Micros = 100_000;
+const CHECK_EVERY: Micros = 100_000;
 /// The longest run, in true time.
 const LONGEST_RUN: Micros = 1_800_000_000;
 
@@ -55,7 +55,7 @@ pub(crate) enum Event {
     /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
     /// A check of everything.
-    Look,
+    Check,
 }
 
 /// A command on its way.
@@ -183,7 +183,7 @@ impl<'a> ClusterRun<'a> {
         }
         let first = self.world.rng.spread((10_000, self.mix.gap * 2));
         self.world.agenda.push(first, Event::Strike);
-        self.world.agenda.push(LOOK_EVERY, Event::Look);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     /// Runs until the end, or until an invariant is broken.
@@ -193,18 +193,18 @@ impl<'a> ClusterRun<'a> {
                 && at > until
             {
                 self.world.now = until;
-                return self.last_look();
+                return self.last_check();
             }
             let Some(event) = self.world.advance() else { break };
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
-            self.turn_phase()?;
+            self.advance_phase()?;
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
@@ -221,17 +221,17 @@ impl<'a> ClusterRun<'a> {
             Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
-            Event::Look => {
+            Event::Check => {
                 self.watch.now = self.world.now;
-                self.look();
+                self.check_all();
                 if !matches!(self.phase, Phase::Resting { .. }) {
-                    self.world.after(LOOK_EVERY, Event::Look);
+                    self.world.after(CHECK_EVERY, Event::Check);
                 }
             }
         }
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 // No fault strikes in a run that is only crowded.
@@ -263,10 +263,10 @@ impl<'a> ClusterRun<'a> {
         self.note_line("----", format_args!("users begin nothing new; liveness {liveness}"));
         self.phase = Phase::Ending { since: self.world.now };
         if self.mix.liveness {
-            self.mend_everything();
+            self.repair_everything();
         }
         for client in 0..self.clients.len() {
-            self.hurry_users(client);
+            self.finish_idle_users(client);
         }
     }
 

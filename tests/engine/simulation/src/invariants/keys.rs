@@ -44,7 +44,7 @@ impl Keys {
     /// The keys that these names may have, by the rule in `lua/README.md`.
     pub fn of<'a>(names: impl Iterator<Item = (&'a str, LockKind)>) -> Self {
         let mut keys = Self::default();
-        for (place, (name, sort)) in names.enumerate() {
+        for (place, (name, kind)) in names.enumerate() {
             let tagged =
                 name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
             let side = |part: &str| {
@@ -54,7 +54,7 @@ impl Keys {
             keys.parts.push((side("fence"), place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
-            keys.parts.push(match sort {
+            keys.parts.push(match kind {
                 LockKind::Semaphore => (side("permits"), place, Part::Permits),
                 _ => (side("readers"), place, Part::Readers),
             });
@@ -86,7 +86,7 @@ impl Keys {
     }
 
     /// Checks everything on a server.
-    pub fn look(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
+    pub fn check(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
         for (key, expires_us) in model.keys(server_us) {
             let Some(part) = self.part(&key) else {
                 return broken("key-unknown", format!("{key}, which expires at {expires_us:?}"));
@@ -136,7 +136,7 @@ impl Keys {
     }
 
     /// After a long idle time, only fences are left.
-    pub fn look_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
+    pub fn check_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
         let left = |(key, _): &(String, _)| self.part(key) != Some(Part::Fence);
         match model.keys(server_us).into_iter().find(left) {
             Some((key, until)) => {

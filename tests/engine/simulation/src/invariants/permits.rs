@@ -90,7 +90,7 @@ impl Permits {
     }
 
     /// The valid leases hold no more permits than the latest of their grants allowed.
-    pub fn look<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
+    pub fn check<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
         let valid: Vec<&Held> = held.filter(|held| held.until > now && !held.orphan).collect();
         let used: u64 = valid.iter().map(|held| permits(held.kind)).sum();
         let allowed = valid.iter().map(|held| held.allowed).max().unwrap_or(0);
@@ -185,7 +185,7 @@ impl SemaphoreHolds {
     }
 
     /// Each place in the queue belongs to a caller.
-    pub fn look(&self, callers: usize) -> Verdict {
+    pub fn check(&self, callers: usize) -> Verdict {
         if self.joined.len() <= callers {
             return Ok(());
         }
@@ -203,48 +203,48 @@ mod tests {
     const A: Token = Token { life: 1, count: 1 };
     const B: Token = Token { life: 2, count: 1 };
 
-    fn pool(limit: u64) -> Permits {
-        let mut pool = Permits::default();
-        pool.asks(A, (2, limit), true);
-        pool.asks(B, (2, limit), true);
-        pool
+    fn permits(limit: u64) -> Permits {
+        let mut permits = Permits::default();
+        permits.asks(A, (2, limit), true);
+        permits.asks(B, (2, limit), true);
+        permits
     }
 
     #[test]
     fn a_grant_past_the_limit_is_seen_and_one_after_the_end_of_another_is_not() {
-        let mut small = pool(3);
+        let mut small = permits(3);
         small.granted(A, 0, 100, false, &[]).unwrap();
         assert_eq!(small.clone().granted(B, 99, 100, false, &[]).unwrap_err().invariant, "permits");
         small.granted(B, 100, 100, false, &[]).unwrap();
-        let mut large = pool(4);
+        let mut large = permits(4);
         large.granted(A, 0, 100, false, &[]).unwrap();
         large.granted(B, 0, 100, false, &[]).unwrap();
     }
 
     #[test]
     fn a_holder_that_believes_for_longer_than_the_server_keeps_it_is_seen() {
-        let mut pool = pool(3);
+        let mut permits = permits(3);
         let mut lease = held(1, Mode::Exclusive, 500_000);
         (lease.kind, lease.token) = (Kind::Semaphore { permits: 2, limit: 3 }, Some(A));
-        pool.granted(A, 0, 100, false, &[]).unwrap();
-        assert!(pool.granted(B, 200, 100, false, &[&lease]).is_err());
+        permits.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(permits.granted(B, 200, 100, false, &[&lease]).is_err());
     }
 
     #[test]
-    fn who_wants_more_than_there_are_is_alone() {
-        let mut pool = pool(1);
-        assert!(pool.suffice(A, &[]) && !pool.suffice(A, &[B]));
-        pool.granted(A, 0, 100, false, &[]).unwrap();
-        assert!(pool.granted(B, 0, 100, false, &[]).is_err());
+    fn a_holder_of_more_permits_than_the_limit_is_alone() {
+        let mut permits = permits(1);
+        assert!(permits.suffice(A, &[]) && !permits.suffice(A, &[B]));
+        permits.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(permits.granted(B, 0, 100, false, &[]).is_err());
     }
 
     #[test]
-    fn a_place_in_the_queue_that_is_nobodys_is_seen() {
+    fn a_place_in_the_queue_without_a_caller_is_seen() {
         let mut semaphores = SemaphoreHolds::default();
         semaphores.joins(A);
-        semaphores.look(1).unwrap();
-        assert_eq!(semaphores.look(0).unwrap_err().invariant, "left-behind");
+        semaphores.check(1).unwrap();
+        assert_eq!(semaphores.check(0).unwrap_err().invariant, "left-behind");
         semaphores.leaves(A);
-        semaphores.look(0).unwrap();
+        semaphores.check(0).unwrap();
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_right_after_it_gave_way_is_seen() {
+    fn a_client_that_asks_right_after_it_gave_way_is_seen() {
         let mut polling = Polling::default();
         polling.sends(at(0), &ScriptCommand::Release { token: A, bury: false }, Some(A), true).unwrap();
         assert_eq!(polling.clone().sends(at(9), &acquire(B), None, false).unwrap_err().invariant, "pause");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_that_it_is_held_waits_for_a_word() {
+    fn a_waiter_that_knows_of_the_holder_waits_for_a_message() {
         let mut polling = Polling::default();
         polling.sends(at(0), &acquire(A), None, false).unwrap();
         assert!(!polling.waits().0);

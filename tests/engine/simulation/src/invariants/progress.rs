@@ -41,7 +41,7 @@ impl Progress {
 
     /// Checks the lock: whether a working client wants it, whether any lease of it is valid, who is first in the queue,
     /// and whether its key is on the server. Nothing has gone wrong since `calm_since`.
-    pub fn look(
+    pub fn check(
         &mut self,
         now: Micros,
         calm_since: Micros,
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn a_lock_that_nobody_gets_is_seen_unless_something_went_wrong_lately() {
         let mut progress = Progress::default();
-        progress.look(0, 0, (true, false, false), None, BOUNDS).unwrap();
-        progress.look(1_001, 500, (true, false, false), None, BOUNDS).unwrap();
-        let verdict = progress.look(1_501, 500, (true, false, false), None, BOUNDS);
+        progress.check(0, 0, (true, false, false), None, BOUNDS).unwrap();
+        progress.check(1_001, 500, (true, false, false), None, BOUNDS).unwrap();
+        let verdict = progress.check(1_501, 500, (true, false, false), None, BOUNDS);
         assert_eq!(verdict.unwrap_err().invariant, "stranded");
     }
 
@@ -97,9 +97,9 @@ mod tests {
     fn a_head_that_leaves_a_free_lock_alone_is_seen() {
         let mut progress = Progress::default();
         let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
-        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
-        progress.look(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
-        let verdict = progress.look(3_301, 0, (true, false, true), head, BOUNDS);
+        progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        progress.check(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
+        let verdict = progress.check(3_301, 0, (true, false, true), head, BOUNDS);
         assert_eq!(verdict.unwrap_err().invariant, "heirless");
     }
 
@@ -107,7 +107,7 @@ mod tests {
     fn a_head_that_is_passed_over_by_local_hand_overs_is_seen() {
         let mut progress = Progress::default();
         let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
-        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
-        assert_eq!(progress.look(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
+        progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        assert_eq!(progress.check(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_before_the_server_lost_its_tombstones_may_return() {
+    fn a_token_given_up_before_the_tombstones_were_lost_may_return() {
         let token = Token { life: 3, count: 9 };
         let mut tokens = Tokens::default();
         tokens.data_lost(950_000);

@@ -105,7 +105,7 @@ impl<'a> MultiRun<'a> {
     /// Runs to the end.
     pub(crate) fn run(&mut self) -> Verdict {
         while let Some(event) = self.world.advance_until(FINISHED) {
-            self.happen(event)?;
+            self.handle(event)?;
             self.promises.overdue(self.world.now)?;
         }
         self.counts.micros = FINISHED;
@@ -150,7 +150,7 @@ impl<'a> MultiRun<'a> {
         }
     }
 
-    fn happen(&mut self, event: Event) -> Verdict {
+    fn handle(&mut self, event: Event) -> Verdict {
         match event {
             Event::Arrive { client, life, id, words, answered } => self.arrive((client, life), id, &words, answered),
             Event::Reply { client, life, id, result } if self.lives_on(client, life) => {

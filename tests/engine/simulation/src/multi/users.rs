@@ -69,9 +69,9 @@ impl MultiRun<'_> {
 
     fn acquire(&mut self, client: usize, user: usize) -> Verdict {
         let mut names: Vec<usize> = Vec::new();
-        let pool = if self.world.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
+        let most = if self.world.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
         for _ in 0..self.world.rng.range((1, 4)) {
-            let name = self.world.rng.below(pool) as usize;
+            let name = self.world.rng.below(most) as usize;
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -11,7 +11,7 @@ use crate::quorum::watch::Watch;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
 
 const EPOCH: u64 = 1_800_000_000_000_000;
-const LOOK_EVERY: Micros = 50_000;
+const CHECK_EVERY: Micros = 50_000;
 const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     Resume { client: usize, life: u32 },
     Start { client: usize },
     Strike,
-    Look,
+    Check,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl<'a> QuorumRun<'a> {
             self.start(client);
         }
         self.world.agenda.push(self.mix.gap, Event::Strike);
-        self.world.agenda.push(LOOK_EVERY, Event::Look);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     fn start(&mut self, place: usize) {
@@ -200,17 +200,17 @@ impl<'a> QuorumRun<'a> {
         while let Some(event) = self.world.advance() {
             let at = self.world.now;
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
             match self.phase {
-                Phase::Resting { until } if at > until => return self.last_look(),
-                _ => self.turn_phase()?,
+                Phase::Resting { until } if at > until => return self.last_check(),
+                _ => self.advance_phase()?,
             }
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
@@ -233,9 +233,9 @@ impl<'a> QuorumRun<'a> {
                 }
             }
             Event::Strike => self.strike(),
-            Event::Look => {
-                self.look();
-                self.world.after(LOOK_EVERY, Event::Look);
+            Event::Check => {
+                self.check_all();
+                self.world.after(CHECK_EVERY, Event::Check);
             }
         }
     }
@@ -318,7 +318,7 @@ impl<'a> QuorumRun<'a> {
         self.watch.check(verdict);
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
