@@ -6,7 +6,7 @@ use lexopt::prelude::*;
 
 use crate::mix::Theme;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const HELP: &str = "\
 Runs engines and model servers on virtual time, one world for each seed, and checks every promise at every step.
 
@@ -62,7 +62,7 @@ impl Options {
     /// Reads the arguments after the program's name.
     ///
     /// # Errors
-    /// What is wrong, in words for the user.
+    /// If an argument is invalid. The text is for the user.
     pub fn read(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, lexopt::Error> {
         let mut options =
             Self { task: Task::Seeds, seeds: 20_000, start: 0, theme: None, jobs: 2, log: None, quiet: false };

@@ -117,7 +117,7 @@ impl ClusterRun<'_> {
         self.feed(place, Input::Reply { id, result });
     }
 
-    /// What a client learns from an answer, and must act on.
+    /// Records what a client learns from an answer and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &SentCommand, answer: &Answer) {
         if let ScriptCommand::Acquire { token, .. } = sent.script {
             self.watch.polling[place][sent.name].answered(token, answer.status);

@@ -69,7 +69,7 @@ pub enum ForeignStep {
 }
 
 impl Foreigner {
-    /// A new one.
+    /// Draws a foreign client from the seed.
     pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
         let kinds = mix.kinds.iter().any(|kind| *kind != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
@@ -93,7 +93,7 @@ impl Foreigner {
         Self { token, form, name, squats, tells, uses, count, ttl_ms, asked_at, holds, finished, listens }
     }
 
-    /// Whether it has gone.
+    /// Whether it has finished.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -115,7 +115,7 @@ impl ClusterRun<'_> {
             ForeignStep::Ask => {
                 let over = self.phase != Phase::Busy;
                 let it = &mut self.foreigners[foreigner];
-                // Sometimes without a TTL. Such a lock ends only when its holder releases it.
+                // Some have no TTL. Such a lock ends only when its holder releases it.
                 let endless = it.form == Form::Text && !it.squats && self.world.rng.chance(150_000);
                 it.ttl_ms = (!endless).then(|| self.world.rng.range(self.mix.ttl_ms).max(50));
                 (it.finished, it.asked_at) = (over, self.world.now);

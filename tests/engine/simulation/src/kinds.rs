@@ -5,7 +5,7 @@ use leasehold_harness::Rng;
 
 use crate::mix::{Bounds, Mix};
 
-/// The kind that a name is used for.
+/// The kind of lock that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
     /// A mutex or a read-write lock.
@@ -16,7 +16,7 @@ pub enum LockKind {
     Semaphore,
 }
 
-/// How users acquire the kinds other than the plain lock.
+/// Settings for reentrant locks and semaphores.
 #[derive(Clone, Copy, Debug)]
 pub struct KindOptions {
     /// The limit of the run's semaphores.

@@ -27,7 +27,7 @@ pub struct Mix {
     pub names: usize,
     /// The kind of each lock.
     pub kinds: Vec<LockKind>,
-    /// How users acquire the kinds other than the plain lock.
+    /// Settings for reentrant locks and semaphores.
     pub kind_options: KindOptions,
     /// The number of clients of other libraries.
     pub foreigners: usize,

@@ -87,7 +87,7 @@ impl ClusterRun<'_> {
         }
     }
 
-    /// What a client learns about a semaphore from an answer, and must act on.
+    /// Records what a client learns about a semaphore from an answer and must act on.
     pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &SentCommand, answer: &Answer) {
         let client = &self.clients[place];
         let (life, name, sent_at) = (client.life, sent.name, client.clock.when(sent.at.as_micros()));

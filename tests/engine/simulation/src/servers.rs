@@ -234,7 +234,7 @@ impl ClusterRun<'_> {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
         }
-        // The watchers see it as a release by somebody else.
+        // For the watchers, this is a release by another client.
         self.observe(server, name, &ScriptCommand::Release { token: *first, bury: true }, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);

@@ -239,7 +239,7 @@ pub enum Message<'a> {
         /// The lock.
         key: &'a str,
     },
-    /// Somebody waits for the lock.
+    /// Another client waits for the lock.
     Wanted {
         /// The lock.
         key: &'a str,

@@ -81,7 +81,7 @@ pub(crate) enum Phase {
     Busy,
     /// Users finish what they have begun. In a liveness run, no fault strikes any more.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive.
+    /// All users are idle. Commands under way arrive.
     Resting { since: Micros, until: Micros },
 }
 

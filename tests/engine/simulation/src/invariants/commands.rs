@@ -1,4 +1,4 @@
-//! What a client asks the server for: the next token in time, no place in the queue without a need, and no renewal of a
+//! The commands of a client: it asks for the next token in time, leaves the queue when no caller waits, and doesn't renew a
 //! token that is being converted.
 
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Commands {
         broken("next-unasked", format!("no next token is asked for at {now:?}: {self:?}"))
     }
 
-    /// The client has handed over locally, and nothing has said whether others wait. It has to ask regularly.
+    /// The client has handed over locally, and doesn't know whether other clients wait. It has to ask regularly.
     pub fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
         let asked = self.refilled.is_some_and(|at| now.since(at) <= claim * 2 / 3 + response);
         if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {

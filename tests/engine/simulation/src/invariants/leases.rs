@@ -1,4 +1,4 @@
-//! Who holds what, by the clients' own deadlines: at most one valid exclusive lease for a name, and no readers beside
+//! The holders of each name, by the clients' own deadlines: at most one valid exclusive lease, and no readers beside
 //! it.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The promises that must hold at every step. Each file checks one topic. Each promise has a short, stable name.
+//! The promises that are checked at every step. Each file checks one topic. Each promise has a short, stable name.
 //!
 //! The watchers know the true time and see everything. So they check what is true, not what a client may assume.
 

@@ -23,7 +23,7 @@ pub struct Permits {
     granted: HashMap<Token, Granted>,
     /// What each token has asked for.
     wanted: HashMap<Token, (u64, u64)>,
-    /// The server has lost the permits of its members, so nobody enters beside them.
+    /// The server has lost the permits of its members, so no other token may enter beside them.
     unknown: bool,
 }
 
@@ -105,7 +105,7 @@ impl Permits {
         token.and_then(|token| self.granted.get(&token)).map_or(u64::MAX, |granted| granted.allowed)
     }
 
-    /// The server no longer has a limit, because nobody holds. The limit of the next granted token counts.
+    /// The server no longer has a limit, because there is no holder. The limit of the next granted token counts.
     pub fn forgets(&mut self) {
         self.limit = 0;
     }

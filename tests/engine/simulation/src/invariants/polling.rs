@@ -66,7 +66,7 @@ impl Polling {
         }
     }
 
-    /// Nobody waits here any more.
+    /// No caller waits any more.
     pub fn nobody_waits(&mut self) {
         (self.asks, self.yielded) = (None, None);
     }

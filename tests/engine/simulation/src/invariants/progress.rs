@@ -5,7 +5,7 @@ use leasehold_harness::Micros;
 use super::{Verdict, broken};
 use crate::wire::Token;
 
-/// How long one lock has been wanted in vain.
+/// How long clients have waited for one lock without a grant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     vacant_since: Option<Micros>,
@@ -34,7 +34,7 @@ pub struct Bounds {
 }
 
 impl Progress {
-    /// Somebody got the lock. Holds may be shorter than the interval between checks.
+    /// A client got the lock. It may hold it for less than the interval between checks.
     pub fn granted(&mut self) {
         self.vacant_since = None;
     }

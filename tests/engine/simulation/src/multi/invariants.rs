@@ -1,4 +1,4 @@
-//! What must hold in such a run at every step.
+//! The invariants of such a run, checked at every step.
 
 use std::collections::HashMap;
 

@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     Busy,
     /// Everything is repaired, and users finish what they have begun.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive, and given-up tokens end.
+    /// All users are idle. Commands under way arrive, and the last releases are retried.
     Resting { until: Micros },
 }
 
