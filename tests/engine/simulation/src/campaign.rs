@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::coverage::Coverage;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Broken;
-use crate::mix::Theme;
 use crate::run::Bench;
+use crate::theme::Theme;
 use crate::world::Counts;
 
 /// How many seeds a thread takes at a time.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lexopt::prelude::*;
 
-use crate::mix::Theme;
+use crate::theme::Theme;
 
 /// The text of `--help`.
 pub const HELP: &str = "\

@@ -25,7 +25,7 @@ const GIVE_BACK_SORTED: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'zset' \
 
 /// One foreign client. Its clock is true time, so it is as careful as it can be.
 #[derive(Clone, Debug)]
-pub struct Foreigner {
+pub(crate) struct Foreigner {
     token: String,
     /// The type of its key.
     form: Form,
@@ -55,7 +55,7 @@ enum Form {
 
 /// What a foreign client does next.
 #[derive(Clone, Copy, Debug)]
-pub enum ForeignStep {
+pub(crate) enum ForeignStep {
     /// It asks for the lock.
     Ask,
     /// Its request reaches the server.
@@ -70,7 +70,7 @@ pub enum ForeignStep {
 
 impl Foreigner {
     /// Draws a foreign client from the seed.
-    pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
+    pub(crate) fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
         let kinds = mix.kinds.iter().any(|kind| *kind != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
         let (own, others): (_, &[Form]) = match mix.kinds[name] {
@@ -94,7 +94,7 @@ impl Foreigner {
     }
 
     /// Whether it has finished.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 

@@ -7,7 +7,7 @@ use crate::mix::{Bounds, Mix};
 
 /// The kind of lock that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
+pub(crate) enum LockKind {
     /// A mutex or a read-write lock.
     Lock,
     /// A reentrant lock.
@@ -18,22 +18,22 @@ pub enum LockKind {
 
 /// Settings for reentrant locks and semaphores.
 #[derive(Clone, Copy, Debug)]
-pub struct KindOptions {
+pub(crate) struct KindOptions {
     /// The limit of the run's semaphores.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// The chance that an acquire has a different limit.
-    pub limit_changes: u32,
+    pub(crate) limit_changes: u32,
     /// How many permits an acquire wants.
-    pub permits: Bounds,
+    pub(crate) permits: Bounds,
     /// How many users of a client share an owner.
-    pub sharing: usize,
+    pub(crate) sharing: usize,
     /// The chance that the holder of a reentrant lock takes it again.
-    pub reenters: u32,
+    pub(crate) reenters: u32,
 }
 
 impl KindOptions {
     /// Draws the values from the seed.
-    pub fn draw(rng: &mut Rng) -> Self {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
         let limit = *rng.pick(&[1, 2, 3, 3, 5, 8]);
         Self {
             limit,

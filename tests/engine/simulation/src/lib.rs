@@ -6,19 +6,19 @@
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
 pub mod campaign;
-pub mod channels;
+mod channels;
 mod checks;
 pub mod cli;
-pub mod client;
+mod client;
 pub mod coverage;
 mod driver;
 mod fault_injection;
 pub mod faults;
-pub mod foreign;
+mod foreign;
 pub mod injected_bugs;
 pub mod invariants;
-pub mod kinds;
-pub mod mix;
+mod kinds;
+mod mix;
 mod multi;
 pub mod mutants;
 mod network;
@@ -28,13 +28,13 @@ mod observe_outcomes;
 mod observe_scripts;
 pub mod quorum;
 pub mod run;
-pub mod servers;
+mod servers;
 pub mod slices;
 pub mod theme;
 mod timers;
-pub mod users;
+mod users;
 mod watch;
-pub mod wire;
+mod wire;
 pub mod world;
 
 pub use quorum::QuorumRun;

@@ -5,85 +5,85 @@ use leasehold_harness::{Micros, Rng};
 
 use crate::faults::Fault;
 use crate::kinds::{KindOptions, LockKind};
-pub use crate::theme::Theme;
+use crate::theme::Theme;
 
 /// The range of a value that is drawn repeatedly.
-pub type Bounds = (u64, u64);
+pub(crate) type Bounds = (u64, u64);
 
 /// A run's settings. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Clone, Debug)]
-pub struct Mix {
+pub(crate) struct Mix {
     /// The theme of the run.
-    pub theme: Theme,
+    pub(crate) theme: Theme,
     /// If true, faults stop at some time, and then every user must finish. Otherwise faults go on to the end.
-    pub liveness: bool,
+    pub(crate) liveness: bool,
     /// The number of engines.
-    pub clients: usize,
+    pub(crate) clients: usize,
     /// The users of each engine.
-    pub users: Bounds,
+    pub(crate) users: Bounds,
     /// The number of servers, as primaries of a cluster. Each name is on one of them.
-    pub servers: usize,
+    pub(crate) servers: usize,
     /// The number of locks.
-    pub names: usize,
+    pub(crate) names: usize,
     /// The kind of each lock.
-    pub kinds: Vec<LockKind>,
+    pub(crate) kinds: Vec<LockKind>,
     /// Settings for reentrant locks and semaphores.
-    pub kind_options: KindOptions,
+    pub(crate) kind_options: KindOptions,
     /// The number of clients of other libraries.
-    pub foreigners: usize,
+    pub(crate) foreigners: usize,
     /// The fleet's option `mixed_fleet`.
-    pub mixed_fleet: bool,
+    pub(crate) mixed_fleet: bool,
     /// The chance of each passing fault.
-    pub chance: [u32; Fault::COUNT],
+    pub(crate) chance: [u32; Fault::COUNT],
     /// The faults that strike from time to time.
-    pub strikes: Vec<Fault>,
+    pub(crate) strikes: Vec<Fault>,
     /// The average time from one strike to the next.
-    pub gap: Micros,
+    pub(crate) gap: Micros,
     /// The time of one way through the network.
-    pub trip: Bounds,
+    pub(crate) trip: Bounds,
     /// The time of one way when it is slow.
-    pub slow: Bounds,
+    pub(crate) slow: Bounds,
     /// How long pauses, partitions and outages last.
-    pub outage: Bounds,
+    pub(crate) outage: Bounds,
     /// How many µs a clock may gain or lose in a second.
-    pub drift_ppm: u64,
+    pub(crate) drift_ppm: u64,
     /// The TTLs of leases.
-    pub ttl_ms: Bounds,
+    pub(crate) ttl_ms: Bounds,
     /// How long users hold a lease.
-    pub hold: Bounds,
+    pub(crate) hold: Bounds,
     /// How long users do something else.
-    pub think: Bounds,
+    pub(crate) think: Bounds,
     /// Claim windows.
-    pub claim_ms: Bounds,
+    pub(crate) claim_ms: Bounds,
     /// Response timeouts.
-    pub response_ms: Bounds,
+    pub(crate) response_ms: Bounds,
     /// Local hand-overs.
-    pub handoffs: Bounds,
+    pub(crate) handoffs: Bounds,
     /// How many commands of a client may be unanswered.
-    pub in_flight: Bounds,
+    pub(crate) in_flight: Bounds,
     /// The chance that a host can't subscribe.
-    pub mute_hosts: u32,
+    pub(crate) mute_hosts: u32,
     /// The chance that an acquire is shared.
-    pub shared: u32,
+    pub(crate) shared: u32,
     /// The chance that an acquire is cancelled before it ends.
-    pub cancels: u32,
+    pub(crate) cancels: u32,
     /// The chance that a holder does more than hold.
-    pub active: u32,
+    pub(crate) active: u32,
     /// The share of these that convert.
-    pub converts: u32,
+    pub(crate) converts: u32,
     /// The share of waiting acquires that wait forever.
-    pub forever: u32,
+    pub(crate) forever: u32,
     /// The chance that a lease is not renewed.
-    pub fixed: u32,
+    pub(crate) fixed: u32,
     /// The chance that a user closes its client.
-    pub closes: u32,
+    pub(crate) closes: u32,
     /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
-    pub keeps: u32,
+    pub(crate) keeps: u32,
 }
 
 impl Mix {
     /// The mix of a seed, with the given theme or with one that is drawn as well.
-    pub fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
+    pub(crate) fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
         let drawn = if rng.chance(300_000) { *rng.pick(&Theme::KINDS) } else { *rng.pick(&Theme::LOCKS) };
         let theme = theme.unwrap_or(drawn);
         let mut mix = Self::plain(rng, theme);
@@ -388,12 +388,7 @@ impl Mix {
 
     /// Whether clients may have so few commands in flight that most of them wait. Then things that watchers expect at
     /// once may take a while.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.in_flight.0 < 64
-    }
-
-    /// Whether servers lose data in this run.
-    pub fn loses_data(&self) -> bool {
-        self.strikes.iter().any(|fault| Fault::LOSING.contains(fault))
     }
 }

@@ -8,9 +8,9 @@ use leasehold_model::ModelServer;
 use crate::coverage::Coverage;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
-use crate::mix::Theme;
 use crate::multi::MultiRun;
 use crate::quorum::QuorumRun;
+use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
 
 /// The most servers of any mix: as many as a quorum may have.

@@ -21,7 +21,7 @@ const STOPPED: &str = "ERR Script attempted to access a non local key in a clust
 const EPOCH: u64 = 1_800_000_000_000_000;
 
 /// One server.
-pub struct Server {
+pub(crate) struct Server {
     /// Its wall clock.
     pub(crate) clock: Clock,
     /// Its current faults, and when each ends.

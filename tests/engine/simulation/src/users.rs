@@ -17,7 +17,7 @@ const MOST_KEPT: u32 = 8;
 
 /// One user.
 #[derive(Clone, Debug, Default)]
-pub struct User {
+pub(crate) struct User {
     pub(crate) doing: Doing,
     /// The number of the next step. Steps with other numbers are void.
     pub(crate) number: u32,

@@ -15,8 +15,9 @@ use crate::faults::Fault;
 use crate::foreign::{ForeignStep, Foreigner};
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
-use crate::mix::{Mix, Theme};
+use crate::mix::Mix;
 use crate::servers::{Server, Servers};
+use crate::theme::Theme;
 use crate::watch::Watch;
 use crate::wire::Life;
 

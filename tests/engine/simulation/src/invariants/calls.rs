@@ -16,7 +16,12 @@ const ASKING: u32 = 16;
 
 /// When a call must have ended, by the client's clock. None if it may wait forever. `valid_until` is that of the call's
 /// lease.
-pub fn deadline(call: &UserCall, now: Instant, response: Duration, valid_until: Option<Instant>) -> Option<Instant> {
+pub(crate) fn deadline(
+    call: &UserCall,
+    now: Instant,
+    response: Duration,
+    valid_until: Option<Instant>,
+) -> Option<Instant> {
     let wait = match call {
         UserCall::Acquire(options) => match options.wait {
             Wait::For(wait) => wait,
@@ -33,7 +38,7 @@ pub fn deadline(call: &UserCall, now: Instant, response: Duration, valid_until: 
 }
 
 /// No call is open past its deadline once the engine has seen the time.
-pub fn overdue(client: &Client, now: Instant) -> Verdict {
+pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
     let late = |op: &&u32| {
         let op = &client.ops[**op as usize];
         op.ends.is_some_and(|ends| ends.max(extended(client, op)) < now)
@@ -47,8 +52,9 @@ pub fn overdue(client: &Client, now: Instant) -> Verdict {
     }
 }
 
-/// When a call that only a server's silence ends must have ended. A close goes on while leases come back. Time in the client's own queue does
-/// not count as silence: a command waits there as long as the server answers others, and then has a response timeout of its own.
+/// When a call that only a server's silence ends must have ended. A close goes on while leases come back. Time in the
+/// client's own queue does not count as silence. A command waits there as long as the server answers other commands, and
+/// then has its own response timeout.
 fn extended(client: &Client, op: &Op) -> Instant {
     let twice = 2 * client.config.response_timeout + SLACK;
     let was_full = client.full_at.is_some_and(|at| at >= op.since);
@@ -65,7 +71,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
 }
 
 /// No caller that asked for the same lock earlier still waits when a caller is granted.
-pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
+pub(crate) fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     let op = &client.ops[granted as usize];
     let waits = |other: &&Op| match other.wait() {
         Wait::No => false,
@@ -83,7 +89,7 @@ pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
 /// The same for a semaphore. Several callers may ask at the same time, and a token that a caller got may need a renewal
 /// or turn out to be used up. Without faults, a caller is overtaken at most once for each concurrent request among
 /// those that want the same number of permits. A fixed lease always waits for a separate renewal.
-pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
+pub(crate) fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
     let weight = |op: &Op| match op.call {
         UserCall::Acquire(AcquireOptions { kind: Kind::Semaphore { permits, .. }, .. }) => permits,
         _ => 0,
@@ -107,7 +113,7 @@ pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Ve
 }
 
 /// The outcome fits the call and is possible. `one_mode` means that the kind of lock can't be converted.
-pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
+pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
     let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
     match (op.call, result) {
         (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {

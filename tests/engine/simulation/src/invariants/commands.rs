@@ -10,7 +10,7 @@ use crate::wire::{AcquireMode, ScriptCommand, Token};
 
 /// One client's commands for one lock.
 #[derive(Clone, Debug, Default)]
-pub struct Commands {
+pub(crate) struct Commands {
     /// Tokens that may be in the server's queue.
     joined: Vec<Token>,
     /// The token that it asks with while it holds another one, or none.
@@ -29,7 +29,7 @@ pub struct Commands {
 
 impl Commands {
     /// The client sends a command. `holds` is the token with which the client has the lock.
-    pub fn sends(&mut self, now: Instant, script: &ScriptCommand, holds: Option<Token>) -> Verdict {
+    pub(crate) fn sends(&mut self, now: Instant, script: &ScriptCommand, holds: Option<Token>) -> Verdict {
         match *script {
             ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => self.refilled = Some(now),
             ScriptCommand::Acquire { token, how, .. } if holds != Some(token) => {
@@ -59,41 +59,41 @@ impl Commands {
     }
 
     /// An answer or a message says that one of its tokens holds. A token that was given up does not count.
-    pub fn granted(&mut self, token: Token) {
+    pub(crate) fn granted(&mut self, token: Token) {
         if self.asks == Some(token) || self.joined.contains(&token) {
             self.granted = Some(token);
         }
     }
 
     /// The token that last became a holder.
-    pub fn is_granted(&self) -> Option<Token> {
+    pub(crate) fn is_granted(&self) -> Option<Token> {
         self.granted
     }
 
     /// A caller holds with the token that was granted last.
-    pub fn begins(&mut self, now: Instant) {
+    pub(crate) fn begins(&mut self, now: Instant) {
         self.heard = now;
         self.joined.retain(|joined| Some(*joined) != self.granted);
         self.asks = self.asks.filter(|asks| Some(*asks) != self.granted);
     }
 
     /// The server said that a token is gone.
-    pub fn is_gone(&mut self, token: Token) {
+    pub(crate) fn is_gone(&mut self, token: Token) {
         self.joined.retain(|joined| *joined != token);
     }
 
     /// The server said something about the lock.
-    pub fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant) {
         self.heard = now;
     }
 
     /// No conversion is unanswered any more.
-    pub fn converted(&mut self) {
+    pub(crate) fn converted(&mut self) {
         self.converting = None;
     }
 
     /// No caller waits, so none of its tokens may be left in the queue.
-    pub fn nobody_waits(&mut self) -> Verdict {
+    pub(crate) fn nobody_waits(&mut self) -> Verdict {
         self.asks = None;
         match self.joined.first() {
             Some(token) => {
@@ -104,7 +104,7 @@ impl Commands {
     }
 
     /// The held token can't serve the waiting callers, so the client has to ask with the next one.
-    pub fn must_ask(&self, now: Instant, claim: Duration) -> Verdict {
+    pub(crate) fn must_ask(&self, now: Instant, claim: Duration) -> Verdict {
         let just_gave_up = self.gave_up.is_some_and(|at| now.since(at) <= claim / 3);
         if self.asks.is_some() || self.converting.is_some() || just_gave_up {
             return Ok(());
@@ -113,7 +113,7 @@ impl Commands {
     }
 
     /// The client has handed over locally, and doesn't know whether other clients wait. It has to ask regularly.
-    pub fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
+    pub(crate) fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
         let asked = self.refilled.is_some_and(|at| now.since(at) <= claim * 2 / 3 + response);
         if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {
             return Ok(());

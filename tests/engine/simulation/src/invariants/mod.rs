@@ -2,20 +2,20 @@
 //!
 //! The watchers know the true time and see everything. So they check what is true, not what a client may assume.
 
-pub mod calls;
-pub mod commands;
-pub mod fences;
-pub mod hand_overs;
-pub mod keys;
-pub mod leases;
-pub mod losses;
-pub mod pace;
-pub mod permits;
-pub mod polling;
-pub mod progress;
-pub mod queue;
-pub mod terms;
-pub mod tokens;
+pub(crate) mod calls;
+pub(crate) mod commands;
+pub(crate) mod fences;
+pub(crate) mod hand_overs;
+pub(crate) mod keys;
+pub(crate) mod leases;
+pub(crate) mod losses;
+pub(crate) mod pace;
+pub(crate) mod permits;
+pub(crate) mod polling;
+pub(crate) mod progress;
+pub(crate) mod queue;
+pub(crate) mod terms;
+pub(crate) mod tokens;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::wire::Token;
 
 /// One semaphore, derived only from the scripts' answers.
 #[derive(Clone, Debug, Default)]
-pub struct Permits {
+pub(crate) struct Permits {
     /// The limit of the latest acquire.
     limit: u64,
     /// The granted tokens: how many permits, until when in the server's ms, and with which limit.
@@ -37,7 +37,7 @@ struct Granted {
 
 impl Permits {
     /// An acquire ran. If it neither held nor waited before, it brings the limit.
-    pub fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
+    pub(crate) fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
         self.wanted.insert(token, (wanted, limit));
         if new {
             self.limit = limit;
@@ -45,12 +45,12 @@ impl Permits {
     }
 
     /// How many permits a token wants.
-    pub fn wants(&self, token: Token) -> u64 {
+    pub(crate) fn wants(&self, token: Token) -> u64 {
         self.wanted.get(&token).map_or(0, |(wanted, _)| *wanted)
     }
 
     /// The server granted a token, or extended it. Grants that the client doesn't know yet count as well.
-    pub fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
+    pub(crate) fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
         self.granted.retain(|_, granted| granted.until_ms > now_ms);
         let until_ms = now_ms + ms;
         let permits = self.wants(token);
@@ -77,20 +77,20 @@ impl Permits {
     }
 
     /// A renewal moved a lease's end on the server.
-    pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
+    pub(crate) fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
         if let Some(granted) = self.granted.get_mut(&token) {
             granted.until_ms = granted.until_ms.max(now_ms + ms);
         }
     }
 
     /// A token was released.
-    pub fn released(&mut self, token: Token) {
+    pub(crate) fn released(&mut self, token: Token) {
         self.granted.remove(&token);
         self.wanted.remove(&token);
     }
 
     /// The valid leases hold no more permits than the latest of their grants allowed.
-    pub fn check<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
+    pub(crate) fn check<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
         let valid: Vec<&Held> = held.filter(|held| held.until > now && !held.orphan).collect();
         let used: u64 = valid.iter().map(|held| permits(held.kind)).sum();
         let allowed = valid.iter().map(|held| held.allowed).max().unwrap_or(0);
@@ -101,17 +101,17 @@ impl Permits {
     }
 
     /// How many permits may be held at once according to a token's grant.
-    pub fn allowed(&self, token: Option<Token>) -> u64 {
+    pub(crate) fn allowed(&self, token: Option<Token>) -> u64 {
         token.and_then(|token| self.granted.get(&token)).map_or(u64::MAX, |granted| granted.allowed)
     }
 
     /// The server no longer has a limit, because there is no holder. The limit of the next granted token counts.
-    pub fn forgets(&mut self) {
+    pub(crate) fn forgets(&mut self) {
         self.limit = 0;
     }
 
     /// Whether enough permits are free for a token. `members` are the holders on the server.
-    pub fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
+    pub(crate) fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
         self.unknown &= !members.is_empty();
         if self.unknown {
             return false;
@@ -122,19 +122,19 @@ impl Permits {
     }
 
     /// The server lost the semaphore.
-    pub fn data_lost(&mut self) {
+    pub(crate) fn data_lost(&mut self) {
         self.granted.clear();
     }
 
     /// The server lost the permits of its members.
-    pub fn permits_lost(&mut self) {
+    pub(crate) fn permits_lost(&mut self) {
         self.unknown = true;
     }
 }
 
 /// One client's tokens for one semaphore: one for each lease, and one for each place in the queue.
 #[derive(Clone, Debug, Default)]
-pub struct SemaphoreHolds {
+pub(crate) struct SemaphoreHolds {
     holds: HashMap<Token, Hold>,
     joined: Vec<Token>,
     /// The last fence that a holder got with each token.
@@ -143,34 +143,34 @@ pub struct SemaphoreHolds {
 
 impl SemaphoreHolds {
     /// A token's hold, from its first command on.
-    pub fn hold(&mut self, token: Token) -> &mut Hold {
+    pub(crate) fn hold(&mut self, token: Token) -> &mut Hold {
         self.holds.entry(token).or_default()
     }
 
     /// The holds of all tokens.
-    pub fn all(&mut self) -> impl Iterator<Item = &mut Hold> {
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Hold> {
         self.holds.values_mut()
     }
 
     /// The same, read-only.
-    pub fn each(&self) -> impl Iterator<Item = &Hold> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Hold> {
         self.holds.values()
     }
 
     /// A token may be in the queue from now on.
-    pub fn joins(&mut self, token: Token) {
+    pub(crate) fn joins(&mut self, token: Token) {
         if !self.joined.contains(&token) && self.holds.get(&token).is_none_or(|hold| hold.token.is_none()) {
             self.joined.push(token);
         }
     }
 
     /// A caller holds with a token.
-    pub fn begins(&mut self, token: Token) {
+    pub(crate) fn begins(&mut self, token: Token) {
         self.joined.retain(|joined| *joined != token);
     }
 
     /// A holder gets a fence. It must be above the fence of the token's previous holder.
-    pub fn rises(&mut self, token: Token, fence: u64) -> Verdict {
+    pub(crate) fn rises(&mut self, token: Token, fence: u64) -> Verdict {
         match self.fences.insert(token, fence) {
             Some(last) if last >= fence => broken("fence-order", format!("{token:?}: {fence} after {last}")),
             _ => Ok(()),
@@ -178,14 +178,14 @@ impl SemaphoreHolds {
     }
 
     /// A token is released.
-    pub fn leaves(&mut self, token: Token) {
+    pub(crate) fn leaves(&mut self, token: Token) {
         self.begins(token);
         self.fences.remove(&token);
         self.holds.remove(&token);
     }
 
     /// Each place in the queue belongs to a caller.
-    pub fn check(&self, callers: usize) -> Verdict {
+    pub(crate) fn check(&self, callers: usize) -> Verdict {
         if self.joined.len() <= callers {
             return Ok(());
         }

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// One client's wait for one lock.
 #[derive(Clone, Debug, Default)]
-pub struct Polling {
+pub(crate) struct Polling {
     /// The token that it asks with, and whether it knows that another client has the lock.
     asks: Option<(Token, bool)>,
     /// When it last sent a command about the lock.
@@ -30,7 +30,13 @@ pub struct Polling {
 impl Polling {
     /// The client sends a command. `holds` is the token with which it has the lock. `yields` means that it gives the
     /// lock to other clients.
-    pub fn sends(&mut self, now: Instant, script: &ScriptCommand, holds: Option<Token>, yields: bool) -> Verdict {
+    pub(crate) fn sends(
+        &mut self,
+        now: Instant,
+        script: &ScriptCommand,
+        holds: Option<Token>,
+        yields: bool,
+    ) -> Verdict {
         self.last = Some(now);
         self.sent += 1;
         match *script {
@@ -58,7 +64,7 @@ impl Polling {
     }
 
     /// An answer to an acquire arrived.
-    pub fn answered(&mut self, token: Token, status: Status) {
+    pub(crate) fn answered(&mut self, token: Token, status: Status) {
         match (&mut self.asks, status) {
             (Some((asks, busy)), Status::Busy) if *asks == token => *busy = true,
             (Some((asks, _)), _) if *asks == token => self.asks = None,
@@ -67,17 +73,17 @@ impl Polling {
     }
 
     /// No caller waits any more.
-    pub fn nobody_waits(&mut self) {
+    pub(crate) fn nobody_waits(&mut self) {
         (self.asks, self.yielded) = (None, None);
     }
 
     /// Whether it knows that another client has the lock, and how many commands it has sent.
-    pub fn waits(&self) -> (bool, u64) {
+    pub(crate) fn waits(&self) -> (bool, u64) {
         (self.asks.is_some_and(|(_, busy)| busy), self.sent)
     }
 
     /// A caller has waited since then, so the client has to ask within this time.
-    pub fn is_awake(&self, now: Instant, since: Instant, within: Duration) -> Verdict {
+    pub(crate) fn is_awake(&self, now: Instant, since: Instant, within: Duration) -> Verdict {
         let last = self.last.unwrap_or_default().max(since);
         if now.since(last) <= within {
             return Ok(());

@@ -7,7 +7,7 @@ use crate::wire::Token;
 
 /// How long clients have waited for one lock without a grant.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     vacant_since: Option<Micros>,
     free_since: Option<Micros>,
     head: Option<(Token, Micros)>,
@@ -15,33 +15,33 @@ pub struct Progress {
 
 /// The first waiter in the queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     /// Its token.
-    pub token: Token,
+    pub(crate) token: Token,
     /// Since when nothing has kept it from its server.
-    pub calm_since: Micros,
+    pub(crate) calm_since: Micros,
 }
 
 /// How long waiting may take without faults.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// A lock without a valid holder: a dead holder's TTL, a dead waiter's claim window, and some slack.
-    pub vacant: Micros,
+    pub(crate) vacant: Micros,
     /// A lock that is free on the server, once its first waiter has been first for a claim window.
-    pub heir: (Micros, Micros),
+    pub(crate) heir: (Micros, Micros),
     /// The first waiter, while others hold: their holds, the local hand-overs, and the times above.
-    pub head: Micros,
+    pub(crate) head: Micros,
 }
 
 impl Progress {
     /// A client got the lock. It may hold it for less than the interval between checks.
-    pub fn granted(&mut self) {
+    pub(crate) fn granted(&mut self) {
         self.vacant_since = None;
     }
 
     /// Checks the lock: whether a working client wants it, whether any lease of it is valid, who is first in the queue,
     /// and whether its key is on the server. Nothing has gone wrong since `calm_since`.
-    pub fn check(
+    pub(crate) fn check(
         &mut self,
         now: Micros,
         calm_since: Micros,

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::campaign::Campaign;
 use crate::injected_bugs::InjectedBugs;
-use crate::mix::Theme;
+use crate::theme::Theme;
 
 use copy::{Change, Copy};
 

@@ -6,7 +6,7 @@
 use super::copy::Change;
 use super::{Mutant, engine, kinds, scripts};
 use crate::injected_bugs::{InjectedBugs, ScriptChange};
-use crate::mix::Theme;
+use crate::theme::Theme;
 
 const NONE: InjectedBugs =
     InjectedBugs { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
