@@ -1,4 +1,4 @@
-//! The model answers as a real server does: the same random calls on both, then the same answers, messages and keys.
+//! The model answers like a real server: the same random calls on both give the same answers, messages and keys.
 
 mod common;
 
@@ -15,7 +15,7 @@ use leasehold_servers::{Connection, Server, Version};
 
 const CALLS: usize = 2_000;
 const CALLS_A_ROUND: usize = 60;
-/// A server's clock moves on within a script, and its TTLs with it: no comparison this near to any deadline.
+/// A real server's clock moves on within a script, so nothing is compared this close to a deadline.
 const TOLERANCE_MS: i64 = 5;
 
 #[test]
@@ -40,7 +40,7 @@ fn compare_with(server: &Server) {
     }
 }
 
-/// One seed's calls on one name.
+/// The calls of one seed on one name.
 struct Round {
     rng: Rng,
     seed: u64,
@@ -50,7 +50,7 @@ struct Round {
     log: Vec<String>,
 }
 
-/// What is run on both: words for the server, and where its time and its TTLs stand in the answer.
+/// A command for both servers, and the places of the time and the TTLs in its answer.
 enum Step {
     Script { script: Script, keys: &'static [usize], arguments: Vec<String> },
     Command(Vec<String>),
@@ -160,7 +160,7 @@ impl Round {
             17 => script(RENEW, &[0, 4], vec![one, (*rng.pick(&["0", "30", "50000"])).to_owned()]),
             18 => script(INSPECT, ALL, vec![]),
             24 => {
-                // Below what was drawn, and above.
+                // Below and above the fence that was drawn.
                 let fence = (*rng.pick(&["1", "2000000000000000"])).to_owned();
                 script(RAISE, &[0, 1], vec![one, fence, ttl, retention])
             }
@@ -184,15 +184,15 @@ impl Round {
     }
 }
 
-/// The server's own time of a script's answer.
+/// The server's time in a script's answer.
 fn server_us(script: Option<&Script>, reply: &Result<Reply, String>) -> Option<u64> {
     let Ok(Reply::List(items)) = reply else { return None };
     let index = if script?.name == "inspect" { 0 } else { 3 };
-    // A release by its fast path tells no time.
+    // The fast path of a release doesn't return the time.
     scalar_text(&items[index]).parse().ok().filter(|us| *us > 0)
 }
 
-/// Equal, but for the milliseconds that are left of something.
+/// Whether two answers are equal, except for remaining milliseconds.
 fn same_reply(script: Option<&Script>, real: &Result<Reply, String>, model: &Result<Reply, String>) -> bool {
     match (real, model) {
         (Ok(Reply::List(real)), Ok(Reply::List(model))) => {
@@ -215,7 +215,7 @@ fn near(left: &str, right: &str) -> bool {
     (left - right).abs() <= TOLERANCE_MS && (left < 0) == (right < 0)
 }
 
-/// Redis 6.2 puts the error into a sentence about the script.
+/// Redis 6.2 wraps the error in a sentence about the script.
 fn error_code(text: &str) -> &str {
     ["WRONGTYPE", "OOM"].into_iter().find(|code| text.contains(code)).unwrap_or(text)
 }

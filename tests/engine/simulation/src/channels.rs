@@ -13,7 +13,7 @@ pub(crate) const OWN: &str = "leasehold:";
 
 /// A channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub(crate) enum Topic {
     /// A client's own channel.
     Own,
     /// A reentrant lock's channel. If locks share it, as `a` and `{a}` do, the index of the first one.

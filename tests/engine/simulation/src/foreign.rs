@@ -6,7 +6,7 @@ use leasehold_harness::{Micros, Rng};
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::leases::ForeignHeld;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
 use crate::world::{ClusterRun, Event, Phase};
 
@@ -25,7 +25,7 @@ const GIVE_BACK_SORTED: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'zset' \
 
 /// One foreign client. Its clock is true time, so it is as careful as it can be.
 #[derive(Clone, Debug)]
-pub struct Foreigner {
+pub(crate) struct Foreigner {
     token: String,
     /// The type of its key.
     form: Form,
@@ -55,7 +55,7 @@ enum Form {
 
 /// What a foreign client does next.
 #[derive(Clone, Copy, Debug)]
-pub enum ForeignStep {
+pub(crate) enum ForeignStep {
     /// It asks for the lock.
     Ask,
     /// Its request reaches the server.
@@ -69,14 +69,14 @@ pub enum ForeignStep {
 }
 
 impl Foreigner {
-    /// A new one.
-    pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
-        let kinds = mix.sorts.iter().any(|sort| *sort != Sort::Lock);
+    /// Draws a foreign client from the seed.
+    pub(crate) fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
+        let kinds = mix.kinds.iter().any(|kind| *kind != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
-        let (own, others): (_, &[Form]) = match mix.sorts[name] {
-            Sort::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
-            Sort::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
-            Sort::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
+        let (own, others): (_, &[Form]) = match mix.kinds[name] {
+            LockKind::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
+            LockKind::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
+            LockKind::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
         };
         let own = own.filter(|_| !kinds || rng.chance(700_000));
         let form = own.unwrap_or_else(|| *rng.pick(others));
@@ -93,8 +93,8 @@ impl Foreigner {
         Self { token, form, name, squats, tells, uses, count, ttl_ms, asked_at, holds, finished, listens }
     }
 
-    /// Whether it has gone.
-    pub fn is_finished(&self) -> bool {
+    /// Whether it has finished.
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
@@ -115,7 +115,7 @@ impl ClusterRun<'_> {
             ForeignStep::Ask => {
                 let over = self.phase != Phase::Busy;
                 let it = &mut self.foreigners[foreigner];
-                // Sometimes without a TTL. Such a lock ends only when its holder releases it.
+                // Some have no TTL. Such a lock ends only when its holder releases it.
                 let endless = it.form == Form::Text && !it.squats && self.world.rng.chance(150_000);
                 it.ttl_ms = (!endless).then(|| self.world.rng.range(self.mix.ttl_ms).max(50));
                 (it.finished, it.asked_at) = (over, self.world.now);
@@ -143,7 +143,7 @@ impl ClusterRun<'_> {
                 self.foreign_later(foreigner, wait, if took { ForeignStep::GiveBack } else { ForeignStep::Ask });
             }
             ForeignStep::GiveBack => {
-                self.look_at_foreign(foreigner);
+                self.check_foreign(foreigner);
                 self.watch.leases.foreign.retain(|held| held.foreigner != foreigner);
                 self.foreign_later(foreigner, trip, ForeignStep::Delete);
             }
@@ -245,7 +245,7 @@ impl ClusterRun<'_> {
     }
 
     /// While its lease is valid, no other client touches its key.
-    fn look_at_foreign(&mut self, foreigner: usize) {
+    fn check_foreign(&mut self, foreigner: usize) {
         let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.world.now && !held.orphan;
         let it = &self.foreigners[foreigner];
         if self.watch.leases.foreign.iter().any(|held| valid(&held)) && !self.stands(it) {

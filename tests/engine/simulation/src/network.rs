@@ -5,10 +5,10 @@ use std::rc::Rc;
 use leasehold_core::{Command, CommandId, Failure, Reply};
 use leasehold_harness::Micros;
 
-use crate::client::{Delivery, Sent};
+use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::wire::{Call, How};
+use crate::wire::{AcquireMode, ScriptCommand};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
@@ -21,20 +21,20 @@ impl ClusterRun<'_> {
     /// An engine sends a command.
     pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
         let words: Vec<&[u8]> = command.words().collect();
-        let read = Call::read(&words).and_then(|(call, key)| Some((call, self.servers.name(key)?)));
-        let Some((call, name)) = read else {
+        let read = ScriptCommand::read(&words).and_then(|(script, key)| Some((script, self.servers.name(key)?)));
+        let Some((script, name)) = read else {
             let detail = format!("c{client} sends {command:?}");
             return self.watch.check(crate::invariants::broken("words", detail));
         };
-        self.note_longest(client, &call);
+        self.note_longest(client, &script);
         self.keep_pace(client);
         let now = self.world.now;
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(now));
         let patience = it.config.response_timeout;
-        it.calls.retain(|sent| at.since(sent.at) < patience);
-        it.calls.push(Sent { id, call, name, at });
-        let (unanswered, most) = (it.calls.len(), usize::from(it.config.max_in_flight));
+        it.sent.retain(|sent| at.since(sent.at) < patience);
+        it.sent.push(SentCommand { id, script, name, at });
+        let (unanswered, most) = (it.sent.len(), usize::from(it.config.max_in_flight));
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
@@ -46,20 +46,24 @@ impl ClusterRun<'_> {
             self.watch.full_until = now + 3_000_000;
         }
         let it = &mut self.clients[client];
-        if matches!(call, Call::Acquire { how: How::Wait, .. }) && it.hears_since.is_none_or(|since| since > at) {
+        if matches!(script, ScriptCommand::Acquire { how: AcquireMode::Wait, .. })
+            && it.hears_since.is_none_or(|since| since > at)
+        {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
-        self.watch_sending(client, name, at, &call);
-        self.look_at_renewal(client, name, at, &words, &call);
+        self.watch_sending(client, name, at, &script);
+        self.check_renewal(client, name, at, &words, &script);
         if self.world.transcript.is_written() {
-            self.note_line(&format!("c{client}"), format_args!("  sends #{} {call:?} about {name}", id.0));
+            self.note_line(&format!("c{client}"), format_args!("  sends #{} {script:?} about {name}", id.0));
         }
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
-        match call {
-            Call::Acquire { how: How::Refill, .. } => self.occasion(State::Refilling, client),
-            Call::Convert { .. } => self.occasion(State::Converting, client),
-            Call::Renew { .. } => self.occasion(State::Renewing, client),
+        match script {
+            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => {
+                self.entered_rare_state(State::Refilling, client)
+            }
+            ScriptCommand::Convert { .. } => self.entered_rare_state(State::Converting, client),
+            ScriptCommand::Renew { .. } => self.entered_rare_state(State::Renewing, client),
             _ => {}
         }
         let server = self.servers.home(name);
@@ -68,11 +72,11 @@ impl ClusterRun<'_> {
             life,
             server,
             name,
-            call: id,
+            id,
             command: Rc::new(command),
             answers: 1,
             back,
-            releases: matches!(call, Call::Release { .. }),
+            releases: matches!(script, ScriptCommand::Release { .. }),
         };
         self.pass(arrival, there);
     }
@@ -139,7 +143,7 @@ impl ClusterRun<'_> {
             life: arrival.life,
             server: arrival.server,
             name: arrival.name,
-            call: arrival.call,
+            id: arrival.id,
             back: arrival.back,
         };
         self.world.after(there, Event::Arrive(first));
@@ -175,7 +179,7 @@ impl ClusterRun<'_> {
     }
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let what = Delivery::Reply(arrival.call, result);
+        let what = Delivery::Reply(arrival.id, result);
         self.world.after(after, Event::Deliver { client: arrival.client, life: arrival.life, what });
     }
 

@@ -6,17 +6,17 @@ use leasehold_harness::Transcript;
 use leasehold_model::ModelServer;
 
 use crate::coverage::Coverage;
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
-use crate::mix::Theme;
+use crate::multi::MultiRun;
 use crate::quorum::QuorumRun;
-use crate::several::SeveralRun;
-use crate::tampering::Tampering;
+use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
 
 /// The most servers of any mix: as many as a quorum may have.
 const SERVERS: usize = QuorumRun::SERVERS;
 /// Every nth seed is also run with leases of several names.
-const SEVERAL_EVERY: u64 = 4;
+const MULTI_EVERY: u64 = 4;
 /// Every nth seed is also run with locks over several servers.
 const QUORUM_EVERY: u64 = 8;
 /// Every nth seed is also run with leases whose end moves.
@@ -25,7 +25,7 @@ const KEEPING_EVERY: u64 = 8;
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
 pub struct Bench {
     models: Vec<ModelServer>,
-    tampering: Tampering,
+    bugs: InjectedBugs,
 }
 
 /// The result of a seed.
@@ -48,8 +48,8 @@ impl Bench {
     ///
     /// # Errors
     /// If the text that a bug replaces in a script is no longer there.
-    pub fn new(tampering: Tampering) -> Result<Self, String> {
-        let mut bench = Self { models: Vec::new(), tampering };
+    pub fn new(bugs: InjectedBugs) -> Result<Self, String> {
+        let mut bench = Self { models: Vec::new(), bugs };
         bench.make_models()?;
         Ok(bench)
     }
@@ -58,7 +58,7 @@ impl Bench {
         self.models.clear();
         for _ in 0..SERVERS {
             let mut model = ModelServer::new();
-            for (script, find, put) in self.tampering.scripts {
+            for (script, find, put) in self.bugs.scripts {
                 model.replace_script(script, find, put)?;
             }
             self.models.push(model);
@@ -78,14 +78,14 @@ impl Bench {
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         match theme {
-            Some(Theme::Several) => return self.run_several(seed, false, written),
+            Some(Theme::Multi) => return self.run_multi(seed, false, written),
             Some(Theme::Quorum) => return self.run_quorum(seed, false, written),
             Some(Theme::Keeping) => return self.run_keeping(seed, written),
             _ => {}
         }
         let mut report = self.run_cluster(seed, theme, written);
         let also = match theme {
-            None if seed.is_multiple_of(SEVERAL_EVERY) => self.run_several(seed, false, written),
+            None if seed.is_multiple_of(MULTI_EVERY) => self.run_multi(seed, false, written),
             None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, false, written),
             None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
             _ => return report,
@@ -101,7 +101,7 @@ impl Bench {
     /// Half of these runs have every kind of lock on single servers.
     fn run_keeping(&mut self, seed: u64, written: bool) -> Report {
         match seed / KEEPING_EVERY % 4 {
-            0 => self.run_several(seed, true, written),
+            0 => self.run_multi(seed, true, written),
             1 => self.run_quorum(seed, true, written),
             _ => self.run_cluster(seed, Some(Theme::Keeping), written),
         }
@@ -118,9 +118,9 @@ impl Bench {
         Report { seed, counts, coverage: Coverage::default(), broken, transcript }
     }
 
-    fn run_several(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
+    fn run_multi(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
         let Some(model) = self.models.first_mut() else { return Report::default() };
-        let mut run = SeveralRun::new(seed, keeping, self.tampering, model, Transcript::new(written));
+        let mut run = MultiRun::new(seed, keeping, self.bugs, model, Transcript::new(written));
         let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
         let (counts, transcript) = (run.counts, run.into_transcript());
@@ -131,7 +131,7 @@ impl Bench {
     }
 
     fn run_cluster(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
-        let mut run = ClusterRun::new(seed, theme, self.tampering, &mut self.models, Transcript::new(written));
+        let mut run = ClusterRun::new(seed, theme, self.bugs, &mut self.models, Transcript::new(written));
         let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let panicked = verdict.is_err();
         let broken = broken_of(verdict);

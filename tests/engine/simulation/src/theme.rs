@@ -53,7 +53,7 @@ pub enum Theme {
     /// Semaphores, under the faults of any of the themes above.
     Semaphore,
     /// Leases of several names, in a run of their own. Never drawn; every fourth seed runs it as well.
-    Several,
+    Multi,
     /// Locks over several servers, in a run of their own. Never drawn; every eighth seed runs it as well.
     Quorum,
     /// Leases whose end their holder moves again and again, under the faults of any of the themes above. They are leases
@@ -103,7 +103,7 @@ impl Theme {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .chain([Self::Several, Self::Quorum, Self::Keeping])
+            .chain([Self::Multi, Self::Quorum, Self::Keeping])
             .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

@@ -13,10 +13,11 @@ use crate::client::{Client, Delivery};
 use crate::coverage::{Coverage, State};
 use crate::faults::Fault;
 use crate::foreign::{ForeignStep, Foreigner};
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
-use crate::mix::{Mix, Theme};
+use crate::mix::Mix;
 use crate::servers::{Server, Servers};
-use crate::tampering::Tampering;
+use crate::theme::Theme;
 use crate::watch::Watch;
 use crate::wire::Life;
 
@@ -26,7 +27,7 @@ pub const LEAST_CALLS: u64 = 300;
 pub const LEAST_FAULTS: u64 = 5;
 
 /// How often the whole world is checked.
-const LOOK_EVERY: Micros = 100_000;
+const CHECK_EVERY: Micros = 100_000;
 /// The longest run, in true time.
 const LONGEST_RUN: Micros = 1_800_000_000;
 
@@ -55,7 +56,7 @@ pub(crate) enum Event {
     /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
     /// A check of everything.
-    Look,
+    Check,
 }
 
 /// A command on its way.
@@ -64,7 +65,7 @@ pub(crate) struct Arrival {
     pub(crate) life: Life,
     pub(crate) server: usize,
     pub(crate) name: usize,
-    pub(crate) call: CommandId,
+    pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
     /// How often its answer is delivered: never, once or twice.
     pub(crate) answers: u32,
@@ -81,7 +82,7 @@ pub(crate) enum Phase {
     Busy,
     /// Users finish what they have begun. In a liveness run, no fault strikes any more.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive.
+    /// All users are idle. Commands under way arrive.
     Resting { since: Micros, until: Micros },
 }
 
@@ -118,7 +119,7 @@ impl Counts {
 pub struct ClusterRun<'a> {
     pub(crate) world: World<Event>,
     pub(crate) mix: Mix,
-    pub(crate) tampering: Tampering,
+    pub(crate) bugs: InjectedBugs,
     pub(crate) phase: Phase,
     pub(crate) servers: Servers<'a>,
     pub(crate) clients: Vec<Client>,
@@ -141,16 +142,16 @@ impl<'a> ClusterRun<'a> {
     pub fn new(
         seed: u64,
         theme: Option<Theme>,
-        tampering: Tampering,
+        bugs: InjectedBugs,
         models: &'a mut [ModelServer],
         transcript: Transcript,
     ) -> Self {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, theme);
-        let servers = Servers::new(&mut rng, &mix, models, &tampering);
+        let servers = Servers::new(&mut rng, &mix, models, &bugs);
         let mut run = Self {
             world: World::new(rng, transcript),
-            tampering,
+            bugs,
             phase: Phase::Busy,
             clients: Vec::new(),
             foreigners: Vec::new(),
@@ -158,7 +159,7 @@ impl<'a> ClusterRun<'a> {
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, &mix.sorts, mix.clients, mix.is_crowded()),
+            watch: Watch::new(&servers.names, &mix.kinds, mix.clients, mix.is_crowded()),
             coverage: Coverage::default(),
             counts: Counts::default(),
             spare_outputs: VecDeque::new(),
@@ -183,7 +184,7 @@ impl<'a> ClusterRun<'a> {
         }
         let first = self.world.rng.spread((10_000, self.mix.gap * 2));
         self.world.agenda.push(first, Event::Strike);
-        self.world.agenda.push(LOOK_EVERY, Event::Look);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     /// Runs until the end, or until an invariant is broken.
@@ -193,18 +194,18 @@ impl<'a> ClusterRun<'a> {
                 && at > until
             {
                 self.world.now = until;
-                return self.last_look();
+                return self.last_check();
             }
             let Some(event) = self.world.advance() else { break };
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
-            self.turn_phase()?;
+            self.advance_phase()?;
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
@@ -221,17 +222,17 @@ impl<'a> ClusterRun<'a> {
             Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
-            Event::Look => {
+            Event::Check => {
                 self.watch.now = self.world.now;
-                self.look();
+                self.check_all();
                 if !matches!(self.phase, Phase::Resting { .. }) {
-                    self.world.after(LOOK_EVERY, Event::Look);
+                    self.world.after(CHECK_EVERY, Event::Check);
                 }
             }
         }
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 // No fault strikes in a run that is only crowded.
@@ -263,10 +264,10 @@ impl<'a> ClusterRun<'a> {
         self.note_line("----", format_args!("users begin nothing new; liveness {liveness}"));
         self.phase = Phase::Ending { since: self.world.now };
         if self.mix.liveness {
-            self.mend_everything();
+            self.repair_everything();
         }
         for client in 0..self.clients.len() {
-            self.hurry_users(client);
+            self.finish_idle_users(client);
         }
     }
 
@@ -296,7 +297,7 @@ impl<'a> ClusterRun<'a> {
         for client in struck.clone() {
             let it = &self.clients[client];
             if it.engine.is_some() {
-                let states = it.states(self.world.now, &self.mix.sorts, |name| self.watch.leases.has(it.life, name));
+                let states = it.states(self.world.now, &self.mix.kinds, |name| self.watch.leases.has(it.life, name));
                 self.coverage.note(fault, states);
             }
         }

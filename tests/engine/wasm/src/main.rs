@@ -1,4 +1,4 @@
-//! A host of the engine that has nothing: no clock, no I/O, no randomness. What it links is what the engine needs.
+//! A host of the engine without a clock, I/O or randomness. It links exactly what the engine needs.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What simulated worlds are made of. Every test that runs engines on virtual time, or that draws from a seed, uses it.
+//! The parts of a simulated world. Every test with engines on virtual time, or with a seed, uses them.
 //!
 //! A [`World`] has the time, the future events, the random numbers of its seed, and a transcript. Each kind of run puts its
 //! own clients, servers and invariants around one.

@@ -1,4 +1,4 @@
-//! What happened, one line for each event. Written only when a seed is replayed.
+//! The transcript of a run: one line for each event. It is written only when a seed is replayed.
 
 use std::fmt;
 

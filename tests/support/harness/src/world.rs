@@ -5,16 +5,16 @@ use crate::clock::Micros;
 use crate::rng::Rng;
 use crate::transcript::Transcript;
 
-/// A world of one seed: its time, its future events `E`, its random numbers, and what has happened.
+/// The world of one seed: its time, its future events `E`, its random numbers, and its transcript.
 #[derive(Debug)]
 pub struct World<E> {
     /// The true time.
     pub now: Micros,
-    /// The only source of chance.
+    /// The only source of randomness.
     pub rng: Rng,
-    /// What is going to happen.
+    /// The future events.
     pub agenda: Agenda<E>,
-    /// What has happened, if it is written.
+    /// The transcript, if it is written.
     pub transcript: Transcript,
 }
 
@@ -24,14 +24,14 @@ impl<E> World<E> {
         Self { now: 0, rng, agenda: Agenda::default(), transcript }
     }
 
-    /// Takes the next event and lets time pass until then. Time never goes back. None if nothing is going to happen.
+    /// Takes the next event and lets time pass until then. Time never goes back. None if there are no more events.
     pub fn advance(&mut self) -> Option<E> {
         let (at, event) = self.agenda.pop()?;
         self.now = self.now.max(at);
         Some(event)
     }
 
-    /// The same for events that happen at `until` or before. If there is none, time passes until then.
+    /// The same, but only for events at `until` or earlier. If there are none, time passes until `until`.
     pub fn advance_until(&mut self, until: Micros) -> Option<E> {
         if self.agenda.next_at().is_some_and(|at| at <= until) {
             return self.advance();

@@ -1,4 +1,4 @@
-//! Busy, out of reach and misconfigured are told apart, server by server.
+//! Errors distinguish busy, unreachable and misconfigured servers, and name each server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold_core::{ClientId, Config, Engine, Error, Wait};
 use crate::world::{Health, MS, ScriptedQuorum};
 
 #[test]
-fn failures_that_alone_deny_a_majority_are_unreachable_with_each_cause() {
+fn too_many_failures_for_a_majority_are_unreachable_with_each_cause() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     quorum.set([0, 1], Health::Dead);
     quorum.set([2], Health::Mute);
@@ -21,7 +21,7 @@ fn failures_that_alone_deny_a_majority_are_unreachable_with_each_cause() {
 }
 
 #[test]
-fn one_that_others_hold_is_busy_even_if_some_servers_failed() {
+fn a_lock_that_others_hold_is_busy_even_if_some_servers_failed() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     quorum.acquired(0, 30_000);
     quorum.settle();
@@ -34,7 +34,7 @@ fn one_that_others_hold_is_busy_even_if_some_servers_failed() {
 }
 
 #[test]
-fn a_majority_that_refuses_is_told_at_once_and_names_the_servers() {
+fn a_refusal_by_a_majority_fails_at_once_and_names_the_servers() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     quorum.set([1, 2, 4], Health::Refusing("NOPERM this user has no permissions"));
     let op = quorum.acquire(0, 30_000, Wait::Forever);
@@ -48,7 +48,7 @@ fn a_majority_that_refuses_is_told_at_once_and_names_the_servers() {
 }
 
 #[test]
-fn a_minority_that_is_misconfigured_is_done_without_and_named_when_it_matters() {
+fn a_misconfigured_minority_is_not_needed_and_is_named_when_it_matters() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     quorum.set([0, 1], Health::Refusing("WRONGTYPE Operation against a key holding the wrong kind of value"));
     let grant = quorum.acquired(0, 30_000);
@@ -61,7 +61,7 @@ fn a_minority_that_is_misconfigured_is_done_without_and_named_when_it_matters() 
 }
 
 #[test]
-fn a_partition_that_heals_is_waited_for() {
+fn a_waiter_gets_the_lock_after_a_partition_heals() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     quorum.set([0, 1, 2], Health::Dead);
     let op = quorum.acquire(0, 30_000, Wait::Forever);
@@ -74,7 +74,7 @@ fn a_partition_that_heals_is_waited_for() {
 }
 
 #[test]
-fn too_few_servers_an_even_number_or_one_that_is_named_twice_is_refused() {
+fn too_few_servers_an_even_number_or_a_duplicate_is_refused() {
     let quorum = |servers: &[&str]| Engine::quorum(ClientId::from_random([1; 16]), Config::default(), servers);
     for servers in [&[][..], &["a"], &["a", "b"], &["a", "b", "c", "d"], &["a", "b", "a"]] {
         let Err(Error::InvalidOption { field, .. }) = quorum(servers) else { panic!("{servers:?} passed") };

@@ -1,4 +1,4 @@
-//! Fences rise whatever majority comes next, and whatever the servers' clocks say.
+//! Fences rise with any next majority, and with any server clocks.
 
 use crate::world::{Health, MS, ScriptedQuorum};
 
@@ -16,12 +16,12 @@ fn the_fence_is_the_greatest_of_the_majority_and_that_majority_remembers_it() {
 #[test]
 fn another_majority_draws_a_greater_fence_though_its_clocks_are_behind() {
     let mut quorum = ScriptedQuorum::new(5, 2);
-    // Server 2 is an hour ahead, and alone in both majorities.
+    // Server 2 is an hour ahead. It is the only server in both majorities.
     quorum.ahead[2] = 3_600_000 * MS;
     quorum.set([3, 4], Health::Dead);
     let first = quorum.acquired(0, 30_000);
     quorum.release(0, first.lease).unwrap();
-    // The fast clock is away now; two of those that remember are left in the next majority.
+    // The server with the fast clock is down now. Two servers that remember the fence are in the next majority.
     quorum.set([2], Health::Dead);
     quorum.set([3, 4], Health::Well);
     let second = quorum.acquired(1, 30_000);
@@ -35,7 +35,7 @@ fn a_server_that_forgot_before_the_raise_does_not_count() {
     quorum.warm();
     quorum.set([2], Health::Dead);
     let op = quorum.acquire(0, 30_000, leasehold_core::Wait::No);
-    // Both have granted, and server 1 is to be raised: it loses everything first.
+    // Both servers have granted. Server 1 loses its data before its fence is raised.
     quorum.pass(MS + MS / 4);
     assert_eq!(quorum.held(), 2);
     quorum.servers[1].0.flush_all();

@@ -1,4 +1,4 @@
-//! While it is held: renewed, extended, asked for, held again.
+//! While a lease is held: renew, extend, verify, inspect, hold again.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leasehold_core::{AcquireOptions, Error, Input, Instant, LossReason, Outcome,
 use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
 #[test]
-fn it_is_renewed_as_long_as_a_majority_is_well() {
+fn a_lease_is_renewed_while_a_majority_works() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let grant = quorum.acquired(0, 1_000);
     quorum.set([0, 1], Health::Dead);
@@ -18,10 +18,10 @@ fn it_is_renewed_as_long_as_a_majority_is_well() {
 }
 
 #[test]
-fn servers_that_come_back_are_won_for_the_lease_that_is_held() {
+fn servers_that_come_back_join_the_lease() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let grant = quorum.acquired(0, 1_000);
-    // One after the other restarts empty: never more than one at a time is without the lease.
+    // The servers restart empty one after the other, so at most one at a time is without the lease.
     for server in 0..5 {
         quorum.servers[server].0.flush_all();
         quorum.pass(1_500 * MS);
@@ -33,7 +33,7 @@ fn servers_that_come_back_are_won_for_the_lease_that_is_held() {
 }
 
 #[test]
-fn verify_answers_by_majority() {
+fn verify_needs_a_majority() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let lease = quorum.acquired(0, 30_000).lease;
     quorum.settle();
@@ -52,7 +52,7 @@ fn verify_answers_by_majority() {
 }
 
 #[test]
-fn extend_gives_at_least_what_was_asked_for_by_a_majority() {
+fn extend_gives_at_least_the_requested_time_on_a_majority() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
     let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
@@ -94,7 +94,7 @@ fn a_fixed_lease_and_max_hold_end_in_time() {
 }
 
 #[test]
-fn what_is_kept_is_kept_until_then() {
+fn a_kept_lease_ends_when_its_keep_ends() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let lease = quorum.acquired(0, 1_000).lease;
     let until = quorum.now() + 7_000 * MS;
@@ -104,7 +104,7 @@ fn what_is_kept_is_kept_until_then() {
 }
 
 #[test]
-fn further_holds_are_counted_here() {
+fn further_holds_are_counted_by_the_client() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let lease = quorum.acquired(0, 30_000).lease;
     let sent = quorum.sent;
@@ -117,7 +117,7 @@ fn further_holds_are_counted_here() {
 }
 
 #[test]
-fn inspect_names_the_holder_that_a_majority_names() {
+fn inspect_shows_the_holder_of_a_majority() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
     let Ok(Outcome::Inspected(seen)) = quorum.result(1, op) else { panic!("not inspected") };

@@ -1,11 +1,11 @@
-//! A lease is lost once, in time, with a reason.
+//! A loss is reported once, in time, with a reason.
 
 use leasehold_core::{Error, LossReason, Outcome, ReleaseOutcome, Wait};
 
 use crate::world::{Health, MS, ScriptedQuorum};
 
 #[test]
-fn without_a_majority_it_is_lost_when_the_majority_ends_by_the_clock() {
+fn without_a_majority_a_lease_is_lost_at_its_deadline() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     let grant = quorum.acquired(0, 1_000);
     quorum.settle();
@@ -26,7 +26,7 @@ fn without_a_majority_it_is_lost_when_the_majority_ends_by_the_clock() {
 }
 
 #[test]
-fn a_majority_that_restarts_empty_is_a_loss_by_the_next_renewal() {
+fn a_majority_that_restarts_empty_is_reported_as_a_loss_by_the_next_renewal() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let grant = quorum.acquired(0, 3_000);
     quorum.settle();
@@ -41,7 +41,7 @@ fn a_majority_that_restarts_empty_is_a_loss_by_the_next_renewal() {
 }
 
 #[test]
-fn after_a_loss_the_next_local_caller_asks_anew() {
+fn after_a_loss_the_next_local_caller_acquires_again() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let first = quorum.acquired(0, 1_000);
     let op = quorum.acquire(0, 1_000, Wait::Forever);
@@ -54,18 +54,18 @@ fn after_a_loss_the_next_local_caller_asks_anew() {
 }
 
 #[test]
-fn a_holder_that_died_is_followed_after_its_ttl() {
+fn a_crashed_holders_lock_is_granted_after_its_ttl() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     let began = quorum.now();
     quorum.acquired(0, 1_000);
-    // It sends nothing any more.
+    // The client sends nothing from now on.
     quorum.clients[0] = ScriptedQuorum::new(5, 1).clients.remove(0);
     quorum.acquired(1, 1_000);
     assert!(quorum.now() - began < 1_300 * MS, "after {} us", quorum.now() - began);
 }
 
 #[test]
-fn a_holder_that_woke_up_late_is_told_before_it_may_do_anything() {
+fn a_holder_that_wakes_up_late_is_first_notified_of_the_loss() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let grant = quorum.acquired(0, 1_000);
     quorum.sleep(10_000 * MS);

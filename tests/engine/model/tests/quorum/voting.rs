@@ -1,4 +1,4 @@
-//! Who gets the lock, and when that is certain.
+//! Which client gets the lock, and when that is certain.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_lease_that_was_released_before_slow_servers_answered_is_given_back_there_to
 }
 
 #[test]
-fn a_minority_that_is_dead_is_done_without() {
+fn a_dead_minority_is_not_needed() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     quorum.set([0, 1], Health::Dead);
     let grant = quorum.acquired(0, 30_000);
@@ -57,7 +57,7 @@ fn a_minority_that_is_dead_is_done_without() {
 }
 
 #[test]
-fn whoever_comes_second_waits_and_gets_it_after_the_release() {
+fn the_second_client_waits_and_gets_it_after_the_release() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     let first = quorum.acquired(0, 30_000);
     let op = quorum.acquire(1, 30_000, Wait::Forever);
@@ -69,7 +69,7 @@ fn whoever_comes_second_waits_and_gets_it_after_the_release() {
 }
 
 #[test]
-fn callers_of_one_client_have_it_one_after_the_other_in_their_order() {
+fn callers_of_one_client_are_served_in_order() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let ops: Vec<_> = (0..5).map(|_| quorum.acquire(0, 30_000, Wait::Forever)).collect();
     let mut fences = Vec::new();
@@ -94,7 +94,7 @@ fn a_try_is_busy_at_once_while_another_client_or_caller_holds_it() {
 }
 
 #[test]
-fn a_wait_that_is_cancelled_or_over_leaves_nothing_behind() {
+fn a_wait_that_was_cancelled_or_timed_out_leaves_nothing_behind() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     let first = quorum.acquired(0, 30_000);
     let op = quorum.acquire(1, 30_000, Wait::For(Duration::from_millis(300)));
@@ -109,7 +109,7 @@ fn a_wait_that_is_cancelled_or_over_leaves_nothing_behind() {
 }
 
 #[test]
-fn servers_whose_answers_were_lost_are_given_back_to_as_well() {
+fn a_release_also_reaches_servers_whose_answers_were_lost() {
     let mut quorum = ScriptedQuorum::new(5, 2);
     quorum.set([0, 1, 2], Health::Mute);
     assert!(matches!(quorum.tried(0, 30_000), Err(Error::Unreachable { .. })));
@@ -120,11 +120,11 @@ fn servers_whose_answers_were_lost_are_given_back_to_as_well() {
 }
 
 #[test]
-fn a_split_vote_is_resolved_by_chance() {
+fn a_split_vote_is_resolved_by_random_delays() {
     let mut quorum = ScriptedQuorum::new(4 + 1, 3);
     let ops = [0, 1, 2].map(|client| quorum.acquire(client, 30_000, Wait::Forever));
     for client in [0, 1, 2] {
-        // Whoever is first has it for a while.
+        // The winner holds it for a while.
         let (winner, lease) = loop {
             let found = (0..3).find_map(|client| {
                 let results = quorum.clients[client].results.iter();

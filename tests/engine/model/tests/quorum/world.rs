@@ -15,25 +15,25 @@ pub(crate) const NAME: &str = "invoice:42";
 pub(crate) const MS: u64 = 1_000;
 const EPOCH: u64 = 1_800_000_000_000_000;
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Health {
     Well,
-    /// It answers so many microseconds late.
+    /// Its answers are this many microseconds late.
     Slow(u64),
-    /// It gets the command, and its answers are lost.
+    /// It receives commands, but its answers are lost.
     Mute,
     /// It can't be reached, and the driver knows.
     Dead,
-    /// It refuses whatever is asked.
+    /// It refuses every command.
     Refusing(&'static str),
 }
 
-/// A quorum whose servers do what the test says. Nothing is left to chance.
+/// A quorum whose servers do what the test says, without random faults.
 pub(crate) struct ScriptedQuorum {
     world: World<Event>,
     pub(crate) servers: Vec<(ModelServer, Health)>,
-    /// What each server's clock is ahead by.
+    /// How far each server's clock is ahead.
     pub(crate) ahead: Vec<u64>,
     pub(crate) clients: Vec<Client>,
     /// How many commands were sent.
@@ -96,7 +96,7 @@ impl ScriptedQuorum {
         self.call(client, |op| Input::Acquire { op, name: NAME, options: options(ttl, wait) })
     }
 
-    /// Acquires and lets time pass until it is known what came of it.
+    /// Acquires, and lets time pass until the call has ended.
     pub(crate) fn acquired(&mut self, client: usize, ttl: u64) -> Grant {
         let op = self.acquire(client, ttl, Wait::Forever);
         match self.result(client, op) {
@@ -105,7 +105,7 @@ impl ScriptedQuorum {
         }
     }
 
-    /// Has every server load the scripts, so that commands take one round trip from now on. Ends at a whole second.
+    /// Loads the scripts on every server, so that later commands take one round trip. Ends at a whole second.
     pub(crate) fn warm(&mut self) {
         let grant = self.acquired(0, 10_000);
         self.settle();
@@ -140,12 +140,12 @@ impl ScriptedQuorum {
         self.world.now = until;
     }
 
-    /// Time passes, and nothing happens: no client is woken, and nothing arrives.
+    /// Lets time pass without any event: no client wakes up, and nothing arrives.
     pub(crate) fn sleep(&mut self, micros: u64) {
         self.world.now += micros;
     }
 
-    /// Lets everything happen that is under way.
+    /// Handles every event that is under way.
     pub(crate) fn settle(&mut self) {
         self.pass(500 * MS);
     }
@@ -158,7 +158,7 @@ impl ScriptedQuorum {
         self.clients[client].engine.is_idle()
     }
 
-    /// What a server has under the lock's name.
+    /// The value of the lock's key on a server.
     pub(crate) fn holder(&self, server: usize) -> Option<String> {
         self.servers[server].0.get(self.clock(server), NAME)
     }
@@ -168,7 +168,7 @@ impl ScriptedQuorum {
         self.servers[server].0.get(self.clock(server), &key).map_or(0, |fence| fence.parse().unwrap())
     }
 
-    /// How many servers hold the lock for somebody.
+    /// How many servers have a holder of the lock.
     pub(crate) fn held(&self) -> usize {
         (0..self.servers.len()).filter(|server| self.holder(*server).is_some()).count()
     }

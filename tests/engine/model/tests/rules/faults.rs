@@ -41,7 +41,7 @@ fn at_maxmemory_a_release_of_nothing_buries_and_grants_too() {
 }
 
 #[test]
-fn at_maxmemory_whoever_asks_still_moves_the_queue() {
+fn at_maxmemory_every_acquire_still_advances_the_queue() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);

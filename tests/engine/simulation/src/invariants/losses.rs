@@ -8,15 +8,15 @@ use super::{Verdict, broken};
 
 /// Since when nothing keeps a client from its servers, and how long it waits for an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Calm {
+pub(crate) struct Calm {
     /// Since when.
-    pub since: Micros,
+    pub(crate) since: Micros,
     /// An answer that counts was requested within this time.
-    pub patience: Micros,
+    pub(crate) patience: Micros,
 }
 
 /// The engine reported a loss at `now` (`local` by its clock).
-pub fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: Calm) -> Verdict {
+pub(crate) fn told(held: &Held, reason: LossReason, now: Micros, local: Instant, calm: Calm) -> Verdict {
     let with = |invariant| broken(invariant, format!("{reason:?} reported at {local:?} for {held:?}"));
     let at_its_end = held.ends.is_some_and(|ends| ends <= local);
     if reason == LossReason::MaxHold && !at_its_end {
@@ -56,7 +56,7 @@ fn needless(held: &Held, now: Micros, local: Instant, calm: Calm) -> bool {
 }
 
 /// Once the engine has seen the time, nothing is held past its deadline.
-pub fn overdue<'a>(held: impl Iterator<Item = &'a Held>, local: Instant) -> Verdict {
+pub(crate) fn overdue<'a>(held: impl Iterator<Item = &'a Held>, local: Instant) -> Verdict {
     for held in held {
         if held.valid_until <= local {
             return broken("loss-late", format!("no loss was reported by {local:?} for {held:?}"));

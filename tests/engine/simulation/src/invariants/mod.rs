@@ -1,21 +1,21 @@
-//! The promises that must hold at every step. Each file checks one topic. Each promise has a short, stable name.
+//! The promises that are checked at every step. Each file checks one topic. Each promise has a short, stable name.
 //!
 //! The watchers know the true time and see everything. So they check what is true, not what a client may assume.
 
-pub mod asking;
-pub mod budget;
-pub mod calls;
-pub mod fences;
-pub mod keys;
-pub mod leases;
-pub mod losses;
-pub mod pace;
-pub mod permits;
-pub mod progress;
-pub mod queue;
-pub mod terms;
-pub mod tokens;
-pub mod vigil;
+pub(crate) mod calls;
+pub(crate) mod commands;
+pub(crate) mod fences;
+pub(crate) mod hand_overs;
+pub(crate) mod keys;
+pub(crate) mod leases;
+pub(crate) mod losses;
+pub(crate) mod pace;
+pub(crate) mod permits;
+pub(crate) mod polling;
+pub(crate) mod progress;
+pub(crate) mod queue;
+pub(crate) mod terms;
+pub(crate) mod tokens;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,8 +91,8 @@ pub const ALL: [(&str, &str); 62] = [
     ("starved", "the first waiter is served while others come and go"),
     ("unfinished", "once faults stop, every user finishes"),
     ("idle-traffic", "a client that has nothing to do sends nothing"),
-    ("several-all", "a lease of several names has all of them, with a fence for each"),
-    ("several-kept", "a client that did not get all of several names, or gave them back, keeps none of them"),
+    ("multi-all", "a lease of several names has all of them, with a fence for each"),
+    ("multi-kept", "a client that did not get all of several names, or gave them back, keeps none of them"),
     ("script-error", "a script fails only because of the server's state"),
     ("words", "every command is a known script with well-formed arguments"),
     ("permits", "by each holder's own deadline, no more permits are held than the limit of the latest grant allows"),

@@ -244,17 +244,17 @@ pub(super) const SIDE_KEYS_SHARED: &[Change] = &[Change {
     find: "let side = if hash_tag(key.as_bytes()).is_some() {",
     put: "let side = if MUTANT && let Some(tag) = hash_tag(key.as_bytes()) {\n            [\"leasehold:{\", core::str::from_utf8(tag).unwrap_or_default(), \"}:\"].concat()\n        } else if hash_tag(key.as_bytes()).is_some() {",
 }];
-pub(super) const SEVERAL_UNSORTED: &[Change] = &[Change {
+pub(super) const MULTI_UNSORTED: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
     find: "        let place = |name",
     put: "        if MUTANT {\n            sorted = names.iter().map(ToString::to_string).collect();\n        }\n        let place = |name",
 }];
-pub(super) const SEVERAL_KEEPS_PARTS: &[Change] = &[Change {
+pub(super) const MULTI_KEEPS_PARTS: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
     find: "            if let Some(grant) = grant {",
     put: "            if let Some(grant) = grant.filter(|_| !MUTANT) {",
 }];
-pub(super) const SEVERAL_LOSS_UNTOLD: &[Change] = &[Change {
+pub(super) const MULTI_LOSS_UNTOLD: &[Change] = &[Change {
     file: "client/multi/held.rs",
     find: "        let reason = match reason {",
     put: "        if MUTANT {\n            return;\n        }\n        let reason = match reason {",

@@ -9,8 +9,8 @@ mod table;
 use std::time::Instant;
 
 use crate::campaign::Campaign;
-use crate::mix::Theme;
-use crate::tampering::Tampering;
+use crate::injected_bugs::InjectedBugs;
+use crate::theme::Theme;
 
 use copy::{Change, Copy};
 
@@ -43,7 +43,7 @@ pub struct Mutant {
     /// The bug, if it is in the engine.
     engine: &'static [Change],
     /// The bug, if it is elsewhere.
-    pub tampering: Tampering,
+    pub bugs: InjectedBugs,
     /// The theme that is likely to notice it.
     pub theme: Theme,
 }
@@ -108,7 +108,7 @@ impl Mutant {
     }
 
     fn campaign(&self, start: u64, seeds: u64, jobs: usize) -> Campaign {
-        Campaign { start, seeds, theme: Some(self.theme), jobs, tampering: self.tampering, first_only: true }
+        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.bugs, first_only: true }
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     fn every_mutant_has_its_own_name_and_fits_the_scripts() {
         for (place, mutant) in TABLE.iter().enumerate() {
             assert!(TABLE[..place].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
-            if let Err(problem) = Bench::new(mutant.tampering) {
+            if let Err(problem) = Bench::new(mutant.bugs) {
                 panic!("{}: {problem}", mutant.name);
             }
         }

@@ -48,14 +48,14 @@ pub(crate) enum Doing {
 pub(crate) struct Op {
     pub(crate) user: usize,
     pub(crate) name: usize,
-    pub(crate) wish: Wish,
+    pub(crate) call: UserCall,
     /// When it must have ended, by the client's clock.
     pub(crate) ends: Option<Instant>,
     pub(crate) ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum UserCall {
     Acquire(AcquireOptions),
     Release(LeaseId),
     Extend(LeaseId, Duration),
@@ -104,16 +104,16 @@ impl Client {
     /// When a call must have ended. A try asks once for the lock and once for the fence. It asks once more for the
     /// greater fence of each server that may replace another one. That can be as many servers as a majority can do
     /// without.
-    pub(crate) fn ends(&self, wish: Wish, at: Instant, servers: usize) -> Option<Instant> {
+    pub(crate) fn ends(&self, call: UserCall, at: Instant, servers: usize) -> Option<Instant> {
         let timeout = self.config.node_timeout;
-        match wish {
-            Wish::Acquire(options) => match options.wait {
+        match call {
+            UserCall::Acquire(options) => match options.wait {
                 Wait::For(wait) => Some(at + wait),
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
                 _ => None,
             },
             // From the last lease that was given back.
-            Wish::Close => Some(at + timeout * 4),
+            UserCall::Close => Some(at + timeout * 4),
             _ => Some(at + timeout * 2),
         }
     }

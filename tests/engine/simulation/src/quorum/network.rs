@@ -24,7 +24,7 @@ pub(crate) struct Arrival {
     pub(crate) server: usize,
     pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
-    /// How long the answer takes. None if nobody receives it.
+    /// How long the answer takes. None if the client doesn't receive it.
     pub(crate) back: Option<Micros>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, LossReason, OpId, Outcome, ReleaseOutcome, Wait};
 
 use crate::invariants::broken;
-use crate::quorum::client::{Doing, Op, Wish};
+use crate::quorum::client::{Doing, Op, UserCall};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
 use crate::quorum::world::{Event, Phase, QuorumRun};
@@ -23,8 +23,9 @@ impl QuorumRun<'_> {
             Doing::Nothing if self.phase != Phase::Busy => {}
             Doing::Nothing => {
                 let name = self.world.rng.below(self.mix.names as u64) as usize;
-                let wish = if self.world.rng.chance(20_000) { Wish::Inspect } else { Wish::Acquire(self.options()) };
-                self.call(client, user, name, wish);
+                let call =
+                    if self.world.rng.chance(20_000) { UserCall::Inspect } else { UserCall::Acquire(self.options()) };
+                self.call(client, user, name, call);
                 if self.world.rng.chance(50_000) {
                     let after = self.world.rng.spread((100, 2_000_000));
                     let op = OpId(self.clients[client].ops.len() as u64);
@@ -38,13 +39,13 @@ impl QuorumRun<'_> {
             Doing::Holding(lease) => {
                 let name = self.watch.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
                 let name = name.map_or(0, |belief| belief.name);
-                let wish = match self.world.rng.below(10) {
-                    0 => Wish::Extend(lease, Duration::from_millis(self.world.rng.spread((100, 5_000)))),
-                    1 => Wish::Verify(lease),
-                    2 => Wish::Hold(lease),
-                    _ => Wish::Release(lease),
+                let call = match self.world.rng.below(10) {
+                    0 => UserCall::Extend(lease, Duration::from_millis(self.world.rng.spread((100, 5_000)))),
+                    1 => UserCall::Verify(lease),
+                    2 => UserCall::Hold(lease),
+                    _ => UserCall::Release(lease),
                 };
-                self.call(client, user, name, wish);
+                self.call(client, user, name, call);
             }
         }
     }
@@ -76,30 +77,30 @@ impl QuorumRun<'_> {
         AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() }
     }
 
-    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, wish: Wish) {
+    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, call: UserCall) {
         let at = self.clients[client].clock.instant(self.world.now);
         let it = &mut self.clients[client];
-        let ends = it.ends(wish, at, self.servers.len());
-        it.ops.push(Op { user, name, wish, ends, ended: false });
+        let ends = it.ends(call, at, self.servers.len());
+        it.ops.push(Op { user, name, call, ends, ended: false });
         let op = OpId(it.ops.len() as u64);
         it.users[user].doing = Doing::Calling(op);
         it.users[user].step += 1;
         it.pace.1 = it.pace.1.saturating_sub(A_CALL * self.servers.len() as u64);
-        self.note(client, format_args!("u{user} op {} {wish:?} of {name}", op.0));
-        if let Wish::Release(lease) = wish {
+        self.note(client, format_args!("u{user} op {} {call:?} of {name}", op.0));
+        if let UserCall::Release(lease) = call {
             self.release_begins(client, lease);
         }
         let text = format!("lock-{name}");
         self.tell_engine(
             client,
-            match wish {
-                Wish::Acquire(options) => Input::Acquire { op, name: &text, options },
-                Wish::Release(lease) => Input::Release { op, lease },
-                Wish::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
-                Wish::Verify(lease) => Input::Verify { op, lease },
-                Wish::Hold(lease) => Input::Hold { op, lease },
-                Wish::Inspect => Input::Inspect { op, name: &text },
-                Wish::Close => Input::Close { op },
+            match call {
+                UserCall::Acquire(options) => Input::Acquire { op, name: &text, options },
+                UserCall::Release(lease) => Input::Release { op, lease },
+                UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
+                UserCall::Verify(lease) => Input::Verify { op, lease },
+                UserCall::Hold(lease) => Input::Hold { op, lease },
+                UserCall::Inspect => Input::Inspect { op, name: &text },
+                UserCall::Close => Input::Close { op },
             },
         );
     }
@@ -108,8 +109,8 @@ impl QuorumRun<'_> {
     fn release_begins(&mut self, client: usize, lease: LeaseId) {
         let life = self.clients[client].life;
         let it = &mut self.clients[client];
-        let holds = it.ops.iter().filter(|op| op.wish == Wish::Hold(lease) && op.ended).count();
-        let released = it.ops.iter().filter(|op| op.wish == Wish::Release(lease)).count();
+        let holds = it.ops.iter().filter(|op| op.call == UserCall::Hold(lease) && op.ended).count();
+        let released = it.ops.iter().filter(|op| op.call == UserCall::Release(lease)).count();
         if released > holds {
             self.watch.ended(life, lease);
         }
@@ -124,10 +125,10 @@ impl QuorumRun<'_> {
             return self.watch.check(broken("ends-once", format!("c{client} op {}", op.0)));
         };
         known.ended = true;
-        let Op { user, name, wish, .. } = *known;
+        let Op { user, name, call, .. } = *known;
         let mut doing = Doing::Nothing;
-        match (wish, &result) {
-            (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) => {
+        match (call, &result) {
+            (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) => {
                 self.counts.grants += 1;
                 if grant.valid_until <= at {
                     self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
@@ -141,24 +142,26 @@ impl QuorumRun<'_> {
                 doing = Doing::Holding(grant.lease);
             }
             (
-                Wish::Acquire(_),
+                UserCall::Acquire(_),
                 Err(Error::Busy { .. } | Error::Unreachable { .. } | Error::Cancelled | Error::Closed),
             ) => {}
             // A full server says so, and the error is that of a majority.
-            (Wish::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
-            (Wish::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => doing = Doing::Holding(lease),
-            (Wish::Release(_), _) | (Wish::Inspect | Wish::Close, _) => {}
-            (Wish::Extend(lease, _) | Wish::Verify(lease) | Wish::Hold(lease), _) => {
+            (UserCall::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
+            (UserCall::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => {
+                doing = Doing::Holding(lease)
+            }
+            (UserCall::Release(_), _) | (UserCall::Inspect | UserCall::Close, _) => {}
+            (UserCall::Extend(lease, _) | UserCall::Verify(lease) | UserCall::Hold(lease), _) => {
                 if self.watch.beliefs.iter().any(|belief| (belief.life, belief.lease) == (life, lease)) {
                     doing = Doing::Holding(lease);
                 }
             }
-            (wish, result) => {
-                let detail = format!("op {} {wish:?} ends with {result:?}", op.0);
+            (call, result) => {
+                let detail = format!("op {} {call:?} ends with {result:?}", op.0);
                 self.watch.check(broken("answer", detail));
             }
         }
-        if wish == Wish::Close {
+        if call == UserCall::Close {
             self.closed(client);
         }
         self.clients[client].users[user].doing = doing;

@@ -1,4 +1,4 @@
-//! What must hold at every step, judged by true time.
+//! The invariants of a quorum, checked at every step by true time.
 
 use leasehold_core::{Instant, LeaseId, LossReason};
 use leasehold_harness::Micros;

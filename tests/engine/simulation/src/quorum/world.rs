@@ -5,13 +5,13 @@ use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
-use crate::quorum::client::{Client, Doing, Wish};
+use crate::quorum::client::{Client, Doing, UserCall};
 use crate::quorum::network::Arrival;
 use crate::quorum::watch::Watch;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
 
 const EPOCH: u64 = 1_800_000_000_000_000;
-const LOOK_EVERY: Micros = 50_000;
+const CHECK_EVERY: Micros = 50_000;
 const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     Resume { client: usize, life: u32 },
     Start { client: usize },
     Strike,
-    Look,
+    Check,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     Busy,
     /// Everything is repaired, and users finish what they have begun.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive, and given-up tokens end.
+    /// All users are idle. Commands under way arrive, and the last releases are retried.
     Resting { until: Micros },
 }
 
@@ -164,7 +164,7 @@ impl<'a> QuorumRun<'a> {
             self.start(client);
         }
         self.world.agenda.push(self.mix.gap, Event::Strike);
-        self.world.agenda.push(LOOK_EVERY, Event::Look);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     fn start(&mut self, place: usize) {
@@ -200,17 +200,17 @@ impl<'a> QuorumRun<'a> {
         while let Some(event) = self.world.advance() {
             let at = self.world.now;
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
             match self.phase {
-                Phase::Resting { until } if at > until => return self.last_look(),
-                _ => self.turn_phase()?,
+                Phase::Resting { until } if at > until => return self.last_check(),
+                _ => self.advance_phase()?,
             }
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
@@ -233,9 +233,9 @@ impl<'a> QuorumRun<'a> {
                 }
             }
             Event::Strike => self.strike(),
-            Event::Look => {
-                self.look();
-                self.world.after(LOOK_EVERY, Event::Look);
+            Event::Check => {
+                self.check_all();
+                self.world.after(CHECK_EVERY, Event::Check);
             }
         }
     }
@@ -318,7 +318,7 @@ impl<'a> QuorumRun<'a> {
         self.watch.check(verdict);
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
@@ -333,7 +333,7 @@ impl<'a> QuorumRun<'a> {
                     // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
                         if self.clients[client].is_awake() && self.world.rng.chance(300_000) {
-                            self.call(client, 0, 0, Wish::Close);
+                            self.call(client, 0, 0, UserCall::Close);
                         }
                     }
                     self.phase = Phase::Resting { until: self.world.now + 130_000_000 };

@@ -3,41 +3,42 @@
 use leasehold_core::{AcquireOptions, Grant, Instant};
 use leasehold_model::Executed;
 
-use crate::client::{Op, Wish};
+use crate::client::{Op, UserCall};
 use crate::faults::Fault;
 use crate::invariants::leases::Held;
 use crate::invariants::{Verdict, broken};
-use crate::kinds::{Sort, permits};
-use crate::wire::{Answer, Call, Status, Token};
+use crate::kinds::{LockKind, permits};
+use crate::wire::{Answer, ScriptCommand, Status, Token};
 use crate::world::ClusterRun;
 
 impl ClusterRun<'_> {
     /// What only a script of one kind does.
-    pub(crate) fn observe_kind(&mut self, name: usize, call: &Call, answer: &Answer, executed: &Executed) {
-        if !matches!(call, Call::Renew { .. } | Call::Inspect) && self.is_squatted(name) {
-            let detail = format!("{call:?} was answered {answer:?} under another kind's name");
+    pub(crate) fn observe_kind(&mut self, name: usize, script: &ScriptCommand, answer: &Answer, executed: &Executed) {
+        if !matches!(script, ScriptCommand::Renew { .. } | ScriptCommand::Inspect) && self.is_squatted(name) {
+            let detail = format!("{script:?} was answered {answer:?} under another kind's name");
             self.watch.check(broken("wrong-kind", detail));
         }
         let server = self.servers.home(name);
-        let released = matches!(call, Call::Release { .. }) && answer.status == Status::Released;
+        let released = matches!(script, ScriptCommand::Release { .. }) && answer.status == Status::Released;
         let refused = self.servers.list[server].suffers(Fault::PublishRefused, self.world.now);
-        if self.mix.sorts[name] == Sort::Reentrant && released && !refused {
+        if self.mix.kinds[name] == LockKind::Reentrant && released && !refused {
             let channel = crate::channels::channel_of(&self.servers.names[name]);
             if !executed.published.iter().any(|(on, payload)| *on == channel && payload == b"0") {
-                let detail = format!("{call:?} freed the lock, and published {:?}", executed.published);
+                let detail = format!("{script:?} freed the lock, and published {:?}", executed.published);
                 self.watch.check(broken("unpublished", detail));
             }
         }
     }
 
     /// Whether a lock's name holds another kind of lock, so that a script is right to fail.
-    pub(crate) fn holds_another_kind(&self, name: usize, call: &Call) -> bool {
-        (*call == Call::Inspect && self.mix.sorts[name] != Sort::Lock) || self.is_squatted(name)
+    pub(crate) fn holds_another_kind(&self, name: usize, script: &ScriptCommand) -> bool {
+        (*script == ScriptCommand::Inspect && self.mix.kinds[name] != LockKind::Lock) || self.is_squatted(name)
     }
 
     /// Whether a user's call may fail for that reason.
     pub(crate) fn may_be_another_kind(&self, op: &Op) -> bool {
-        (op.wish == Wish::Inspect && self.mix.sorts[op.name] != Sort::Lock) || self.watch.locks[op.name].squatted
+        (op.call == UserCall::Inspect && self.mix.kinds[op.name] != LockKind::Lock)
+            || self.watch.locks[op.name].squatted
     }
 
     /// The owner of a reentrant lock takes it once more.
@@ -68,20 +69,20 @@ impl ClusterRun<'_> {
             Token::read(words.get(3 + keys)?)
         });
         let lock = &mut self.watch.locks[name];
-        let lanes = &mut self.watch.lanes[place][name];
+        let semaphores = &mut self.watch.semaphores[place][name];
         let (mut verdict, mut orphan) = (Ok(()), false);
         if let Some(token) = token {
-            lanes.begins(token);
-            let tenure = lanes.tenure(token);
-            if tenure.token == Some(token) {
+            semaphores.begins(token);
+            let hold = semaphores.hold(token);
+            if hold.token == Some(token) {
                 self.counts.local += u64::from(grant.local);
-                verdict = tenure.handed_over(now, client.config.local_handoffs, client.config.mixed_fleet);
+                verdict = hold.handed_over(now, client.config.local_handoffs, client.config.mixed_fleet);
             } else {
-                tenure.begin(now, Some(token), lock.lost_at);
-                tenure.orphan |= self.watch.forced.contains(&token);
+                hold.begin(now, Some(token), lock.lost_at);
+                hold.orphan |= self.watch.forced.contains(&token);
             }
-            orphan = tenure.orphan;
-            verdict = verdict.and(lanes.rises(token, grant.fence));
+            orphan = hold.orphan;
+            verdict = verdict.and(semaphores.rises(token, grant.fence));
             let (wants, has) = (permits(options.kind), lock.permits.wants(token));
             if has > 0 && wants != has {
                 verdict = broken("permits", format!("{options:?} got {token:?}, which the server counts as {has}"));
@@ -111,7 +112,7 @@ impl ClusterRun<'_> {
         };
         self.watch.leases.held.push(held);
         let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-        let permits = self.watch.locks[name].permits.look(held, self.world.now);
+        let permits = self.watch.locks[name].permits.check(held, self.world.now);
         verdict.and(permits)
     }
 }

@@ -6,10 +6,10 @@ use leasehold_model::Executed;
 
 use crate::faults::Fault;
 use crate::invariants::broken;
-use crate::invariants::budget::{ServerGrant, Tenure};
+use crate::invariants::hand_overs::{Hold, ServerGrant};
 use crate::invariants::leases::Held;
-use crate::kinds::Sort;
-use crate::wire::{Answer, Call, How, Message, Status, Token};
+use crate::kinds::LockKind;
+use crate::wire::{AcquireMode, Answer, Message, ScriptCommand, Status, Token};
 use crate::world::ClusterRun;
 
 /// A grant of a script.
@@ -36,7 +36,7 @@ enum Granting {
 impl ClusterRun<'_> {
     /// A server is about to run a script.
     pub(crate) fn observe_before(&mut self, server: usize, name: usize) {
-        if self.mix.sorts[name] == Sort::Semaphore {
+        if self.mix.kinds[name] == LockKind::Semaphore {
             let server_us = self.servers.time(server, self.world.now);
             if !self.watch.keys.knows_permits(&self.servers.models[server], server_us, name) {
                 self.watch.locks[name].permits.forgets();
@@ -45,29 +45,32 @@ impl ClusterRun<'_> {
     }
 
     /// A server ran a script.
-    pub(crate) fn observe(&mut self, server: usize, name: usize, call: &Call, executed: &Executed) {
+    pub(crate) fn observe(&mut self, server: usize, name: usize, script: &ScriptCommand, executed: &Executed) {
         let server_us = self.servers.time(server, self.world.now);
         let reply = match &executed.reply {
             Ok(reply) => reply,
             Err(text) if text.starts_with("NOSCRIPT") => return,
             // Releases and renewals are never refused for lack of memory.
-            Err(text) if text.starts_with("OOM") && !matches!(call, Call::Release { .. } | Call::Renew { .. }) => {
+            Err(text)
+                if text.starts_with("OOM")
+                    && !matches!(script, ScriptCommand::Release { .. } | ScriptCommand::Renew { .. }) =>
+            {
                 return;
             }
             Err(text) if ["TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
-            Err(text) if text.contains("WRONGTYPE") && self.holds_another_kind(name, call) => return,
-            Err(text) => return self.watch.check(broken("script-error", format!("{call:?}: {text}"))),
+            Err(text) if text.contains("WRONGTYPE") && self.holds_another_kind(name, script) => return,
+            Err(text) => return self.watch.check(broken("script-error", format!("{script:?}: {text}"))),
         };
         let Some(answer) = Answer::read(reply) else {
-            if *call != Call::Inspect {
-                self.watch.check(broken("words", format!("{call:?} was answered {reply:?}")));
+            if *script != ScriptCommand::Inspect {
+                self.watch.check(broken("words", format!("{script:?} was answered {reply:?}")));
             }
             return;
         };
-        self.observe_kind(name, call, &answer, executed);
-        self.observe_call(server, name, call, &answer, server_us);
-        self.observe_grants(name, call, &answer, executed, server_us);
-        self.observe_end(server, name, call, &answer, server_us);
+        self.observe_kind(name, script, &answer, executed);
+        self.observe_call(server, name, script, &answer, server_us);
+        self.observe_grants(name, script, &answer, executed, server_us);
+        self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
     }
@@ -81,31 +84,31 @@ impl ClusterRun<'_> {
     }
 
     /// What a script does before it grants.
-    fn observe_call(&mut self, server: usize, name: usize, call: &Call, answer: &Answer, server_us: u64) {
+    fn observe_call(&mut self, server: usize, name: usize, script: &ScriptCommand, answer: &Answer, server_us: u64) {
         let now_ms = server_us / 1_000;
         let lock = &mut self.watch.locks[name];
         lock.queue.begins(now_ms);
-        match *call {
-            Call::Acquire { token, how, claim_ms, .. } if how != How::Refill => match answer.status {
+        match *script {
+            ScriptCommand::Acquire { token, how, claim_ms, .. } if how != AcquireMode::Refill => match answer.status {
                 Status::Entered | Status::Waiting | Status::Busy => {
-                    if let Call::Acquire { permits: Some(permits), .. } = *call {
+                    if let ScriptCommand::Acquire { permits: Some(permits), .. } = *script {
                         lock.permits.asks(token, permits, !lock.queue.has(token));
                     }
                     lock.queue.calls(token, now_ms, claim_ms);
                 }
                 _ => {}
             },
-            Call::Release { token, .. } => {
+            ScriptCommand::Release { token, .. } => {
                 lock.queue.leaves(token);
                 lock.permits.released(token);
             }
             // A late command may have put the old token into the queue. Burying it takes it out.
-            Call::Convert { old, bury: true, .. } => {
+            ScriptCommand::Convert { old, bury: true, .. } => {
                 let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
                 let gone = Some(old).filter(|old| !waiting.contains(old));
                 gone.into_iter().for_each(|old| lock.queue.leaves(old));
             }
-            Call::Renew { token, .. } if answer.status == Status::Renewed => {
+            ScriptCommand::Renew { token, .. } if answer.status == Status::Renewed => {
                 let verdict = lock.terms.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
                 lock.permits.renewed(token, now_ms, answer.ms.try_into().unwrap_or(0));
                 let lost_at = lock.lost_at;
@@ -119,7 +122,7 @@ impl ClusterRun<'_> {
         if self.servers.list[server].suffers(Fault::PublishRefused, self.world.now) {
             // A granted waiter can only be noticed by its absence from the queue.
             let mut waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
-            if let Call::Acquire { token, .. } = *call {
+            if let ScriptCommand::Acquire { token, .. } = *script {
                 waiting.push(token);
             }
             self.watch.locks[name].queue.keep(&waiting);
@@ -128,43 +131,45 @@ impl ClusterRun<'_> {
 
     /// If the server's data was lost, its holder finds out at its next renewal.
     fn observe_orphan(&mut self, name: usize, token: Token, lost_at: Option<Micros>) {
-        let orphan = |tenure: &&Tenure| tenure.orphan && tenure.token == Some(token);
-        let tenure = {
-            let lanes = self.watch.lanes.iter().flat_map(|lanes| lanes[name].each());
-            self.watch.tenures.iter().map(|tenures| &tenures[name]).chain(lanes).find(orphan).copied()
+        let orphan = |hold: &&Hold| hold.orphan && hold.token == Some(token);
+        let hold = {
+            let semaphores = self.watch.semaphores.iter().flat_map(|semaphores| semaphores[name].each());
+            self.watch.holds.iter().map(|holds| &holds[name]).chain(semaphores).find(orphan).copied()
         };
-        let Some(tenure) = tenure else { return };
+        let Some(hold) = hold else { return };
         // Unless a late command of it has taken the lock again.
-        let anew = tenure.last_granted(token).is_some_and(|grant| lost_at.is_none_or(|lost| grant.at >= lost));
+        let anew = hold.last_granted(token).is_some_and(|grant| lost_at.is_none_or(|lost| grant.at >= lost));
         if !anew {
-            let detail = format!("{tenure:?} was renewed after the server had lost it");
+            let detail = format!("{hold:?} was renewed after the server had lost it");
             self.watch.check(broken("orphan-renewed", detail));
         }
     }
 
     /// What a script does after it has granted.
-    fn observe_end(&mut self, server: usize, name: usize, call: &Call, answer: &Answer, server_us: u64) {
+    fn observe_end(&mut self, server: usize, name: usize, script: &ScriptCommand, answer: &Answer, server_us: u64) {
         let now_ms = server_us / 1_000;
         let lock = &mut self.watch.locks[name];
-        match *call {
-            Call::Acquire { token, mode, claim_ms, how: How::Wait, .. } if answer.status == Status::Waiting => {
+        match *script {
+            ScriptCommand::Acquire { token, mode, claim_ms, how: AcquireMode::Wait, .. }
+                if answer.status == Status::Waiting =>
+            {
                 // Several waiters for permits may be granted at once.
-                let mode = if self.mix.sorts[name] == Sort::Semaphore { Mode::Shared } else { mode };
+                let mode = if self.mix.kinds[name] == LockKind::Semaphore { Mode::Shared } else { mode };
                 lock.queue.waits(token, mode, now_ms, claim_ms);
                 let verdict = lock.tokens.seen(self.world.now, token, "waits");
                 self.watch.check(verdict);
             }
-            Call::Release { bury: true, .. } => {
+            ScriptCommand::Release { bury: true, .. } => {
                 let verdict = self.watch.keys.after_bury(&self.servers.models[server], server_us, name);
                 self.watch.check(verdict);
             }
-            Call::Renew { .. } | Call::Inspect => return,
+            ScriptCommand::Renew { .. } | ScriptCommand::Inspect => return,
             _ => {}
         }
         let lock = &mut self.watch.locks[name];
         if !lock.queue.is_empty() && !self.servers.list[server].suffers(Fault::PublishRefused, self.world.now) {
-            let value = match self.mix.sorts[name] {
-                Sort::Semaphore => {
+            let value = match self.mix.kinds[name] {
+                LockKind::Semaphore => {
                     let members = self.watch.keys.holders(&self.servers.models[server], server_us, name);
                     let lives =
                         |(token, until): (Token, Option<u64>)| until.is_some_and(|at| at > now_ms).then_some(token);
@@ -185,13 +190,20 @@ impl ClusterRun<'_> {
     }
 
     /// All grants of a script, in the order in which it drew the fences.
-    fn observe_grants(&mut self, name: usize, call: &Call, answer: &Answer, executed: &Executed, server_us: u64) {
+    fn observe_grants(
+        &mut self,
+        name: usize,
+        script: &ScriptCommand,
+        answer: &Answer,
+        executed: &Executed,
+        server_us: u64,
+    ) {
         let mut grants = Vec::new();
         if answer.grants()
-            && let Call::Acquire { token, .. } | Call::Convert { new: token, .. } = *call
+            && let ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. } = *script
         {
-            let how = match *call {
-                Call::Convert { .. } => Granting::Converted,
+            let how = match *script {
+                ScriptCommand::Convert { .. } => Granting::Converted,
                 _ if answer.status == Status::Entered => Granting::Entered,
                 _ => Granting::Again,
             };
@@ -223,7 +235,7 @@ impl ClusterRun<'_> {
             Granting::Converted => Ok(()),
         };
         lock.terms.set(grant.token, now_ms, grant.ms);
-        if self.mix.sorts[name] == Sort::Semaphore {
+        if self.mix.kinds[name] == LockKind::Semaphore {
             let now = self.world.now;
             let believed = self.watch.leases.held.iter();
             let believed = believed.filter(|held| held.name == name && held.until > now && !held.orphan);
@@ -235,14 +247,14 @@ impl ClusterRun<'_> {
         self.watch.check(back.and(drawn).and(turn));
         let holder = self.clients.iter_mut().enumerate().find(|(_, client)| client.life == grant.token.life);
         let Some((place, client)) = holder else { return };
-        let tenure = match self.mix.sorts[name] {
-            Sort::Semaphore => self.watch.lanes[place][name].tenure(grant.token),
-            _ => &mut self.watch.tenures[place][name],
+        let hold = match self.mix.kinds[name] {
+            LockKind::Semaphore => self.watch.semaphores[place][name].hold(grant.token),
+            _ => &mut self.watch.holds[place][name],
         };
         let granted = ServerGrant { token: grant.token, at: self.world.now, server_us };
         match grant.how {
-            Granting::Converted => tenure.last_converted = Some(granted),
-            how => tenure.server_granted(granted, how != Granting::Again),
+            Granting::Converted => hold.last_converted = Some(granted),
+            how => hold.server_granted(granted, how != Granting::Again),
         }
         if matches!(grant.how, Granting::Entered | Granting::Message) {
             client.granted[name] = self.world.now + grant.ms * 1_000;
@@ -261,8 +273,8 @@ impl ClusterRun<'_> {
         if !self.watch.leases.held.iter().any(|held| valid(&held)) {
             return;
         }
-        let (model, sort) = (&self.servers.models[server], self.mix.sorts[name]);
-        if sort != Sort::Lock {
+        let (model, kind) = (&self.servers.models[server], self.mix.kinds[name]);
+        if kind != LockKind::Lock {
             let there = self.watch.keys.holders(model, server_us, name);
             let mine = |held: &Held, token: Token| token.life == held.life && held.token.is_none_or(|own| own == token);
             let backed = |held: &&Held| there.iter().any(|(token, _)| mine(held, *token));

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::faults::Fault;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::servers::Server;
 use crate::world::ClusterRun;
 
@@ -29,14 +29,14 @@ impl Server {
 
 impl ClusterRun<'_> {
     /// Checks every lock and every client.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check_all(&mut self) {
         let bounds = self.bounds();
         for name in 0..self.servers.names.len() {
             let server = self.servers.home(name);
             let server_us = self.servers.time(server, self.world.now);
             self.observe_backing(server, name, server_us);
-            if self.mix.sorts[name] != Sort::Lock {
-                self.look_at_waiters(name);
+            if self.mix.kinds[name] != LockKind::Lock {
+                self.check_waiters(name);
             }
             let wanted = self
                 .clients
@@ -53,7 +53,7 @@ impl ClusterRun<'_> {
             });
             let free =
                 head.is_some() && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
-            let verdict = lock.progress.look(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
+            let verdict = lock.progress.check(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
             self.watch.check(verdict);
         }
         for client in self.clients.iter().filter(|client| client.is_awake()) {
@@ -63,38 +63,38 @@ impl ClusterRun<'_> {
     }
 
     /// By now, a client must have asked for everything that it needs, and given up everything that it doesn't need.
-    pub(crate) fn look_at_asking(&mut self, place: usize, now: Instant) {
+    pub(crate) fn check_commands(&mut self, place: usize, now: Instant) {
         let client = &self.clients[place];
         let (claim, response) = (client.config.claim_window, client.config.response_timeout);
         for name in 0..self.servers.names.len() {
             if client.waits_for(name).next().is_none() {
-                self.watch.vigils[place][name].nobody_waits();
+                self.watch.polling[place][name].nobody_waits();
             }
-            if self.mix.sorts[name] == Sort::Semaphore {
-                let verdict = self.watch.lanes[place][name].look(client.waits_for(name).count());
+            if self.mix.kinds[name] == LockKind::Semaphore {
+                let verdict = self.watch.semaphores[place][name].check(client.waits_for(name).count());
                 self.watch.check(verdict);
                 continue;
             }
-            let alone = client.config.mixed_fleet || self.mix.sorts[name] == Sort::Reentrant;
-            let asking = &mut self.watch.asking[place][name];
+            let alone = client.config.mixed_fleet || self.mix.kinds[name] == LockKind::Reentrant;
+            let commands = &mut self.watch.commands[place][name];
             let mut callers = client.waits_for(name).peekable();
             let holds = self.watch.leases.has(client.life, name);
             let verdict = if callers.peek().is_none() {
                 // Its readers may go on with the token of the last caller that waited.
-                if holds { Ok(()) } else { asking.nobody_waits() }
+                if holds { Ok(()) } else { commands.nobody_waits() }
             } else if !alone
-                && self.watch.tenures[place][name].is_spent(now, client.config.local_handoffs)
+                && self.watch.holds[place][name].is_spent(now, client.config.local_handoffs)
                 && holds
                 && callers.any(|op| op.wait() != Wait::No)
             {
-                asking.must_ask(now, claim)
+                commands.must_ask(now, claim)
             } else {
                 Ok(())
             };
             self.watch.check(verdict);
         }
         for name in std::mem::take(&mut self.watch.untold) {
-            let verdict = self.watch.asking[place][name].must_have_heard(now, claim, response);
+            let verdict = self.watch.commands[place][name].must_have_heard(now, claim, response);
             self.watch.check(verdict);
         }
     }
@@ -130,11 +130,11 @@ impl ClusterRun<'_> {
     }
 
     /// Only fences are left on the servers.
-    pub(crate) fn last_look(&mut self) -> Verdict {
+    pub(crate) fn last_check(&mut self) -> Verdict {
         for server in 0..self.servers.list.len() {
-            self.look_at_server(server);
+            self.check_server(server);
             let time = self.servers.time(server, self.world.now);
-            let verdict = self.watch.keys.look_at_the_end(&self.servers.models[server], time);
+            let verdict = self.watch.keys.check_at_the_end(&self.servers.models[server], time);
             self.watch.check(verdict);
         }
         self.watch.verdict()

@@ -3,10 +3,10 @@
 use leasehold_core::{CommandId, Failure, Input, Instant, NodeId, Output, Reply};
 
 use crate::channels::{OWN, Topic};
-use crate::client::{Client, Delivery, Sent};
+use crate::client::{Client, Delivery, SentCommand};
 use crate::invariants::{broken, calls, losses};
-use crate::kinds::Sort;
-use crate::wire::{Answer, Call, Life, Message, Status};
+use crate::kinds::LockKind;
+use crate::wire::{Answer, Life, Message, ScriptCommand, Status};
 use crate::world::{ClusterRun, Phase};
 
 const NODE: NodeId = NodeId(0);
@@ -48,7 +48,7 @@ impl ClusterRun<'_> {
         client.inbox.clear();
         client.users.clear();
         client.open.clear();
-        client.calls.clear();
+        client.sent.clear();
         self.watch.leases.forget(client.life);
         self.count_listeners();
     }
@@ -67,7 +67,7 @@ impl ClusterRun<'_> {
             client.hears_since = Some(client.clock.instant(self.world.now));
         }
         match what {
-            Delivery::Reply(call, result) => self.reply(place, call, result),
+            Delivery::Reply(id, result) => self.reply(place, id, result),
             Delivery::Message(Topic::Own, payload) => self.message(place, &payload),
             what => self.on_channel(place, &what),
         }
@@ -93,17 +93,17 @@ impl ClusterRun<'_> {
             }
             _ => self.feed(place, Input::Subscribed { node, channel }),
         }
-        self.look_at_woken(place, waited);
+        self.check_woken(place, waited);
     }
 
-    fn reply(&mut self, place: usize, call: CommandId, result: Result<Reply, Failure>) {
+    fn reply(&mut self, place: usize, id: CommandId, result: Result<Reply, Failure>) {
         let client = &mut self.clients[place];
         let now = client.clock.instant(self.world.now);
         // An answer after the engine's own timeout is ignored, and so is a second answer.
         let patience = client.config.response_timeout;
-        let sent = client.calls.iter().position(|sent| sent.id == call).map(|sent| client.calls.swap_remove(sent));
+        let sent = client.sent.iter().position(|sent| sent.id == id).map(|sent| client.sent.swap_remove(sent));
         let answer = result.as_ref().ok().and_then(Answer::read);
-        if sent.is_some_and(|sent| matches!(sent.call, Call::Release { .. })) && answer.is_some() {
+        if sent.is_some_and(|sent| matches!(sent.script, ScriptCommand::Release { .. })) && answer.is_some() {
             client.released_at = now;
         }
         let sent = sent.filter(|sent| now.since(sent.at) < patience);
@@ -114,69 +114,76 @@ impl ClusterRun<'_> {
         {
             self.learn_overwritten(place, &sent);
         }
-        self.feed(place, Input::Reply { id: call, result });
+        self.feed(place, Input::Reply { id, result });
     }
 
-    /// What a client learns from an answer, and must act on.
-    fn learn(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
-        if let Call::Acquire { token, .. } = sent.call {
-            self.watch.vigils[place][sent.name].answered(token, answer.status);
+    /// Records what a client learns from an answer and must act on.
+    fn learn(&mut self, place: usize, now: Instant, sent: &SentCommand, answer: &Answer) {
+        if let ScriptCommand::Acquire { token, .. } = sent.script {
+            self.watch.polling[place][sent.name].answered(token, answer.status);
         }
-        if self.mix.sorts[sent.name] == Sort::Semaphore {
+        if self.mix.kinds[sent.name] == LockKind::Semaphore {
             return self.learn_permits(place, now, sent, answer);
         }
         let client = &self.clients[place];
-        let (call, name, sent_at) = (sent.call, sent.name, client.clock.when(sent.at.as_micros()));
+        let (script, name, sent_at) = (sent.script, sent.name, client.clock.when(sent.at.as_micros()));
         let converting = client.open.iter().any(|op| client.ops[*op as usize].converts(name));
         // The server counts the listeners on a reentrant lock's channel, possibly including the client itself.
-        let ourselves = i64::from(self.mix.sorts[name] == Sort::Reentrant);
-        let tenure = &mut self.watch.tenures[place][name];
-        let asking = &mut self.watch.asking[place][name];
-        asking.heard(now);
-        if let Call::Acquire { token, .. } | Call::Convert { new: token, .. } = call
+        let ourselves = i64::from(self.mix.kinds[name] == LockKind::Reentrant);
+        let hold = &mut self.watch.holds[place][name];
+        let commands = &mut self.watch.commands[place][name];
+        commands.heard(now);
+        if let ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. } = script
             && answer.grants()
         {
-            asking.granted(token);
+            commands.granted(token);
         }
-        match (call, answer.status) {
-            (Call::Renew { token, .. } | Call::Acquire { token, .. }, Status::Gone | Status::Taken)
-            | (Call::Convert { old: token, .. }, Status::Converted | Status::Again) => asking.is_gone(token),
+        match (script, answer.status) {
+            (
+                ScriptCommand::Renew { token, .. } | ScriptCommand::Acquire { token, .. },
+                Status::Gone | Status::Taken,
+            )
+            | (ScriptCommand::Convert { old: token, .. }, Status::Converted | Status::Again) => commands.is_gone(token),
             _ => {}
         }
-        if let Call::Acquire { token, .. } = call
+        if let ScriptCommand::Acquire { token, .. } = script
             && answer.waiting > 0
         {
-            tenure.perhaps_told(token);
+            hold.perhaps_told(token);
         }
-        if let Call::Acquire { token, .. } | Call::Renew { token, .. } | Call::Convert { new: token, .. } = call
+        if let ScriptCommand::Acquire { token, .. }
+        | ScriptCommand::Renew { token, .. }
+        | ScriptCommand::Convert { new: token, .. } = script
             && (answer.grants() || answer.status == Status::Renewed)
         {
-            tenure.confirmed(now, token, matches!(call, Call::Convert { .. }));
+            hold.confirmed(now, token, matches!(script, ScriptCommand::Convert { .. }));
         }
         let tokens = &mut self.watch.locks[name].tokens;
-        match call {
-            Call::Acquire { token, .. } | Call::Convert { new: token, .. }
+        match script {
+            ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. }
                 if answer.grants() && answer.waiting > ourselves =>
             {
                 // The client ignores late copies of a conversion's answer, as it does while it converts.
-                tenure.told(now, Some(token), converting || matches!(call, Call::Convert { .. }));
+                hold.told(now, Some(token), converting || matches!(script, ScriptCommand::Convert { .. }));
             }
             _ => {}
         }
-        if let Call::Acquire { token, .. } | Call::Convert { new: token, .. } = call
+        if let ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. } = script
             && answer.grants()
-            && tenure.is_anew(token, answer.status == Status::Entered, answer.server_us)
+            && hold.is_anew(token, answer.status == Status::Entered, answer.server_us)
             && !converting
         {
             let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
             self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
         }
-        match (call, answer.status) {
-            (Call::Release { token, .. }, _) => tokens.given_up(self.world.now, sent_at, token),
-            (Call::Convert { old, .. }, Status::Converted | Status::Again) => {
+        match (script, answer.status) {
+            (ScriptCommand::Release { token, .. }, _) => tokens.given_up(self.world.now, sent_at, token),
+            (ScriptCommand::Convert { old, .. }, Status::Converted | Status::Again) => {
                 tokens.given_up(self.world.now, sent_at, old)
             }
-            (Call::Renew { token, .. }, Status::Gone | Status::Taken) if tenure.holds_by(token) && !converting => {
+            (ScriptCommand::Renew { token, .. }, Status::Gone | Status::Taken)
+                if hold.holds_by(token) && !converting =>
+            {
                 let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
                 self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
             }
@@ -190,10 +197,10 @@ impl ClusterRun<'_> {
         if let Some(Message::Grant { key, .. } | Message::Wanted { key }) = message
             && let Some(name) = self.servers.name(key.as_bytes())
         {
-            let asking = &mut self.watch.asking[place][name];
-            asking.heard(now);
+            let commands = &mut self.watch.commands[place][name];
+            commands.heard(now);
             if let Some(Message::Grant { token, .. }) = message {
-                asking.granted(token);
+                commands.granted(token);
             }
         }
         let told = match message {
@@ -202,10 +209,10 @@ impl ClusterRun<'_> {
             _ => None,
         };
         if let Some((about, name)) = told.and_then(|(about, key)| Some((about, self.servers.name(key.as_bytes())?))) {
-            self.watch.tenures[place][name].told(now, about, false);
+            self.watch.holds[place][name].told(now, about, false);
             match about {
-                Some(token) => self.watch.lanes[place][name].tenure(token).told(now, about, false),
-                None => self.watch.lanes[place][name].all().for_each(|tenure| tenure.told(now, about, false)),
+                Some(token) => self.watch.semaphores[place][name].hold(token).told(now, about, false),
+                None => self.watch.semaphores[place][name].all().for_each(|hold| hold.told(now, about, false)),
             }
         }
         let revoked = crate::wire::revoked(payload);
@@ -214,13 +221,13 @@ impl ClusterRun<'_> {
             self.feed(place, Input::Wake);
             self.watch.revoked.push(token);
             if let Some(name) = self.servers.name(name.as_bytes()) {
-                self.watch.asking[place][name].is_gone(token);
-                self.watch.lanes[place][name].begins(token);
+                self.watch.commands[place][name].is_gone(token);
+                self.watch.semaphores[place][name].begins(token);
             }
         }
         self.feed(place, Input::Message { node: NODE, channel: OWN, payload });
         if revoked.is_some() {
-            self.look_at_revoked(place);
+            self.check_revoked(place);
         }
     }
 
@@ -256,7 +263,7 @@ impl ClusterRun<'_> {
                 let text = String::from_utf8_lossy(payload);
                 self.note_line(&who, format_args!("<- message {text}"));
             }
-            Input::Reply { id: call, result: Ok(_) } => self.note_line(&who, format_args!("<- answer to #{}", call.0)),
+            Input::Reply { id, result: Ok(_) } => self.note_line(&who, format_args!("<- answer to #{}", id.0)),
             _ => self.note_line(&who, format_args!("<- {input:?}")),
         }
     }
@@ -266,7 +273,7 @@ impl ClusterRun<'_> {
             self.note_line(&format!("c{place}"), format_args!("  -> {output:?}"));
         }
         match output {
-            Output::Send { id: call, node: _, command } => self.send(place, call, command),
+            Output::Send { id, node: _, command } => self.send(place, id, command),
             Output::Subscribe { channel, .. } => self.subscribe(place, &channel),
             Output::Unsubscribe { channel, .. } => self.unsubscribe(place, &channel),
             Output::Completed { op, result } => self.completed(place, now, op, &result),
@@ -302,9 +309,9 @@ impl ClusterRun<'_> {
             self.watch.check(verdict);
         }
         for (name, lock) in self.watch.locks.iter().enumerate() {
-            if self.mix.sorts[name] == Sort::Semaphore && self.watch.leases.has(life, name) {
+            if self.mix.kinds[name] == LockKind::Semaphore && self.watch.leases.has(life, name) {
                 let held = self.watch.leases.held.iter().filter(|held| held.name == name);
-                let verdict = lock.permits.look(held, self.world.now);
+                let verdict = lock.permits.check(held, self.world.now);
                 if verdict.is_err() {
                     self.watch.check(verdict);
                     break;
@@ -313,7 +320,7 @@ impl ClusterRun<'_> {
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
         self.watch.check(verdict);
-        self.look_at_asking(place, now);
+        self.check_commands(place, now);
         self.set_wake(place);
     }
 
@@ -336,7 +343,7 @@ impl ClusterRun<'_> {
     }
 
     /// A client doesn't hold a lease whose revocation it has received.
-    fn look_at_revoked(&mut self, place: usize) {
+    fn check_revoked(&mut self, place: usize) {
         let life = self.clients[place].life;
         let revoked = |held: &&crate::invariants::leases::Held| {
             held.token.is_some_and(|token| self.watch.revoked.contains(&token))
@@ -349,11 +356,13 @@ impl ClusterRun<'_> {
     }
 
     /// Notes the longest times of the run.
-    pub(crate) fn note_longest(&mut self, place: usize, call: &Call) {
+    pub(crate) fn note_longest(&mut self, place: usize, script: &ScriptCommand) {
         let longest = &mut self.watch.longest;
-        let ttl_ms = match *call {
-            Call::Acquire { ttl_ms, .. } | Call::Renew { ttl_ms, .. } | Call::Convert { ttl_ms, .. } => ttl_ms,
-            Call::Release { .. } | Call::Inspect => 0,
+        let ttl_ms = match *script {
+            ScriptCommand::Acquire { ttl_ms, .. }
+            | ScriptCommand::Renew { ttl_ms, .. }
+            | ScriptCommand::Convert { ttl_ms, .. } => ttl_ms,
+            ScriptCommand::Release { .. } | ScriptCommand::Inspect => 0,
         };
         // A command asks for what its users want, or a little more if the validity must reach a certain time.
         let users = self.clients[place].longest_ttl_ms;

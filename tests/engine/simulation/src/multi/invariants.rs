@@ -1,4 +1,4 @@
-//! What must hold in such a run at every step.
+//! The invariants of such a run, checked at every step.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use leasehold_core::{AcquireOptions, Instant, LeaseId, LossReason, OpId, Reply, 
 use leasehold_harness::Micros;
 
 use super::users::Doing;
-use super::{FINISHED, NAMES, SERVER_AHEAD, SeveralRun};
+use super::{FINISHED, MultiRun, NAMES, SERVER_AHEAD};
 use crate::invariants::{Broken, Verdict, broken};
 
 /// How soon a holder must be notified that a key has vanished: the longest TTL, plus the time of a command.
@@ -92,7 +92,7 @@ impl Promises {
         end: End,
     ) -> Verdict {
         if fences.len() != names.len() || names.is_empty() {
-            return broken("several-all", format!("{lease:?} of {life} has {fences:?} for {names:?}"));
+            return broken("multi-all", format!("{lease:?} of {life} has {fences:?} for {names:?}"));
         }
         for (name, fence) in names.iter().zip(fences).filter(|(name, _)| !doubtful.contains(name)) {
             if *fence <= self.fences[*name] {
@@ -227,7 +227,7 @@ impl Promises {
     }
 }
 
-impl SeveralRun<'_> {
+impl MultiRun<'_> {
     /// No other client has a valid lease of these names.
     pub(super) fn exclusive(&self, client: usize, names: &[usize]) -> Verdict {
         let shares = |held: &&Held| {
@@ -247,12 +247,12 @@ impl SeveralRun<'_> {
                 return broken("unfinished", format!("client {place}: {user:?}"));
             }
             if !client.engine.is_idle() {
-                return broken("several-kept", format!("client {place} has not given back everything"));
+                return broken("multi-kept", format!("client {place} has not given back everything"));
             }
         }
         let server_us = FINISHED + SERVER_AHEAD;
         match NAMES.iter().find(|name| self.model.get(server_us, name).is_some()) {
-            Some(name) => broken("several-kept", format!("{name} is still held")),
+            Some(name) => broken("multi-kept", format!("{name} is still held")),
             None => Ok(()),
         }
     }

@@ -3,12 +3,12 @@
 use leasehold_core::{Instant, Wait};
 
 use crate::channels::Topic;
-use crate::client::{Client, Sent, Wish};
+use crate::client::{Client, SentCommand, UserCall};
 
 use crate::invariants::broken;
 use crate::invariants::leases::Held;
-use crate::kinds::Sort;
-use crate::wire::{Answer, Call, How, Status};
+use crate::kinds::LockKind;
+use crate::wire::{AcquireMode, Answer, ScriptCommand, Status};
 use crate::world::ClusterRun;
 
 impl Client {
@@ -19,48 +19,55 @@ impl Client {
 
     /// Whether it is closing.
     fn closes(&self) -> bool {
-        self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close)
+        self.open.iter().any(|op| self.ops[*op as usize].call == UserCall::Close)
     }
 }
 
 impl ClusterRun<'_> {
     /// The client sends a command.
-    pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, call: &Call) {
+    pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, script: &ScriptCommand) {
         let client = &self.clients[place];
-        if self.mix.sorts[name] == Sort::Semaphore {
-            let lanes = &mut self.watch.lanes[place][name];
-            match *call {
-                Call::Acquire { token, how, .. } => {
-                    if how == How::Wait {
-                        lanes.joins(token);
+        if self.mix.kinds[name] == LockKind::Semaphore {
+            let semaphores = &mut self.watch.semaphores[place][name];
+            match *script {
+                ScriptCommand::Acquire { token, how, .. } => {
+                    if how == AcquireMode::Wait {
+                        semaphores.joins(token);
                     }
-                    lanes.tenure(token);
+                    semaphores.hold(token);
                 }
-                Call::Release { token, .. } => lanes.leaves(token),
+                ScriptCommand::Release { token, .. } => semaphores.leaves(token),
                 _ => {}
             }
-            let verdict = self.watch.vigils[place][name].sends(at, call, None, false);
+            let verdict = self.watch.polling[place][name].sends(at, script, None, false);
             return self.watch.check(verdict);
         }
-        let tenure = &mut self.watch.tenures[place][name];
-        let holds = tenure.token;
+        let hold = &mut self.watch.holds[place][name];
+        let holds = hold.token;
         let mut yields = false;
-        if let Call::Release { token, .. } = *call {
-            let spent = tenure.is_spent(at, client.config.local_handoffs) && tenure.holds_by(token);
+        if let ScriptCommand::Release { token, .. } = *script {
+            let spent = hold.is_spent(at, client.config.local_handoffs) && hold.holds_by(token);
             // A lease that ended because its time was over, for example after a sleep, is already free for everybody.
-            yields = spent && tenure.is_left(at) && !tenure.is_lost() && client.has_waiters(name) && !client.closes();
-            tenure.gives_back(token);
+            yields = spent && hold.is_left(at) && !hold.is_lost() && client.has_waiters(name) && !client.closes();
+            hold.gives_back(token);
         }
-        let asking = self.watch.asking[place][name].sends(at, call, holds);
-        let yields = yields && self.mix.sorts[name] == Sort::Reentrant;
-        let vigil = self.watch.vigils[place][name].sends(at, call, holds, yields);
-        self.watch.check(asking.and(vigil));
+        let commands = self.watch.commands[place][name].sends(at, script, holds);
+        let yields = yields && self.mix.kinds[name] == LockKind::Reentrant;
+        let polling = self.watch.polling[place][name].sends(at, script, holds, yields);
+        self.watch.check(commands.and(polling));
     }
 
     /// A lease whose end its holder has moved is renewed until then and no longer. A client with a single user renews it
     /// for nobody else.
-    pub(crate) fn look_at_renewal(&mut self, place: usize, name: usize, at: Instant, words: &[&[u8]], call: &Call) {
-        let Call::Renew { ttl_ms, .. } = *call else { return };
+    pub(crate) fn check_renewal(
+        &mut self,
+        place: usize,
+        name: usize,
+        at: Instant,
+        words: &[&[u8]],
+        script: &ScriptCommand,
+    ) {
+        let ScriptCommand::Renew { ttl_ms, .. } = *script else { return };
         let client = &self.clients[place];
         // Users' calls renew as well, a server that had forgotten the script gets the same command again, and a command
         // that had to wait was for a time that is over.
@@ -80,35 +87,37 @@ impl ClusterRun<'_> {
         }
     }
 
-    /// What a client learns about a semaphore from an answer, and must act on.
-    pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &Sent, answer: &Answer) {
+    /// Records what a client learns about a semaphore from an answer and must act on.
+    pub(crate) fn learn_permits(&mut self, place: usize, now: Instant, sent: &SentCommand, answer: &Answer) {
         let client = &self.clients[place];
         let (life, name, sent_at) = (client.life, sent.name, client.clock.when(sent.at.as_micros()));
-        let lanes = &mut self.watch.lanes[place][name];
-        if let (Call::Acquire { token, .. } | Call::Renew { token, .. }, Status::Gone | Status::Taken) =
-            (sent.call, answer.status)
+        let semaphores = &mut self.watch.semaphores[place][name];
+        if let (
+            ScriptCommand::Acquire { token, .. } | ScriptCommand::Renew { token, .. },
+            Status::Gone | Status::Taken,
+        ) = (sent.script, answer.status)
         {
-            lanes.begins(token);
+            semaphores.begins(token);
         }
-        if let Call::Acquire { token, .. } | Call::Renew { token, .. } = sent.call
+        if let ScriptCommand::Acquire { token, .. } | ScriptCommand::Renew { token, .. } = sent.script
             && (answer.grants() || answer.status == Status::Renewed)
         {
-            lanes.tenure(token).confirmed(now, token, false);
+            semaphores.hold(token).confirmed(now, token, false);
         }
-        let doomed = match sent.call {
-            Call::Acquire { token, .. } if answer.grants() => {
-                let tenure = lanes.tenure(token);
+        let doomed = match sent.script {
+            ScriptCommand::Acquire { token, .. } if answer.grants() => {
+                let hold = semaphores.hold(token);
                 if answer.waiting > 0 {
-                    tenure.told(now, Some(token), false);
+                    hold.told(now, Some(token), false);
                 }
-                tenure.is_anew(token, answer.status == Status::Entered, answer.server_us).then_some(token)
+                hold.is_anew(token, answer.status == Status::Entered, answer.server_us).then_some(token)
             }
-            Call::Release { token, .. } => {
+            ScriptCommand::Release { token, .. } => {
                 self.watch.locks[name].tokens.given_up(self.world.now, sent_at, token);
                 None
             }
-            Call::Renew { token, .. } if matches!(answer.status, Status::Gone | Status::Taken) => {
-                lanes.tenure(token).holds_by(token).then_some(token)
+            ScriptCommand::Renew { token, .. } if matches!(answer.status, Status::Gone | Status::Taken) => {
+                semaphores.hold(token).holds_by(token).then_some(token)
             }
             _ => None,
         };
@@ -119,9 +128,9 @@ impl ClusterRun<'_> {
     }
 
     /// The name now holds another kind. The token of a renewal is gone, and so is its place in the queue.
-    pub(crate) fn learn_overwritten(&mut self, place: usize, sent: &Sent) {
-        if let (Sort::Semaphore, Call::Renew { token, .. }) = (self.mix.sorts[sent.name], sent.call) {
-            self.watch.lanes[place][sent.name].begins(token);
+    pub(crate) fn learn_overwritten(&mut self, place: usize, sent: &SentCommand) {
+        if let (LockKind::Semaphore, ScriptCommand::Renew { token, .. }) = (self.mix.kinds[sent.name], sent.script) {
+            self.watch.semaphores[place][sent.name].begins(token);
         }
     }
 
@@ -131,7 +140,7 @@ impl ClusterRun<'_> {
         let client = &self.clients[place];
         let of = |name: &usize| self.servers.topics[*name] == Some(topic);
         let waits = |name: usize| {
-            let (busy, sent) = self.watch.vigils[place][name].waits();
+            let (busy, sent) = self.watch.polling[place][name].waits();
             let waits = busy && client.has_waiters(name) && !client.closes();
             (waits && !self.watch.leases.has(client.life, name)).then_some((name, sent))
         };
@@ -139,12 +148,12 @@ impl ClusterRun<'_> {
     }
 
     /// A message has arrived on a channel.
-    pub(crate) fn look_at_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
+    pub(crate) fn check_woken(&mut self, place: usize, waited: Vec<(usize, u64)>) {
         for (name, before) in waited {
             let client = &self.clients[place];
-            let (_, sent) = self.watch.vigils[place][name].waits();
+            let (_, sent) = self.watch.polling[place][name].waits();
             // With so many commands under way, there is no room for another one.
-            let full = client.calls.len() >= 64;
+            let full = client.sent.len() >= 64;
             if sent == before && !full && client.has_waiters(name) && !self.watch.leases.has(client.life, name) {
                 let detail = format!("c{place} waits for {name}, but did not ask after a message on its channel");
                 self.watch.check(broken("unwoken", detail));
@@ -153,9 +162,9 @@ impl ClusterRun<'_> {
     }
 
     /// Waiters ask regularly, whatever they receive.
-    pub(crate) fn look_at_waiters(&mut self, name: usize) {
+    pub(crate) fn check_waiters(&mut self, name: usize) {
         for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {
-            let holds = self.watch.leases.has(client.life, name) && self.mix.sorts[name] == Sort::Reentrant;
+            let holds = self.watch.leases.has(client.life, name) && self.mix.kinds[name] == LockKind::Reentrant;
             let since = client.waits_for(name).filter(|op| op.wait() != Wait::No).map(|op| op.since).min();
             let Some(since) = since.filter(|_| !holds && !client.closes()) else { continue };
             // A renewal for the next local caller is sent again after a quarter of the remaining time.
@@ -164,7 +173,7 @@ impl ClusterRun<'_> {
             let calm = client.clock.instant(client.trouble_until.min(self.world.now));
             let since = since.max(calm).max(client.clock.instant(self.watch.leases.last_held(client.life, name)));
             let now = client.clock.instant(self.world.now);
-            let verdict = self.watch.vigils[place][name].is_awake(now, since, client.config.claim_window / 3 + slack);
+            let verdict = self.watch.polling[place][name].is_awake(now, since, client.config.claim_window / 3 + slack);
             if verdict.is_err() {
                 return self.watch.check(verdict);
             }
@@ -172,17 +181,17 @@ impl ClusterRun<'_> {
     }
 
     /// Whether a caller must get the lease at once, because its owner holds the reentrant lock.
-    pub(crate) fn must_reenter(&self, place: usize, name: usize, wish: &Wish, now: Instant) -> bool {
-        let Wish::Acquire(options) = wish else { return false };
+    pub(crate) fn must_reenter(&self, place: usize, name: usize, call: &UserCall, now: Instant) -> bool {
+        let UserCall::Acquire(options) = call else { return false };
         let client = &self.clients[place];
         let own = |held: &crate::invariants::leases::Held| {
             held.name == name && held.kind == options.kind && held.valid_until > now
         };
-        self.mix.sorts[name] == Sort::Reentrant && !client.closes() && self.watch.leases.of(client.life).any(own)
+        self.mix.kinds[name] == LockKind::Reentrant && !client.closes() && self.watch.leases.of(client.life).any(own)
     }
 
     /// Checks that it did.
-    pub(crate) fn look_at_reentry(&mut self, place: usize, op: u32, must: bool) {
+    pub(crate) fn check_reentry(&mut self, place: usize, op: u32, must: bool) {
         let Some(op) = self.clients[place].ops.get(op as usize).filter(|op| must && !op.ended) else { return };
         let detail = format!("the owner holds the lock, but has to wait for it: {op:?}");
         self.watch.check(broken("reentry", detail));

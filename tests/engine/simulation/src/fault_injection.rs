@@ -12,7 +12,7 @@ use crate::world::{ClusterRun, Event};
 const RARE: [State; 4] = [State::Renewing, State::Refilling, State::Converting, State::Closing];
 
 /// The errors of a server that can't serve.
-const EXCUSES: [&str; 5] = [
+const NOT_READY: [&str; 5] = [
     "LOADING Redis is loading the dataset in memory",
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
     "CLUSTERDOWN The cluster is down",
@@ -36,7 +36,7 @@ impl ClusterRun<'_> {
     }
 
     /// A client enters a rare state. If a fault waits for it, the fault strikes before the state is over.
-    pub(crate) fn occasion(&mut self, state: State, client: usize) {
+    pub(crate) fn entered_rare_state(&mut self, state: State, client: usize) {
         if self.ambush == Some(state) {
             self.ambush = None;
             let after = self.world.rng.below(self.mix.trip.1);
@@ -95,7 +95,7 @@ impl ClusterRun<'_> {
         self.world.agenda.push(until, Event::Resume { client: place, life });
         if fault == Fault::Suspend {
             self.cut_off(place);
-            if self.tampering.clock_stops_asleep {
+            if self.bugs.clock_stops_asleep {
                 self.stop_clock(place, until);
             }
         }
@@ -105,7 +105,7 @@ impl ClusterRun<'_> {
     fn cut_off(&mut self, place: usize) {
         let client = &mut self.clients[place];
         let broke = || Failure::Interrupted("connection reset".into());
-        let calls: Vec<_> = client.calls.drain(..).map(|sent| Delivery::Reply(sent.id, Err(broke()))).collect();
+        let calls: Vec<_> = client.sent.drain(..).map(|sent| Delivery::Reply(sent.id, Err(broke()))).collect();
         client.inbox.extend(calls);
         let ended = client.take_topics();
         client.inbox.extend(ended.into_iter().map(|topic| Delivery::Unsubscribed(topic, broke())));
@@ -143,8 +143,8 @@ impl ClusterRun<'_> {
                 self.crash_server(fault, server, until);
             }
             Fault::NotReady => {
-                let excuse = *self.world.rng.pick(&EXCUSES);
-                self.server(server).excuse = excuse;
+                let not_ready_error = *self.world.rng.pick(&NOT_READY);
+                self.server(server).not_ready_error = not_ready_error;
                 self.server(server).suffer(fault, now, until);
             }
             _ => self.server(server).suffer(fault, now, until),
@@ -170,9 +170,9 @@ impl ClusterRun<'_> {
     }
 
     /// The end of a liveness run: every fault stops, and sleeping clients wake up soon.
-    pub(crate) fn mend_everything(&mut self) {
+    pub(crate) fn repair_everything(&mut self) {
         self.cuts.clear();
-        self.servers.list.iter_mut().for_each(|server| server.mend(self.world.now));
+        self.servers.list.iter_mut().for_each(|server| server.repair(self.world.now));
         for place in 0..self.clients.len() {
             let client = &mut self.clients[place];
             if client.asleep_until.is_some() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, OpId, Outcome, Wait};
 use leasehold_harness::Micros;
 
-use super::promises::TOLD_WITHIN;
-use super::{BUSY, Event, NAMES, SeveralRun};
+use super::invariants::TOLD_WITHIN;
+use super::{BUSY, Event, MultiRun, NAMES};
 use crate::invariants::Verdict;
 
 #[derive(Clone, Debug, Default)]
@@ -23,16 +23,16 @@ pub(crate) struct User {
 pub(crate) enum Doing {
     #[default]
     Thinking,
-    Asking(OpId),
+    Acquiring(OpId),
     Holding,
     Acting(OpId),
-    Leaving(OpId),
+    Releasing(OpId),
 }
 
 /// How long some leases are held: longer than their holder may take to learn of a loss.
 const LONG_HOLD: Micros = TOLD_WITHIN + 2_000_000;
 
-impl SeveralRun<'_> {
+impl MultiRun<'_> {
     pub(super) fn schedule(&mut self, client: usize, user: usize, after: Micros) {
         let it = &mut self.clients[client];
         it.users[user].number += 1;
@@ -47,14 +47,14 @@ impl SeveralRun<'_> {
         }
         match (it.doing, it.lease) {
             (Doing::Thinking, _) if self.world.now < BUSY => self.acquire(client, user),
-            (Doing::Asking(op), _) => self.feed(client, Input::Cancel { op }),
+            (Doing::Acquiring(op), _) => self.feed(client, Input::Cancel { op }),
             (Doing::Holding, Some(lease)) if self.keeping && self.world.rng.chance(400_000) => {
                 self.keep(client, user, lease)
             }
             (Doing::Holding, Some(lease)) if self.world.rng.chance(300_000) => self.act(client, user, lease),
             (Doing::Holding, Some(lease)) => {
                 let op = self.next_op(client);
-                self.clients[client].users[user].doing = Doing::Leaving(op);
+                self.clients[client].users[user].doing = Doing::Releasing(op);
                 self.promises.released(self.clients[client].life, lease);
                 self.feed(client, Input::Release { op, lease })
             }
@@ -69,9 +69,9 @@ impl SeveralRun<'_> {
 
     fn acquire(&mut self, client: usize, user: usize) -> Verdict {
         let mut names: Vec<usize> = Vec::new();
-        let pool = if self.world.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
+        let most = if self.world.rng.chance(500_000) { 3 } else { NAMES.len() as u64 };
         for _ in 0..self.world.rng.range((1, 4)) {
-            let name = self.world.rng.below(pool) as usize;
+            let name = self.world.rng.below(most) as usize;
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -90,7 +90,7 @@ impl SeveralRun<'_> {
         let cancels = self.world.rng.chance(150_000).then(|| self.world.rng.spread((100, 3_000_000)));
         let it = &mut self.clients[client];
         it.users[user] = User {
-            doing: Doing::Asking(op),
+            doing: Doing::Acquiring(op),
             names: names.clone(),
             lease: None,
             options,
@@ -111,7 +111,7 @@ impl SeveralRun<'_> {
         } else {
             self.feed(client, Input::AcquireAll { op, names: &texts, options, one_script: false })?;
         }
-        if let Some(after) = cancels.filter(|_| self.clients[client].users[user].doing == Doing::Asking(op)) {
+        if let Some(after) = cancels.filter(|_| self.clients[client].users[user].doing == Doing::Acquiring(op)) {
             self.schedule(client, user, after);
         }
         Ok(())
@@ -142,17 +142,17 @@ impl SeveralRun<'_> {
 
     /// The names that a call wants, and its options.
     pub(super) fn wanted(&self, client: usize, op: OpId) -> (Vec<usize>, AcquireOptions) {
-        let asks = self.clients[client].users.iter().find(|user| user.doing == Doing::Asking(op));
+        let asks = self.clients[client].users.iter().find(|user| user.doing == Doing::Acquiring(op));
         asks.map(|user| (user.names.clone(), user.options)).unwrap_or_default()
     }
 
     pub(super) fn user_answered(&mut self, client: usize, op: OpId, result: &Result<Outcome, Error>) {
-        let doing = |doing: Doing| [Doing::Asking(op), Doing::Acting(op), Doing::Leaving(op)].contains(&doing);
+        let doing = |doing: Doing| [Doing::Acquiring(op), Doing::Acting(op), Doing::Releasing(op)].contains(&doing);
         let Some(user) = self.clients[client].users.iter().position(|user| doing(user.doing)) else { return };
         let it = &mut self.clients[client].users[user];
         it.lease = match (it.doing, result) {
-            (Doing::Asking(_), Ok(Outcome::Acquired(grant))) => Some(grant.lease),
-            (Doing::Asking(_), Ok(Outcome::AcquiredAll { lease, .. })) => Some(*lease),
+            (Doing::Acquiring(_), Ok(Outcome::Acquired(grant))) => Some(grant.lease),
+            (Doing::Acquiring(_), Ok(Outcome::AcquiredAll { lease, .. })) => Some(*lease),
             (Doing::Acting(_), _) => it.lease,
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! Deliberate bugs in what surrounds the engine. A plain run has none. Those in the engine are in
+//! Deliberate bugs outside the engine. A normal run has none. The bugs in the engine are in
 //! [`mutants`](crate::mutants).
 
 /// A change to a script: its name, the text to find, and its replacement.
@@ -6,7 +6,7 @@ pub type ScriptChange = (&'static str, &'static str, &'static str);
 
 /// The deliberate bugs of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tampering {
+pub struct InjectedBugs {
     /// In the scripts.
     pub scripts: &'static [ScriptChange],
     /// In the driver: its clock stands still while the machine sleeps.

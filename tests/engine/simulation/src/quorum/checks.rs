@@ -8,7 +8,7 @@ use crate::quorum::world::{QuorumRun, Server};
 
 impl QuorumRun<'_> {
     /// Checks everything.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check_all(&mut self) {
         let majority = self.servers.len() / 2 + 1;
         let mut verdicts = Vec::new();
         for (place, it) in self.clients.iter().enumerate() {
@@ -18,7 +18,7 @@ impl QuorumRun<'_> {
             let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.world.now;
             let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
             if let Some((op, known)) = late.filter(|_| it.is_awake()) {
-                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.wish)));
+                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.call)));
             }
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
@@ -42,7 +42,7 @@ impl QuorumRun<'_> {
     }
 
     /// Nothing may be left.
-    pub(crate) fn last_look(&self) -> Verdict {
+    pub(crate) fn last_check(&self) -> Verdict {
         for (place, it) in self.clients.iter().enumerate() {
             if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
                 return broken("left-behind", format!("c{place} has something left to do"));

@@ -16,30 +16,30 @@ const UNCONFIRMED: Duration = Duration::from_secs(1);
 
 /// The server's last grant to a token.
 #[derive(Clone, Copy, Debug)]
-pub struct ServerGrant {
+pub(crate) struct ServerGrant {
     /// The token.
-    pub token: Token,
+    pub(crate) token: Token,
     /// When.
-    pub at: Micros,
+    pub(crate) at: Micros,
     /// The same by the server's clock.
-    pub server_us: u64,
+    pub(crate) server_us: u64,
 }
 
 /// One client's time with one lock, from the server's grant on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tenure {
+pub(crate) struct Hold {
     /// The current token.
-    pub token: Option<Token>,
+    pub(crate) token: Option<Token>,
     /// The token with which it began. A conversion changes it.
     began_with: Option<Token>,
     /// The server has lost its data.
-    pub orphan: bool,
+    pub(crate) orphan: bool,
     /// The server's last grant, and the one before it to another token, whether the client knows or not.
     grants: [Option<ServerGrant>; 2],
     /// A token that the server granted again after it had lost it.
-    pub granted_anew: Option<Token>,
+    pub(crate) granted_anew: Option<Token>,
     /// The last conversion.
-    pub last_converted: Option<ServerGrant>,
+    pub(crate) last_converted: Option<ServerGrant>,
     /// When the client was told that others wait.
     told: Option<Instant>,
     /// The same, if the client can't have ignored it.
@@ -69,9 +69,9 @@ pub struct Tenure {
     perhaps: Option<Token>,
 }
 
-impl Tenure {
+impl Hold {
     /// The server granted a token of the client. `entered` means that it did not hold before.
-    pub fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
+    pub(crate) fn server_granted(&mut self, grant: ServerGrant, entered: bool) {
         if entered && self.grants.iter().flatten().any(|before| before.token == grant.token) {
             self.granted_anew = Some(grant.token);
         }
@@ -82,12 +82,12 @@ impl Tenure {
     }
 
     /// The last grant of a token, by an acquire or a conversion, if it was recent.
-    pub fn last_granted(&self, token: Token) -> Option<ServerGrant> {
+    pub(crate) fn last_granted(&self, token: Token) -> Option<ServerGrant> {
         self.grants.iter().chain([&self.last_converted]).flatten().find(|grant| grant.token == token).copied()
     }
 
     /// The client learnt from the server's grant of a token that it holds.
-    pub fn begin(&mut self, now: Instant, token: Option<Token>, data_lost_at: Option<Micros>) {
+    pub(crate) fn begin(&mut self, now: Instant, token: Option<Token>, data_lost_at: Option<Micros>) {
         let token = token.or(self.grants[0].map(|grant| grant.token));
         let grant = token.and_then(|token| self.last_granted(token));
         let told = self.announced.filter(|announced| *announced == (token, now)).map(|(_, at)| at);
@@ -121,7 +121,7 @@ impl Tenure {
     }
 
     /// An answer about a token said that one client waits, which may be the client itself.
-    pub fn perhaps_told(&mut self, token: Token) {
+    pub(crate) fn perhaps_told(&mut self, token: Token) {
         // A late answer about an earlier token changes nothing.
         if self.perhaps.is_none_or(|known| known.count <= token.count) {
             self.perhaps = Some(token);
@@ -129,37 +129,37 @@ impl Tenure {
     }
 
     /// A holder was notified of a loss.
-    pub fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         self.lost = true;
     }
 
     /// Whether a holder was notified of a loss.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.lost
     }
 
     /// A holder releases its lease.
-    pub fn left(&mut self, now: Instant) {
+    pub(crate) fn left(&mut self, now: Instant) {
         self.left = Some(now);
     }
 
     /// Whether a holder releases its lease at this very moment. Overdue timers run before that, and find it held.
-    pub fn is_left(&self, now: Instant) -> bool {
+    pub(crate) fn is_left(&self, now: Instant) -> bool {
         self.left == Some(now)
     }
 
     /// The client gives a token back.
-    pub fn gives_back(&mut self, token: Token) {
+    pub(crate) fn gives_back(&mut self, token: Token) {
         self.gave_back = Some(token);
     }
 
     /// Whether the client holds with this token, as far as is known.
-    pub fn holds_by(&self, token: Token) -> bool {
+    pub(crate) fn holds_by(&self, token: Token) -> bool {
         self.token == Some(token) && self.gave_back != Some(token)
     }
 
     /// An answer granted the held token. Returns true if it was entered anew, so that it was not held in between.
-    pub fn is_anew(&mut self, token: Token, entered: bool, server_us: u64) -> bool {
+    pub(crate) fn is_anew(&mut self, token: Token, entered: bool, server_us: u64) -> bool {
         if self.token != Some(token) {
             let before = self.answered.filter(|(about, _)| *about == token).map_or(0, |(_, at)| at);
             self.answered = Some((token, before.max(server_us)));
@@ -171,23 +171,23 @@ impl Tenure {
     }
 
     /// Whether the client has certainly not been told that others wait.
-    pub fn is_untold(&self) -> bool {
+    pub(crate) fn is_untold(&self) -> bool {
         self.told.is_none() && !self.told_before && (self.perhaps.is_none() || self.perhaps != self.token)
     }
 
     /// Whether no more hand-overs are allowed.
-    pub fn is_spent(&self, now: Instant, most: u32) -> bool {
+    pub(crate) fn is_spent(&self, now: Instant, most: u32) -> bool {
         let spent = |told| (self.told == Some(told) && self.handed_over >= most) || now > told + AT_MOST;
         self.surely_told.is_some_and(spent)
     }
 
     /// Whether it began with this token, so that the client knows of no other token granted since.
-    pub fn began_with(&self, token: Option<Token>) -> bool {
+    pub(crate) fn began_with(&self, token: Option<Token>) -> bool {
         self.began_with == token
     }
 
     /// After a conversion the token is different, and what came with it counts. Everything else goes on.
-    pub fn converted(&mut self) {
+    pub(crate) fn converted(&mut self) {
         self.token = self.last_converted.map(|grant| grant.token).or(self.token);
         if let Some((about, at)) = self.announced
             && about == self.token
@@ -199,7 +199,7 @@ impl Tenure {
 
     /// An answer or a message said that others wait: about a token, or about any holder. While the client converts its
     /// lease, it may ignore this, because the answer to the conversion says how many wait.
-    pub fn told(&mut self, now: Instant, about: Option<Token>, converting: bool) {
+    pub(crate) fn told(&mut self, now: Instant, about: Option<Token>, converting: bool) {
         if !converting && (about.is_none() || about == self.token) {
             self.surely_told = self.surely_told.or(Some(now));
         }
@@ -215,14 +215,14 @@ impl Tenure {
     }
 
     /// An answer said that a token holds, perhaps after a conversion whose result arrives only now.
-    pub fn confirmed(&mut self, now: Instant, token: Token, converted: bool) {
+    pub(crate) fn confirmed(&mut self, now: Instant, token: Token, converted: bool) {
         if converted || self.token == Some(token) {
             self.confirmed = now;
         }
     }
 
     /// The client served a local caller without the server.
-    pub fn handed_over(&mut self, now: Instant, most: u32, forbidden: bool) -> Verdict {
+    pub(crate) fn handed_over(&mut self, now: Instant, most: u32, forbidden: bool) -> Verdict {
         if forbidden {
             return broken("budget", format!("handed over inside a client of a mixed fleet: {self:?}"));
         }
@@ -253,43 +253,43 @@ mod tests {
 
     #[test]
     fn a_token_whose_holder_lost_and_that_is_handed_on_is_seen() {
-        let mut tenure = Tenure::default();
-        tenure.begin(Instant::from_micros(0), None, None);
-        tenure.handed_over(Instant::from_micros(1), 32, false).unwrap();
-        tenure.lost();
-        assert_eq!(tenure.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
-        tenure.begin(Instant::from_micros(3), None, None);
-        tenure.handed_over(Instant::from_micros(4), 32, false).unwrap();
+        let mut hold = Hold::default();
+        hold.begin(Instant::from_micros(0), None, None);
+        hold.handed_over(Instant::from_micros(1), 32, false).unwrap();
+        hold.lost();
+        assert_eq!(hold.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
+        hold.begin(Instant::from_micros(3), None, None);
+        hold.handed_over(Instant::from_micros(4), 32, false).unwrap();
     }
 
     #[test]
     fn a_token_that_is_entered_after_it_was_known_to_hold_was_lost_in_between() {
         let (token, other) = (Token { life: 1, count: 2 }, Token { life: 1, count: 1 });
-        let mut tenure = Tenure::default();
-        assert!(!tenure.is_anew(token, false, 20));
+        let mut hold = Hold::default();
+        assert!(!hold.is_anew(token, false, 20));
         for at in [20, 30, 40] {
-            tenure.server_granted(ServerGrant { token: if at == 20 { token } else { other }, at, server_us: at }, true);
-            tenure.server_granted(ServerGrant { token: Token { life: 1, count: at }, at, server_us: at }, true);
+            hold.server_granted(ServerGrant { token: if at == 20 { token } else { other }, at, server_us: at }, true);
+            hold.server_granted(ServerGrant { token: Token { life: 1, count: at }, at, server_us: at }, true);
         }
-        tenure.begin(Instant::from_micros(50), Some(token), None);
-        assert!(!tenure.is_anew(token, true, 10), "an older answer that comes late");
-        assert!(tenure.is_anew(token, true, 60));
+        hold.begin(Instant::from_micros(50), Some(token), None);
+        assert!(!hold.is_anew(token, true, 10), "an older answer that comes late");
+        assert!(hold.is_anew(token, true, 60));
     }
 
     #[test]
     fn hand_overs_past_the_number_or_the_time_are_seen_only_once_told() {
         let (start, token) = (Instant::from_micros(0), Token { life: 1, count: 1 });
-        let mut tenure = Tenure::default();
-        tenure.begin(start, Some(token), None);
-        (0..100).for_each(|_| tenure.handed_over(start, 2, false).unwrap());
-        tenure.told(start, Some(token), false);
+        let mut hold = Hold::default();
+        hold.begin(start, Some(token), None);
+        (0..100).for_each(|_| hold.handed_over(start, 2, false).unwrap());
+        hold.told(start, Some(token), false);
         let start = start + Duration::from_millis(1);
-        tenure.handed_over(start, 2, false).unwrap();
-        let mut late = tenure;
+        hold.handed_over(start, 2, false).unwrap();
+        let mut late = hold;
         let after = start + Duration::from_millis(1001);
         late.confirmed(after, token, false);
         assert_eq!(late.handed_over(after, 2, false).unwrap_err().invariant, "budget");
-        tenure.handed_over(start, 2, false).unwrap();
-        assert!(tenure.handed_over(start, 2, false).is_err());
+        hold.handed_over(start, 2, false).unwrap();
+        assert!(hold.handed_over(start, 2, false).is_err());
     }
 }

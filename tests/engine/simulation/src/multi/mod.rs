@@ -3,7 +3,7 @@
 //! Engines with users that take some names in any order, one by one or together, over a network that delays, loses and
 //! duplicates commands. Clients crash, and keys vanish. After a while the faults stop, and every user must finish.
 
-mod promises;
+mod invariants;
 mod users;
 
 use std::time::Duration;
@@ -12,10 +12,10 @@ use leasehold_core::{ClientId, CommandId, Config, Engine, Failure, Input, LeaseI
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
-use crate::tampering::Tampering;
 use crate::world::Counts;
-use promises::{End, Promises};
+use invariants::{End, Promises};
 use users::User;
 
 /// Two hash tags, and two names without one.
@@ -51,7 +51,7 @@ struct Client {
 }
 
 /// One run: engines whose users hold several names as one lease.
-pub(crate) struct SeveralRun<'a> {
+pub(crate) struct MultiRun<'a> {
     world: World<Event>,
     model: &'a mut ModelServer,
     clients: Vec<Client>,
@@ -63,18 +63,18 @@ pub(crate) struct SeveralRun<'a> {
     pub(crate) counts: Counts,
 }
 
-impl<'a> SeveralRun<'a> {
+impl<'a> MultiRun<'a> {
     /// `keeping` is whether holders move the ends of their leases.
     pub(crate) fn new(
         seed: u64,
         keeping: bool,
-        tampering: Tampering,
+        bugs: InjectedBugs,
         model: &'a mut ModelServer,
         transcript: Transcript,
     ) -> Self {
         let mut rng = Rng::new(seed ^ 0x5e7e);
         model.reset();
-        for (script, find, put) in tampering.scripts {
+        for (script, find, put) in bugs.scripts {
             // The bench has checked that the change fits.
             let _ = model.replace_script(script, find, put);
         }
@@ -105,7 +105,7 @@ impl<'a> SeveralRun<'a> {
     /// Runs to the end.
     pub(crate) fn run(&mut self) -> Verdict {
         while let Some(event) = self.world.advance_until(FINISHED) {
-            self.happen(event)?;
+            self.handle(event)?;
             self.promises.overdue(self.world.now)?;
         }
         self.counts.micros = FINISHED;
@@ -150,7 +150,7 @@ impl<'a> SeveralRun<'a> {
         }
     }
 
-    fn happen(&mut self, event: Event) -> Verdict {
+    fn handle(&mut self, event: Event) -> Verdict {
         match event {
             Event::Arrive { client, life, id, words, answered } => self.arrive((client, life), id, &words, answered),
             Event::Reply { client, life, id, result } if self.lives_on(client, life) => {
