@@ -73,7 +73,7 @@ impl Client {
 
     /// The subscription to the client's channel changed. Waiters ask again, to join the queue or to find a
     /// grant whose message was lost.
-    pub(crate) fn ask_for_all(&mut self, which: &dyn Fn(&Claim) -> bool) {
+    pub(super) fn ask_for_all(&mut self, which: &dyn Fn(&Claim) -> bool) {
         for id in self.locks.ids() {
             self.with(id, |lock, cx| {
                 // A reentrant lock has its own channel.

@@ -31,7 +31,7 @@ use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
 
 /// The semaphores in use, by key.
-pub(crate) type Semaphores = Table<Arc<str>, Box<Semaphore>>;
+type Semaphores = Table<Arc<str>, Box<Semaphore>>;
 
 /// A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
 pub(crate) struct Semaphore {
@@ -45,8 +45,8 @@ pub(crate) struct Semaphore {
 pub(crate) struct Client {
     pub(crate) cx: Context,
     pub(crate) locks: LockTable,
-    pub(crate) semaphores: Semaphores,
-    pub(crate) multi: Multi,
+    semaphores: Semaphores,
+    multi: Multi,
 }
 
 impl Client {

@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Ends a wait.
-    pub(crate) fn cancel(&mut self, op: Caller, error: Error) {
+    pub(super) fn cancel(&mut self, op: Caller, error: Error) {
         let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Acquire { lock, .. }) => *lock,
             Some(OpKind::Semaphore { key }) => {
@@ -142,7 +142,7 @@ impl Client {
     }
 
     /// A lease reaches its own end: that of a fixed lease, or `max_hold`. Its token is not handed over.
-    pub(crate) fn lease_ends(&mut self, id: LeaseId) {
+    pub(super) fn lease_ends(&mut self, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return };
         lease.ends = None;
         let reason = if lease.renew { LossReason::MaxHold } else { LossReason::Expired };
@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// One lease has ended. Other leases of its name may go on.
-    pub(crate) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
+    pub(super) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
         let Some(lock) = self.cx.leases.get(&id).and_then(Lease::lock) else { return };
         self.cx.lose_lease(id, reason);
         self.with(lock, |lock, cx| {
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// A user's call has reached its time limit.
-    pub(crate) fn op_ends(&mut self, op: Caller) {
+    pub(super) fn op_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         let (since, waited) = (open.since, self.cx.now.since(open.since));
@@ -243,7 +243,7 @@ impl Client {
     }
 
     /// A user's call is due to be sent again.
-    pub(crate) fn op_again(&mut self, op: Caller) {
+    pub(super) fn op_again(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.again = None;
         match open.kind {
@@ -266,7 +266,7 @@ impl Client {
 
 impl crate::session::Context {
     /// How long an acquire may take.
-    pub(crate) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
+    pub(super) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
             Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
             Wait::For(wait) => Some(wait),

@@ -18,7 +18,7 @@ use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
 
 impl Client {
-    pub(crate) fn inspect(&mut self, op: Caller, name: &str) {
+    pub(super) fn inspect(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -30,7 +30,7 @@ impl Client {
         self.send_inspect(op, Form::Digest);
     }
 
-    pub(crate) fn send_inspect(&mut self, op: Caller, form: Form) {
+    pub(super) fn send_inspect(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.inspect_command(form, name);
         if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
+    pub(super) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
@@ -114,7 +114,7 @@ impl Client {
         self.send_force(op, Form::Digest);
     }
 
-    pub(crate) fn send_force(&mut self, op: Caller, form: Form) {
+    pub(super) fn send_force(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.force_command(form, name);
         if self.cx.send(within::CALL, Purpose::Force { op }, command) {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
+    pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) => {

@@ -21,7 +21,7 @@ pub struct Engine {
     replication: Replication,
 }
 
-pub(crate) enum Locks {
+enum Locks {
     One(Box<Client>),
     #[cfg(feature = "quorum")]
     Quorum(Box<Quorum>),

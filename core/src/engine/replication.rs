@@ -28,7 +28,7 @@ use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 
 /// The acquires that wait for replicas.
-pub(crate) struct Replication {
+pub(super) struct Replication {
     response_timeout: Duration,
     /// The oldest first. Few calls wait for replicas at the same time, and this takes less code than a map.
     acquires: Vec<ReplicatedAcquire>,
@@ -70,7 +70,7 @@ impl Replication {
     }
 
     /// Takes an input that is for this part of the engine. Returns the others.
-    pub(crate) fn intercept<'a>(&mut self, locks: &mut Locks, now: Instant, input: Input<'a>) -> Option<Input<'a>> {
+    pub(super) fn intercept<'a>(&mut self, locks: &mut Locks, now: Instant, input: Input<'a>) -> Option<Input<'a>> {
         match &input {
             Input::Acquire { op, options, .. } | Input::AcquireAll { op, options, .. }
                 if options.replicas.is_some() =>

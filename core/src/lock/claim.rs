@@ -77,14 +77,14 @@ impl Claim {
     }
 
     /// Schedules the next command, unless an earlier one is scheduled.
-    pub(crate) fn send_by(&mut self, cx: &mut Context, lock: LockId, at: Instant) {
+    pub(super) fn send_by(&mut self, cx: &mut Context, lock: LockId, at: Instant) {
         let at = self.timer.map_or(at, |set| set.at.min(at));
         cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, Some(at));
     }
 
     /// Schedules the next poll, for when no message may announce that the lock is free. The pause starts at 50 ms and
     /// doubles up to the heartbeat's interval.
-    pub(crate) fn poll(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn poll(&mut self, cx: &mut Context, lock: LockId) {
         let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
         self.attempts = self.attempts.saturating_add(1);
         let wait = cx.random.jitter(wait);
@@ -92,14 +92,14 @@ impl Claim {
     }
 
     /// Schedules the next command for when the holder's lease should have ended.
-    pub(crate) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
+    pub(super) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
         if let Some(left) = left {
             let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
             self.send_by(cx, lock, cx.now + free);
         }
     }
 
-    pub(crate) fn clear_timer(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn clear_timer(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, None);
     }
 }
@@ -127,14 +127,14 @@ impl LockState {
     }
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
-    pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
+    pub(super) fn ask_beside(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) {
             self.ask(cx);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
-    pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
+    pub(super) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.claim.is_some() {
             return self.ask(cx);
         }
@@ -152,7 +152,7 @@ impl LockState {
         self.claim = Some(claim);
     }
 
-    pub(crate) fn send_acquire(&mut self, cx: &mut Context, form: Form) {
+    fn send_acquire(&mut self, cx: &mut Context, form: Form) {
         let Some((_, head)) = self.queue.head() else { return };
         let callers = self.queue.len();
         let Some(claim) = &mut self.claim else { return };
@@ -311,7 +311,7 @@ impl LockState {
     }
 
     /// The server refuses this name: fails every local caller.
-    pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
+    fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
         while let Some((op, _)) = self.queue.head() {
             self.end_caller(cx, op, error.clone());
         }

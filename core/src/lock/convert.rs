@@ -189,7 +189,7 @@ impl LockState {
     }
 
     /// Completes a local upgrade as soon as there is a fence for it.
-    pub(crate) fn finish_upgrade(&mut self, cx: &mut Context) {
+    pub(super) fn finish_upgrade(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
         let Some((op, id)) = hold.upgrading else { return };
         if !cx.ops.contains_key(&op) {

@@ -15,7 +15,7 @@ use crate::wire::{Answer, Granted};
 
 impl LockState {
     /// The waiting token is granted, according to an answer.
-    pub(crate) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
+    pub(super) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
         if self.waits_for_convert(cx) {
             return;
         }
@@ -148,7 +148,7 @@ impl LockState {
     }
 
     /// The server has buried the claim's token. Waiting callers go on with a new one.
-    pub(crate) fn ask_by_another_token(&mut self, cx: &mut Context) {
+    pub(super) fn ask_by_another_token(&mut self, cx: &mut Context) {
         if let Some(mut claim) = self.claim.take() {
             claim.clear_timer(cx, self.id);
             self.stop_listening(cx);

@@ -34,11 +34,11 @@ pub(crate) struct Hold {
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
     /// The TTL of the renewal that the next local caller waits for.
-    pub(crate) passing: Option<Duration>,
+    pub(super) passing: Option<Duration>,
     pub(crate) refill: Refill,
     pub(crate) converting: Option<Converting>,
     /// A local upgrade that waits for a fence.
-    pub(crate) upgrading: Option<(Caller, LeaseId)>,
+    pub(super) upgrading: Option<(Caller, LeaseId)>,
     pub(crate) timers: HoldTimers,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Hold {
 pub(crate) struct Validity {
     pub(crate) until: Instant,
     /// The TTL that the last successful command set.
-    pub(crate) granted: Duration,
+    pub(super) granted: Duration,
     /// The earliest time at which that command was sent.
     pub(crate) since: Instant,
     /// When its reply arrived. None for a grant by message.
@@ -74,7 +74,7 @@ pub(crate) struct Budget {
 pub(crate) struct Refill {
     pub(crate) unanswered: bool,
     /// The size of the last answered refill.
-    pub(crate) size: u64,
+    pub(super) size: u64,
     /// The size of the unanswered refill.
     pub(crate) asked: u64,
     pub(crate) failures: u32,
@@ -142,7 +142,7 @@ impl Hold {
     }
 
     /// Whether the lock is busy for a caller that does not wait. A reader may still ask the server while other readers hold it.
-    pub(crate) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
+    pub(super) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let asks = self.mode == Mode::Shared && options.mode == Mode::Shared && !cx.config.mixed_fleet;
         match self.admits(cx, options) {
             Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences => false,
@@ -166,7 +166,7 @@ impl Hold {
     }
 
     /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
-    pub(crate) fn needs_confirming(&self, cx: &Context) -> bool {
+    pub(super) fn needs_confirming(&self, cx: &Context) -> bool {
         cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
     }
 
@@ -212,7 +212,7 @@ impl Hold {
     }
 
     /// Sets the timers that follow from the validity.
-    pub(crate) fn watch(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn watch(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, Some(self.validity.until));
         self.schedule_renewal(cx, lock);
     }
@@ -229,7 +229,7 @@ impl Hold {
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);
     }
 
-    pub(crate) fn clear_timers(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn clear_timers(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, None);
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, None);
         cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, None);
@@ -240,7 +240,7 @@ impl Hold {
     }
 }
 
-pub(crate) fn is_reader(cx: &Context, id: LeaseId) -> bool {
+fn is_reader(cx: &Context, id: LeaseId) -> bool {
     cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Shared)
 }
 

@@ -157,7 +157,7 @@ impl LockState {
     }
 
     /// Gives the held token back to the server, together with the token of an unanswered convert.
-    pub(crate) fn give_back_hold(&mut self, cx: &mut Context, op: Option<Caller>) {
+    fn give_back_hold(&mut self, cx: &mut Context, op: Option<Caller>) {
         let Some(mut hold) = self.hold.take() else { return };
         hold.clear_timers(cx, self.id);
         let valid_until = Some(hold.validity.until);
@@ -176,7 +176,7 @@ impl LockState {
     }
 
     /// Removes the waiting token from the server's queue.
-    pub(crate) fn give_up_claim(&mut self, cx: &mut Context) {
+    fn give_up_claim(&mut self, cx: &mut Context) {
         let Some(mut claim) = self.claim.take() else { return };
         claim.clear_timer(cx, self.id);
         self.stop_listening(cx);

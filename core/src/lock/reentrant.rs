@@ -35,7 +35,7 @@ impl LockState {
     }
 
     /// Serves further calls of the owner that now holds the lock. Otherwise they would wait for themselves.
-    pub(crate) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
+    pub(super) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
         if !matches!(kind, Kind::Reentrant(_)) {
             return;
         }
@@ -60,7 +60,7 @@ impl LockState {
     }
 
     /// No caller waits for the lock any more.
-    pub(crate) fn stop_listening(&mut self, cx: &mut Context) {
+    pub(super) fn stop_listening(&mut self, cx: &mut Context) {
         if matches!(self.name.family, crate::options::Family::Reentrant) {
             self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name.key));
         }

@@ -52,7 +52,7 @@ impl LockState {
     }
 
     /// The next local caller needs more time than is left.
-    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
+    pub(super) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
         let Some(hold) = &mut self.hold else { return };
         if hold.passing.is_none_or(|sent| sent < ttl) {
             hold.passing = Some(ttl);
@@ -191,7 +191,7 @@ impl LockState {
     }
 
     /// Asks for fences and a confirmation early, so that local callers don't have to wait for them.
-    pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
+    pub(super) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let untold = hold.budget.is_none() && !hold.tainted && !cx.config.mixed_fleet;
         let low = hold.fences.left() <= hold.refill.size / 2;
@@ -201,7 +201,7 @@ impl LockState {
     }
 
     /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
-    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context) {
+    pub(super) fn ask_whether_wanted(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
         if hold.budget.is_none() && long_ago {

@@ -48,7 +48,7 @@ impl Quorum {
     }
 
     /// A caller's wait has ended.
-    pub(crate) fn wait_ends(&mut self, op: Caller) {
+    pub(super) fn wait_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         if let OpKind::Acquire { lock, .. } = open.kind
@@ -60,7 +60,7 @@ impl Quorum {
     }
 
     /// Ends a wait with an error.
-    pub(crate) fn end_acquire(&mut self, op: Caller, error: Error) {
+    pub(super) fn end_acquire(&mut self, op: Caller, error: Error) {
         let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         self.with(*lock, |lock, cx, members| {
             lock.end_caller(cx, op, error);
@@ -158,7 +158,7 @@ impl QuorumLock {
     }
 
     /// Counts the answers, and continues as soon as the outcome is certain.
-    pub(crate) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
         let majority = members.majority();
         if let Stage::Asking(op) = self.stage
             && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
@@ -246,7 +246,7 @@ impl QuorumLock {
     }
 
     /// After a release, the next local caller asks at once, but only for a limited time.
-    pub(crate) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
         if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
             self.turns_since = None;
             self.ask_after(cx, LAST_RETRY);

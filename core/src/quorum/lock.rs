@@ -30,7 +30,7 @@ pub(crate) struct QuorumLock {
     pub(crate) key: String,
     pub(crate) queue: LocalQueue,
     pub(crate) stage: Stage,
-    pub(crate) states: Vec<MemberState>,
+    pub(super) states: Vec<MemberState>,
     /// The options of the current caller or holder.
     pub(crate) options: AcquireOptions,
     /// When a renewed lease ends at the latest.
@@ -40,7 +40,7 @@ pub(crate) struct QuorumLock {
     /// How many attempts have failed in a row.
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
-    pub(crate) turns_since: Option<Instant>,
+    pub(super) turns_since: Option<Instant>,
     /// The next attempt, or the next try to win another server for a held lease.
     pub(crate) timer: Slot,
 }
@@ -58,7 +58,7 @@ pub(crate) enum Stage {
 }
 
 /// What is known about one server.
-pub(crate) enum MemberState {
+pub(super) enum MemberState {
     Empty,
     /// The server was asked for the lock.
     Asked(OpId),
@@ -74,7 +74,7 @@ pub(crate) enum MemberState {
 
 /// Whether a server remembers the quorum's fence.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Raise {
+pub(super) enum Raise {
     No,
     /// The server was asked to remember at least this fence.
     Asked(OpId, u64),
@@ -177,7 +177,7 @@ impl QuorumLock {
 }
 
 /// Gives back whatever one server may have for us.
-pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
+pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
         MemberState::Asked(op) => {
             members.tasks.remove(&op);
@@ -194,7 +194,7 @@ pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
 }
 
 /// The error for these votes. It includes them.
-pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
+pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
     let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
     let hopeless = || errors().filter(|error| is_final(error));
     if hopeless().count() >= members.majority()

@@ -43,7 +43,7 @@ pub(crate) enum TallyKind {
 pub(crate) struct Members {
     pub(crate) list: Vec<Member>,
     /// The calls to the servers' machines.
-    pub(crate) tasks: IdMap<OpId, Task>,
+    pub(super) tasks: IdMap<OpId, Task>,
     last: u64,
 }
 
@@ -64,7 +64,7 @@ impl Members {
     }
 
     /// A number for a call to a server's machine.
-    pub(crate) fn new_op(&mut self, task: Option<Task>) -> OpId {
+    pub(super) fn new_op(&mut self, task: Option<Task>) -> OpId {
         self.last = self.last.saturating_add(1);
         let op = OpId(self.last);
         if let Some(task) = task {
@@ -77,7 +77,7 @@ impl Members {
         self.list.get_mut(usize::from(at))
     }
 
-    pub(crate) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
+    pub(super) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
         if let Some(member) = self.get(at) {
             member.client.handle(now, input);
         }
@@ -105,7 +105,7 @@ impl Members {
     }
 
     /// Advances the time of all machines.
-    pub(crate) fn wake(&mut self, now: Instant) {
+    pub(super) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {
             if member.client.poll_timeout().is_some_and(|(at, _)| at <= now) {
                 member.client.handle(now, Input::Wake);
@@ -123,7 +123,7 @@ impl Members {
     }
 
     /// Converts a server's number of a command to a number that is unique over all servers.
-    pub(crate) fn outer(&self, at: u16, id: CommandId) -> CommandId {
+    pub(super) fn outer(&self, at: u16, id: CommandId) -> CommandId {
         CommandId(id.0.saturating_mul(self.count().into()).saturating_add(at.into()))
     }
 

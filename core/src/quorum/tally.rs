@@ -14,7 +14,7 @@ use crate::session::Gather;
 
 impl Quorum {
     /// Asks all servers the same.
-    pub(crate) fn ask_all<'a>(&mut self, op: Caller, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
+    pub(super) fn ask_all<'a>(&mut self, op: Caller, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
         if self.cx.closed && kind != TallyKind::Close {
             return self.cx.answer(op, Err(Error::Closed));
         }

@@ -114,7 +114,7 @@ impl Context {
         command
     }
 
-    pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
+    pub(super) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
         let script = match name.family {
             Family::Lock => &RELEASE,
             Family::Reentrant => &REENTRANT_RELEASE,

@@ -116,7 +116,7 @@ impl Flows {
     }
 
     /// The flow by which a command may leave now. None if it must wait.
-    pub(crate) fn room(&self, command: &Command) -> Option<u8> {
+    pub(super) fn room(&self, command: &Command) -> Option<u8> {
         let place = self.place(command);
         let flow = self.flows.get(usize::from(place))?;
         (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)

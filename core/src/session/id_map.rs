@@ -68,7 +68,7 @@ impl<K: Id, V> IdMap<K, V> {
         self.slots.get_mut(self.index.remove(id.key())?)?.take()
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.slots.iter().flatten()
     }
 

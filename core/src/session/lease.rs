@@ -14,7 +14,7 @@ use crate::time::Instant;
 pub(crate) struct Lease {
     pub(crate) of: Leased,
     /// The call that acquired it. Its caller is notified of a loss.
-    pub(crate) caller: Caller,
+    pub(super) caller: Caller,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) fence: u64,

@@ -64,11 +64,11 @@ pub(crate) struct Context {
     lost: IdMap<LeaseId, Lease>,
     pub(crate) releases: IdMap<Token, Release>,
     /// How many of the releases were sent at least once without an answer.
-    pub(crate) owed: usize,
+    owed: usize,
     /// How many of the releases are for tokens that were held until they were given back.
     pub(crate) unreleased: u32,
     /// When the server last confirmed the release of such a token.
-    pub(crate) last_released: Instant,
+    last_released: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,

@@ -69,7 +69,7 @@ impl ReleaseParams {
 
 impl Release {
     /// Whether it stands for a lease that was held until it was given back. If two tokens may have the lease, only one counts.
-    pub(crate) const fn is_a_lease(&self) -> bool {
+    pub(super) const fn is_a_lease(&self) -> bool {
         self.held && !self.moved
     }
 }
@@ -113,7 +113,7 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
-    pub(crate) fn send_release(&mut self, token: Token, form: Form) {
+    fn send_release(&mut self, token: Token, form: Form) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury);

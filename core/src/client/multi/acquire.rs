@@ -137,7 +137,7 @@ impl Client {
     }
 
     /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
-    pub(crate) fn start_over(&mut self, id: LeaseId, error: Error) {
+    pub(super) fn start_over(&mut self, id: LeaseId, error: Error) {
         if self.multi.group(id).is_some_and(|group| group.options.wait == Wait::No) {
             return self.fail_all(id, error);
         }
