@@ -300,7 +300,7 @@ impl Vote {
     }
 
     /// The answer in one word.
-    pub(crate) const fn word(&self) -> &'static str {
+    const fn word(&self) -> &'static str {
         match &self.answer {
             None => "not answered yet",
             Some(Ok(())) => "agreed",

@@ -8,7 +8,7 @@ use crate::session::{Context, Subscription};
 use crate::wire::Message;
 
 impl Client {
-    pub(crate) fn message(&mut self, channel: &str, payload: &[u8]) {
+    pub(super) fn message(&mut self, channel: &str, payload: &[u8]) {
         if keys_of(channel).is_some() {
             // A holder has released it.
             return self.ask_on(channel);

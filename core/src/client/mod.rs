@@ -34,7 +34,7 @@ use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
 type Semaphores = Table<Arc<str>, Box<Semaphore>>;
 
 /// A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
-pub(crate) struct Semaphore {
+struct Semaphore {
     name: Name,
     /// In the order in which they were opened.
     lanes: Vec<LockId>,
@@ -44,7 +44,7 @@ pub(crate) struct Semaphore {
 /// One client's locks on one server.
 pub(crate) struct Client {
     pub(crate) cx: Context,
-    pub(crate) locks: LockTable,
+    locks: LockTable,
     semaphores: Semaphores,
     multi: Multi,
 }
@@ -339,7 +339,7 @@ impl Client {
     }
 
     /// Runs one name's machine, and removes the name if nothing is left of it.
-    pub(crate) fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
+    fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
         if let Some(lock) = self.locks.get_mut(id) {
             run(lock, &mut self.cx);
             self.after(id);
@@ -355,7 +355,7 @@ impl Client {
     }
 
     /// Runs one machine. If it is a lane of a semaphore, returns the semaphore, whose callers may have to be served now.
-    pub(crate) fn run(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) -> Option<Arc<str>> {
+    fn run(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) -> Option<Arc<str>> {
         run(self.locks.get_mut(id)?, &mut self.cx);
         self.ran(id)
     }

@@ -12,7 +12,7 @@ use crate::time::Instant;
 use crate::wire::Form;
 
 impl Client {
-    pub(crate) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -87,14 +87,14 @@ impl Client {
         self.with(lock, |lock, cx| lock.settle(cx, Some(op)));
     }
 
-    pub(crate) fn extend(&mut self, op: Caller, lease: LeaseId, ttl: Duration) {
+    pub(super) fn extend(&mut self, op: Caller, lease: LeaseId, ttl: Duration) {
         if let Err(error) = check_ttl(ttl) {
             return self.cx.answer(op, Err(error));
         }
         self.lease_call(op, lease, OpKind::Extend { lease, ttl });
     }
 
-    pub(crate) fn verify(&mut self, op: Caller, lease: LeaseId) {
+    pub(super) fn verify(&mut self, op: Caller, lease: LeaseId) {
         self.lease_call(op, lease, OpKind::Verify { lease, raise: 0 });
     }
 
@@ -112,7 +112,7 @@ impl Client {
         self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
     }
 
-    pub(crate) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
+    pub(super) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
         let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(only_exclusive())) };
         self.cx.open(op, OpKind::Convert { lease: id }, None);
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Closes the client: ends the waits and releases the leases.
-    pub(crate) fn close(&mut self, op: Caller) {
+    pub(super) fn close(&mut self, op: Caller) {
         self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
         self.cx.closed = true;
         self.close_semaphores();
@@ -288,7 +288,7 @@ impl crate::session::Context {
 
 impl Client {
     /// Moves the end of a renewed lease.
-    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
+    pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
         let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
         let lock = match &lease.of {
             Leased::Lock(lock) => *lock,

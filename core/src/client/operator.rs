@@ -102,7 +102,7 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Client {
-    pub(crate) fn force(&mut self, op: Caller, name: &str) {
+    pub(super) fn force(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }

@@ -65,7 +65,7 @@ impl Replication {
         Self { response_timeout, acquires: Vec::new(), outputs: VecDeque::new(), now: Instant::default() }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.acquires.is_empty() && self.outputs.is_empty()
     }
 
@@ -110,7 +110,7 @@ impl Replication {
         }
     }
 
-    pub(crate) fn poll_output(&mut self, locks: &mut Locks) -> Option<Output> {
+    pub(super) fn poll_output(&mut self, locks: &mut Locks) -> Option<Output> {
         loop {
             let Some(output) = locks.poll_output() else { return self.outputs.pop_front() };
             let is_for_driver = match &output {
@@ -124,7 +124,7 @@ impl Replication {
         }
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+    pub(super) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         let ends = self.acquires.iter().filter_map(|acquire| self.ends(acquire)).min();
         ends.map(|at| (at, Reason::ResponseTimeout))
     }

@@ -111,7 +111,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
-    pub(crate) fn ask(&mut self, cx: &mut Context) {
+    pub(super) fn ask(&mut self, cx: &mut Context) {
         let Some((_, head)) = self.queue.head() else { return };
         let waits = self.queue.len() > self.queue.tries();
         match &mut self.claim {
@@ -144,7 +144,7 @@ impl LockState {
     }
 
     /// Asks with a new token after a pause.
-    pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
+    pub(super) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
         let Some((_, head)) = self.queue.head() else { return };
         let mut claim = Claim::new(cx.new_token(), &head);
         claim.waits = self.queue.len() > self.queue.tries();

@@ -22,20 +22,20 @@ pub(crate) struct Hold {
     pub(crate) validity: Validity,
     /// The server's time, in µs, of the newest answer that said that we hold the lock.
     pub(crate) server: u64,
-    pub(crate) fences: Fences,
+    pub(super) fences: Fences,
     /// When the client last learned the length of the queue.
-    pub(crate) heard: Instant,
+    pub(super) heard: Instant,
     pub(crate) budget: Option<Budget>,
     /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
     /// Whether a local caller has held it. The first holder is not a hand-over.
-    pub(crate) used: bool,
+    pub(super) used: bool,
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
     /// The TTL of the renewal that the next local caller waits for.
     pub(super) passing: Option<Duration>,
-    pub(crate) refill: Refill,
+    pub(super) refill: Refill,
     pub(crate) converting: Option<Converting>,
     /// A local upgrade that waits for a fence.
     pub(super) upgrading: Option<(Caller, LeaseId)>,
@@ -51,9 +51,9 @@ pub(crate) struct Validity {
     /// The earliest time at which that command was sent.
     pub(crate) since: Instant,
     /// When its reply arrived. None for a grant by message.
-    pub(crate) answered: Option<Instant>,
+    pub(super) answered: Option<Instant>,
     /// The server had the lease at this time or later.
-    pub(crate) confirmed: Instant,
+    pub(super) confirmed: Instant,
 }
 
 impl Validity {
@@ -76,7 +76,7 @@ pub(crate) struct Refill {
     /// The size of the last answered refill.
     pub(super) size: u64,
     /// The size of the unanswered refill.
-    pub(crate) asked: u64,
+    pub(super) asked: u64,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
 }
@@ -84,9 +84,9 @@ pub(crate) struct Refill {
 /// A convert that has not been answered.
 pub(crate) struct Converting {
     pub(crate) op: Caller,
-    pub(crate) lease: LeaseId,
+    pub(super) lease: LeaseId,
     pub(crate) new: Token,
-    pub(crate) to: Mode,
+    pub(super) to: Mode,
     pub(crate) in_flight: InFlight,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
@@ -115,7 +115,7 @@ pub(crate) enum Admission {
 }
 
 impl Hold {
-    pub(crate) fn in_use(&self) -> bool {
+    pub(super) fn in_use(&self) -> bool {
         !self.holders.is_empty()
     }
 
@@ -199,7 +199,7 @@ impl Hold {
     }
 
     /// Processes a successful renewal or new grant. A late answer never shortens the validity.
-    pub(crate) fn extend(&mut self, cx: &mut Context, lock: LockId, validity: Validity) {
+    pub(super) fn extend(&mut self, cx: &mut Context, lock: LockId, validity: Validity) {
         let confirmed = validity.confirmed.max(self.validity.confirmed);
         if validity.until > self.validity.until {
             self.validity = validity;
@@ -218,7 +218,7 @@ impl Hold {
     }
 
     /// The longest TTL that a renewal must set for its holders. None if they need no renewal.
-    pub(crate) fn wants(&self, cx: &Context) -> Option<Duration> {
+    pub(super) fn wants(&self, cx: &Context) -> Option<Duration> {
         self.holders.iter().filter_map(|id| cx.leases.get(id)?.wants(cx.now, self.validity.until)).max()
     }
 
@@ -253,7 +253,7 @@ fn together(at: Instant, ttl: Duration) -> Instant {
 
 /// Fences that the server reserved for this hold. Each is given to one holder.
 #[derive(Debug)]
-pub(crate) struct Fences {
+pub(super) struct Fences {
     next: u64,
     /// How many are left, starting with `next`.
     left: u64,
@@ -266,7 +266,7 @@ impl Fences {
     }
 
     /// The next fence. It is greater than all before it.
-    pub(crate) fn take(&mut self) -> Option<u64> {
+    pub(super) fn take(&mut self) -> Option<u64> {
         if self.left == 0 {
             (self.next, self.left) = self.spare.take()?;
         }
@@ -281,7 +281,7 @@ impl Fences {
     }
 
     /// Adds a block from a refill. A late one never lowers the next fence.
-    pub(crate) fn add(&mut self, first: u64, count: u64) {
+    pub(super) fn add(&mut self, first: u64, count: u64) {
         if let Some((spare, spared)) = &mut self.spare {
             let end = spare.saturating_add(*spared);
             if first == end {

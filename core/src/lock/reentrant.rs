@@ -49,7 +49,7 @@ impl LockState {
     }
 
     /// Another client holds the lock, perhaps for `left`. Asks again when a message arrives on its channel, and periodically.
-    pub(crate) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
+    pub(super) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
         let (id, channel) = (self.id, channel(&self.name.key));
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.waits) else { return };
         self.subscription.want(cx, Channel::Of(id), &channel);

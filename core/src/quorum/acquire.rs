@@ -21,7 +21,7 @@ const LAST_RETRY: Duration = Duration::from_millis(200);
 const TURNS: Duration = Duration::from_secs(1);
 
 impl Quorum {
-    pub(crate) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -71,7 +71,7 @@ impl Quorum {
 
 impl QuorumLock {
     /// Updates the state: gives up what no caller wants any more, and asks on behalf of the first caller.
-    pub(crate) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
         match self.stage {
             Stage::Held(..) => return,
             Stage::Asking(op) | Stage::Raising(op, _) if cx.ops.contains_key(&op) => return,
@@ -91,7 +91,7 @@ impl QuorumLock {
     }
 
     /// Asks every server that has not agreed yet.
-    pub(crate) fn ask(&mut self, cx: &Context, members: &mut Members) {
+    fn ask(&mut self, cx: &Context, members: &mut Members) {
         let AcquireOptions { ttl, max_hold, .. } = self.options;
         let ttl = max_hold.map_or(ttl, |most| ttl.min(covering(most)));
         let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
@@ -111,7 +111,7 @@ impl QuorumLock {
     }
 
     /// The timer fired: makes the next attempt, or tries again to win the servers that a held lease lacks.
-    pub(crate) fn due(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
             self.ask(cx, members);
@@ -121,7 +121,7 @@ impl QuorumLock {
     }
 
     /// A server's machine has answered. [`Self::decide`] counts the answer.
-    pub(crate) fn answered(
+    pub(super) fn answered(
         &mut self,
         cx: &mut Context,
         members: &mut Members,
@@ -266,7 +266,7 @@ impl QuorumLock {
         }
     }
 
-    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
+    pub(super) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
         self.queue.ended(tries, |op| cx.ops.contains_key(&op));

@@ -23,14 +23,14 @@ impl Quorum {
         });
     }
 
-    pub(crate) fn extend(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
+    pub(super) fn extend(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
             Ok(()) => self.lease_call(op, id, TallyKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
         }
     }
 
-    pub(crate) fn verify(&mut self, op: Caller, id: LeaseId) {
+    pub(super) fn verify(&mut self, op: Caller, id: LeaseId) {
         self.lease_call(op, id, TallyKind::Verify(id), |op, lease| Input::Verify { op, lease });
     }
 
@@ -53,14 +53,14 @@ impl Quorum {
         });
     }
 
-    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
+    pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
         let lease = self.cx.leases.get(&id).filter(|lease| lease.renew);
         let Some(lock) = lease.and_then(Lease::lock) else { return };
         self.with(lock, |lock, cx, members| lock.keep(cx, members, until));
     }
 
     /// Closes the client: ends the waits and releases the leases.
-    pub(crate) fn close(&mut self, op: Caller) {
+    pub(super) fn close(&mut self, op: Caller) {
         self.cx.closed = true;
         for id in (0..self.locks.len()).filter_map(|id| u32::try_from(id).ok()) {
             self.with(LockId(id), |lock, cx, members| {
@@ -79,7 +79,7 @@ impl Quorum {
 
 impl QuorumLock {
     /// Every server's machine renews until then and no longer.
-    pub(crate) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
+    pub(super) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
         self.until = Some(until);
         for (at, lease) in self.ours() {
             members.tell(at, cx.now, Input::Keep { lease, until });
@@ -87,7 +87,7 @@ impl QuorumLock {
     }
 
     /// The lease on one server has ended. Without a majority, the whole lease is lost.
-    pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
+    pub(super) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
         let was = mem::replace(state, MemberState::Denied(Error::Lost(reason)));
         if let MemberState::Ours { raise: Raise::Asked(op, _), .. } = was {

@@ -24,19 +24,19 @@ use crate::session::{Context, Slot, Timer};
 use crate::time::Instant;
 
 pub(crate) struct QuorumLock {
-    pub(crate) id: LockId,
-    pub(crate) name: Arc<str>,
+    pub(super) id: LockId,
+    pub(super) name: Arc<str>,
     /// The name with its prefix.
     pub(crate) key: String,
-    pub(crate) queue: LocalQueue,
-    pub(crate) stage: Stage,
+    pub(super) queue: LocalQueue,
+    pub(super) stage: Stage,
     pub(super) states: Vec<MemberState>,
     /// The options of the current caller or holder.
-    pub(crate) options: AcquireOptions,
+    pub(super) options: AcquireOptions,
     /// When a renewed lease ends at the latest.
     pub(crate) until: Option<Instant>,
     /// The result of the last attempt, if nothing has been granted since.
-    pub(crate) votes: Votes,
+    pub(super) votes: Votes,
     /// How many attempts have failed in a row.
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
@@ -46,7 +46,7 @@ pub(crate) struct QuorumLock {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Stage {
+pub(super) enum Stage {
     /// No claim is in progress.
     Idle,
     /// All servers are asked, on behalf of this caller.
@@ -105,32 +105,32 @@ impl QuorumLock {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none()
     }
 
-    pub(crate) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
+    pub(super) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
         self.states.iter().filter(|state| which(state)).count()
     }
 
     /// The servers where we hold the lock, with our leases there.
-    pub(crate) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
+    pub(super) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
         let lease = |state: &MemberState| if let MemberState::Ours { lease, .. } = state { Some(*lease) } else { None };
         (0..).zip(&self.states).filter_map(move |(at, state)| Some((at, lease(state)?)))
     }
 
     /// Opens a user's call to the servers where we hold the lock.
-    pub(crate) fn scatter(&self, cx: &mut Context, op: Caller) {
+    pub(super) fn scatter(&self, cx: &mut Context, op: Caller) {
         cx.scatter(op, self.states.iter().map(|state| matches!(state, MemberState::Ours { .. })));
     }
 
     /// How many servers count: we hold the lock there, and they remember the quorum's fence.
-    pub(crate) fn agreed(&self) -> usize {
+    pub(super) fn agreed(&self) -> usize {
         self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
     }
 
     /// How many servers can still come to count.
-    pub(crate) fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.count(|state| {
             matches!(state, MemberState::Asked(_) | MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. })
         })
@@ -147,7 +147,7 @@ impl QuorumLock {
     }
 
     /// What each server has answered so far.
-    pub(crate) fn votes(&self, members: &Members) -> Votes {
+    pub(super) fn votes(&self, members: &Members) -> Votes {
         let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
             let answer = match state {
                 MemberState::Empty | MemberState::Asked(_) => None,
@@ -160,7 +160,7 @@ impl QuorumLock {
     }
 
     /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock.
-    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
+    pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
         self.stage = Stage::Idle;
         self.until = None;
@@ -170,7 +170,7 @@ impl QuorumLock {
     }
 
     /// Schedules the next attempt after a random pause.
-    pub(crate) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
+    pub(super) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
         let at = cx.now + cx.random.jitter(most);
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, Some(at));
     }

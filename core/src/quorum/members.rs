@@ -17,12 +17,12 @@ pub(crate) struct Member {
     pub(crate) client: Box<Client>,
     pub(crate) server: Arc<str>,
     /// What our leases on it are of.
-    pub(crate) leases: IdMap<LeaseId, LockId>,
+    pub(super) leases: IdMap<LeaseId, LockId>,
 }
 
 /// Why a server's machine was called.
 #[derive(Clone, Copy)]
-pub(crate) enum Task {
+pub(super) enum Task {
     /// What one server says about a lock.
     Member(LockId),
     /// A part of a user's call.
@@ -31,7 +31,7 @@ pub(crate) enum Task {
 
 /// What a user's call asks the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TallyKind {
+pub(super) enum TallyKind {
     Release,
     Extend(LeaseId),
     Verify(LeaseId),
@@ -41,7 +41,7 @@ pub(crate) enum TallyKind {
 }
 
 pub(crate) struct Members {
-    pub(crate) list: Vec<Member>,
+    pub(super) list: Vec<Member>,
     /// The calls to the servers' machines.
     pub(super) tasks: IdMap<OpId, Task>,
     last: u64,
@@ -59,7 +59,7 @@ impl Members {
         Ok(Self { list, tasks: IdMap::default(), last: 0 })
     }
 
-    pub(crate) fn majority(&self) -> usize {
+    pub(super) fn majority(&self) -> usize {
         (self.list.len() / 2).saturating_add(1)
     }
 
@@ -73,7 +73,7 @@ impl Members {
         op
     }
 
-    pub(crate) fn get(&mut self, at: u16) -> Option<&mut Member> {
+    pub(super) fn get(&mut self, at: u16) -> Option<&mut Member> {
         self.list.get_mut(usize::from(at))
     }
 
@@ -84,7 +84,7 @@ impl Members {
     }
 
     /// Makes a call to one server's machine.
-    pub(crate) fn call<'a>(
+    pub(super) fn call<'a>(
         &mut self,
         at: u16,
         now: Instant,
@@ -113,7 +113,7 @@ impl Members {
         }
     }
 
-    pub(crate) fn poll_output(&mut self) -> Option<(u16, Output)> {
+    pub(super) fn poll_output(&mut self) -> Option<(u16, Output)> {
         for (at, member) in (0..).zip(&mut self.list) {
             if let Some(output) = member.client.poll_output() {
                 return Some((at, output));
@@ -128,13 +128,13 @@ impl Members {
     }
 
     /// Converts it back to the server's index and its own number.
-    pub(crate) fn inner(&self, CommandId(id): CommandId) -> (u16, CommandId) {
+    pub(super) fn inner(&self, CommandId(id): CommandId) -> (u16, CommandId) {
         let count = self.count().into();
         let at = id.checked_rem(count).and_then(|at| u16::try_from(at).ok());
         (at.unwrap_or_default(), CommandId(id.checked_div(count).unwrap_or_default()))
     }
 
-    pub(crate) fn count(&self) -> u16 {
+    pub(super) fn count(&self) -> u16 {
         self.list.len() as u16
     }
 }

@@ -38,7 +38,7 @@ pub use roster::Roster;
 pub(crate) struct Quorum {
     /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
-    pub(crate) members: Members,
+    members: Members,
     locks: Vec<Option<Box<QuorumLock>>>,
     by_name: Table<Arc<str>, LockId>,
     /// Names with new outputs from the servers' machines that are not counted yet.

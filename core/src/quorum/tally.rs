@@ -25,7 +25,7 @@ impl Quorum {
     }
 
     /// A part of a call has ended. The call ends as soon as its outcome is certain.
-    pub(crate) fn part_ended(&mut self, op: Caller, kind: TallyKind, at: u16, result: Result<Outcome, Error>) {
+    pub(super) fn part_ended(&mut self, op: Caller, kind: TallyKind, at: u16, result: Result<Outcome, Error>) {
         let Some(gather) = self.cx.gather(op, at, result) else { return };
         let count = |which: fn(&Result<Outcome, Error>) -> bool| gather.answers().filter(|part| which(part)).count();
         let (yes, failed, open) = (count(agrees), count(fails), gather.open());

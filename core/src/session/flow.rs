@@ -123,7 +123,7 @@ impl Flows {
     }
 
     /// Queues a command until there is room. `due` is when it is needed.
-    pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+    pub(super) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
         self.numbers = self.numbers.saturating_add(1);
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {

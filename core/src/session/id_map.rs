@@ -96,7 +96,7 @@ impl<K: Id, V> IdMap<K, V> {
 
 impl<V> IdMap<Caller, V> {
     /// The lowest id whose value fits. The order of a hash map differs between machines; this does not.
-    pub(crate) fn first(&self, fits: impl Fn(&V) -> bool) -> Option<Caller> {
+    pub(super) fn first(&self, fits: impl Fn(&V) -> bool) -> Option<Caller> {
         let value = |slot: u32| self.slots.get(slot as usize)?.as_ref();
         let fitting = self.index.used.iter().filter(|(_, slot)| value(**slot).is_some_and(&fits));
         fitting.map(|(key, _)| *key).min().map(|Key { number, is_part }| {

@@ -26,7 +26,7 @@ pub(crate) struct Lease {
     pub(crate) told: Instant,
     pub(crate) holds: u32,
     /// How it was lost, if it was.
-    pub(crate) lost: Option<LossReason>,
+    pub(super) lost: Option<LossReason>,
     /// Unanswered that end when the lease does.
     pub(crate) pending: Vec<Caller>,
 }
@@ -50,7 +50,7 @@ impl Lease {
         if let Leased::Lock(lock) = self.of { Some(lock) } else { None }
     }
 
-    pub(crate) const fn info(&self) -> LeaseInfo {
+    const fn info(&self) -> LeaseInfo {
         LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: self.lost }
     }
 

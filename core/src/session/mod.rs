@@ -66,7 +66,7 @@ pub(crate) struct Context {
     /// How many of the releases were sent at least once without an answer.
     owed: usize,
     /// How many of the releases are for tokens that were held until they were given back.
-    pub(crate) unreleased: u32,
+    unreleased: u32,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
     pub(crate) subscription: Subscription,
@@ -122,7 +122,7 @@ impl Context {
     }
 
     /// The client's own channel.
-    pub(crate) fn channel(&self) -> String {
+    fn channel(&self) -> String {
         ["leasehold:", &self.client].concat()
     }
 

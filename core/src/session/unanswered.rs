@@ -37,7 +37,7 @@ pub(crate) struct SentCommand {
     pub(crate) purpose: Purpose,
     pub(crate) form: Form,
     /// The flow that it left by.
-    pub(crate) flow: u8,
+    pub(super) flow: u8,
 }
 
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
@@ -53,7 +53,7 @@ impl Unanswered {
         Self { next: 0, open: IdMap::default(), sent: VecDeque::new(), timeout }
     }
 
-    pub(crate) fn open(&mut self, sent: SentCommand) -> CommandId {
+    pub(super) fn open(&mut self, sent: SentCommand) -> CommandId {
         self.next = self.next.saturating_add(1);
         let id = CommandId(self.next);
         self.sent.push_back((sent.at, id));
@@ -91,7 +91,7 @@ impl Unanswered {
 pub(crate) struct InFlight {
     pub(crate) unanswered: u32,
     /// A command got no reply and never will. It may still arrive late.
-    pub(crate) lost: bool,
+    pub(super) lost: bool,
 }
 
 impl InFlight {

@@ -32,7 +32,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// Calls on several names. Their numbers are drawn from the same counter as those of leases.
 #[derive(Default)]
-pub(crate) struct Multi {
+pub(super) struct Multi {
     open: IdMap<LeaseId, Entry>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Group {
     names: Vec<String>,
     /// For each of the caller's names, its index among the sorted ones.
     order: Vec<usize>,
-    pub(crate) options: AcquireOptions,
+    pub(super) options: AcquireOptions,
     /// Whether one script takes all names at once.
     by_script: bool,
     /// What is held of the sorted names.
@@ -66,11 +66,11 @@ struct Script {
 }
 
 impl Multi {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub(crate) fn group(&self, id: LeaseId) -> Option<&Group> {
+    pub(super) fn group(&self, id: LeaseId) -> Option<&Group> {
         if let Some(Entry::Group(group)) = self.open.get(&id) { Some(group) } else { None }
     }
 
@@ -83,6 +83,6 @@ impl Multi {
     }
 }
 
-pub(crate) fn only_exclusive() -> Error {
+pub(super) fn only_exclusive() -> Error {
     Error::Unsupported("several names are held as exclusive locks".into())
 }
