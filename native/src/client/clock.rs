@@ -13,7 +13,7 @@ pub(crate) fn now() -> Instant {
 
 /// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn now() -> Instant {
+pub(super) fn now() -> Instant {
     use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::{Instant as Monotonic, SystemTime, UNIX_EPOCH};
 
