@@ -83,11 +83,11 @@ codes! {
         ForceRelease,
         /// op.
         Close,
-        /// call, array?, a list with two numbers for each scalar: its kind and its value; the texts.
+        /// id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
         Reply,
-        /// call, failure; the failure's text.
+        /// id, failure; the failure's text.
         Failed,
-        /// As for `reply`, with op for call.
+        /// As for `reply`, with op for id.
         DedicatedReply,
         /// op, failure; the failure's text.
         DedicatedFailed,
@@ -109,8 +109,8 @@ codes! {
         Op,
         /// The lease.
         Lease,
-        /// The command.
-        Call,
+        /// The number of a command.
+        Id,
         /// How long the lease lasts without a renewal.
         Ttl,
         /// A flag: the lease is renewed.
@@ -168,7 +168,7 @@ codes! {
     /// The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
     /// 1. `?` marks a number that may be absent, `"` the length of a text.
     OutputKind {
-        /// call, node, command", the command's length in bytes.
+        /// id, node, command", the command's length in bytes.
         Send,
         /// op, key", command", the command's length in bytes.
         SendDedicated,

@@ -62,7 +62,7 @@ impl InputRecord {
     }
 
     pub(crate) fn command_id(&self) -> Option<CommandId> {
-        whole(self.number(InputField::Call)).map(CommandId)
+        whole(self.number(InputField::Id)).map(CommandId)
     }
 
     pub(crate) fn ttl(&self) -> Option<Duration> {

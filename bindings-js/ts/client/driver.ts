@@ -55,7 +55,7 @@ export class Driver {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
     this.#engine = new Engine(id, config, {
-      send: (call, node, command) => this.defer(() => this.#send(call, node, command)),
+      send: (id, node, command) => this.defer(() => this.#send(id, node, command)),
       sendDedicated: (op, key, command) => this.#dedicated.send(op, key, command.words),
       closeDedicated: (op) => this.#dedicated.close(op),
       subscribe: (channel) => this.defer(() => this.#subscribe(channel)),
@@ -179,26 +179,26 @@ export class Driver {
     return this.#servers[0] as ServerState;
   }
 
-  #send(call: number, node: number, command: Command): void {
+  #send(id: number, node: number, command: Command): void {
     const server = this.#servers[node] as ServerState;
     const { link, version } = server;
     const sent = this.now;
     const result = version.passed ? sendOver(link, command) : version.guard(() => sendOver(link, command));
     result.then(
-      (result) => this.#settle(call, server, sent, result),
-      (cause: unknown) => this.#settle(call, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+      (result) => this.#settle(id, server, sent, result),
+      (cause: unknown) => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );
   }
 
-  #settle(call: number, server: ServerState, sent: number, result: CallResult): void {
+  #settle(id: number, server: ServerState, sent: number, result: CallResult): void {
     if ('reply' in result) {
       server.lastFailure = undefined;
       server.lastReplied = Math.max(server.lastReplied ?? sent, sent);
-      return this.input((engine) => engine.reply(call, result.reply), result);
+      return this.input((engine) => engine.reply(id, result.reply), result);
     }
     const { failure, cause } = result;
     server.lastFailure = { failure, cause };
-    this.input((engine) => engine.failed(call, failure), result);
+    this.input((engine) => engine.failed(id, failure), result);
   }
 
   #settleDedicated(op: number, result: CallResult): void {

@@ -8,9 +8,9 @@ import { type Outputs, PLAIN } from './types.js';
 
 /** An engine that holds a lease of 30 s, and clocks that stand still until a test moves them. */
 function holding(): { engine: Engine; remaining: () => number; pass: (ms: number) => void; set: (ms: number) => void } {
-  let [monotonic, wall, call, lease] = [1_000, 1.7e12, 0, 0];
+  let [monotonic, wall, id, lease] = [1_000, 1.7e12, 0, 0];
   const outputs: Outputs = {
-    send: (number) => (call = number),
+    send: (number) => (id = number),
     sendDedicated: () => {},
     closeDedicated: () => {},
     subscribe: () => {},
@@ -23,7 +23,7 @@ function holding(): { engine: Engine; remaining: () => number; pass: (ms: number
   };
   const engine = new Engine(new Uint8Array(16), config, outputs, undefined, { monotonic: () => monotonic, wall: () => Math.floor(wall) });
   engine.acquire(1, { name: 'door', mode: 'exclusive', kind: PLAIN }, { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined });
-  engine.reply(call, ['entered', 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
+  engine.reply(id, ['entered', 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
   return {
     engine,
     remaining: () => engine.remaining(lease) / 1_000,

@@ -15,9 +15,9 @@
  * - `inspect`: op; the name.
  * - `forceRelease`: op; the name.
  * - `close`: op.
- * - `reply`: call, array?, a list with two numbers for each scalar: its kind and its value; the texts.
- * - `failed`: call, failure; the failure's text.
- * - `dedicatedReply`: As for `reply`, with op for call.
+ * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
+ * - `failed`: id, failure; the failure's text.
+ * - `dedicatedReply`: As for `reply`, with op for id.
  * - `dedicatedFailed`: op, failure; the failure's text.
  * - `message`: channelLength; the channel and the payload.
  * - `subscribed`: The channel.
@@ -51,7 +51,7 @@ export const InputKind = {
  * milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there.
  * - `op`: The user's operation.
  * - `lease`: The lease.
- * - `call`: The command.
+ * - `id`: The number of a command.
  * - `ttl`: How long the lease lasts without a renewal.
  * - `renew`: A flag: the lease is renewed.
  * - `shared`: A flag: the lease is shared with other readers.
@@ -74,7 +74,7 @@ export const InputKind = {
 export const InputField = {
   op: 0,
   lease: 1,
-  call: 2,
+  id: 2,
   ttl: 3,
   renew: 4,
   shared: 5,
@@ -114,7 +114,7 @@ export const ScalarKind = {
 /**
  * The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
  * 1. `?` marks a number that may be absent, `"` the length of a text.
- * - `send`: call, node, command", the command's length in bytes.
+ * - `send`: id, node, command", the command's length in bytes.
  * - `sendDedicated`: op, key", command", the command's length in bytes.
  * - `closeDedicated`: op.
  * - `subscribe`: channel".

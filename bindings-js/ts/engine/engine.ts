@@ -42,7 +42,7 @@ export async function quorumEngine(servers: readonly string[]): Promise<EngineMo
 /**
  * One client's engine.
  *
- * Every input happens now, and calls `outputs` before it returns. `op` is the number of a user's operation, `call` the number of a
+ * Every input happens now, and calls `outputs` before it returns. `op` is the number of a user's operation, `id` the number of a
  * command. Times are in microseconds, by a clock that also counts the time in which the machine was suspended.
  */
 export class Engine {
@@ -150,14 +150,14 @@ export class Engine {
   }
 
   /** The server has answered a command. */
-  reply(call: number, reply: Reply): void {
-    this.#record.set(InputField.call, call);
+  reply(id: number, reply: Reply): void {
+    this.#record.set(InputField.id, id);
     this.#inputWithText(InputKind.reply, this.#writeReply(reply));
   }
 
   /** A command has no reply. */
-  failed(call: number, failure: Failure): void {
-    this.#record.set(InputField.call, call);
+  failed(id: number, failure: Failure): void {
+    this.#record.set(InputField.id, id);
     this.#inputWithText(InputKind.failed, this.#writeFailure(failure));
   }
 

@@ -12,11 +12,11 @@ const CONFIG: Config = {
   prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, fenceRetention: 3_600_000,
 };
 
-function engine(): { engine: Engine; sent: { call: number; words: string[] }[]; ended: Outcome[] } {
-  const sent: { call: number; words: string[] }[] = [];
+function engine(): { engine: Engine; sent: { id: number; words: string[] }[]; ended: Outcome[] } {
+  const sent: { id: number; words: string[] }[] = [];
   const ended: Outcome[] = [];
   const outputs: Outputs = {
-    send: (call, _node, { words }) => sent.push({ call, words }),
+    send: (id, _node, { words }) => sent.push({ id, words }),
     sendDedicated: () => {},
     closeDedicated: () => {},
     subscribe: () => {},
@@ -38,7 +38,7 @@ test('a_reply_of_any_length_is_read_whole', () => {
     inspecting.inspect(1, 'door');
     const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1700000004000']);
     const reply: Reply = [1_700_000_000_000_000, '', -2, 0, 0, count, ...waiters];
-    inspecting.reply(sent.pop()?.call ?? 0, reply);
+    inspecting.reply(sent.pop()?.id ?? 0, reply);
     const outcome = ended.pop();
     assert.ok(outcome?.kind === 'inspected', JSON.stringify(outcome));
     assert.deepEqual(outcome.inspection.waiters.map(({ token }) => token), tokens);

@@ -41,8 +41,8 @@ export class OutputReader {
     const kind = this.#number();
     switch (kind) {
       case OutputKind.send: {
-        const call = this.#number();
-        return outputs.send(call, this.#number(), new Command(this.#string(), this.#number()));
+        const id = this.#number();
+        return outputs.send(id, this.#number(), new Command(this.#string(), this.#number()));
       }
       case OutputKind.sendDedicated:
         return outputs.sendDedicated(this.#number(), this.#string(), new Command(this.#string(), this.#number()));

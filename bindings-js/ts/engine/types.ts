@@ -114,8 +114,8 @@ export type Outcome =
 
 /** What the engine asks the driver to do. The driver must not call the engine from within these. */
 export interface Outputs {
-  /** Sends a command. `call` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
-  send(call: number, node: number, command: Command): void;
+  /** Sends a command. `id` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
+  send(id: number, node: number, command: Command): void;
   /**
    * Sends a command on a connection that carries no other operation's commands. The first command of an operation opens it, to the
    * server that has this key.

@@ -201,9 +201,9 @@ function recorder(found: unknown[]): Outputs {
 
 async function learnScripts(): Promise<Map<string, string>> {
   const scripts = new Map<string, string>();
-  const sent: { call: number; words: string[] }[] = [];
+  const sent: { id: number; words: string[] }[] = [];
   const outputs: Outputs = {
-    send: (call, _node, { words }) => sent.push({ call, words }),
+    send: (id, _node, { words }) => sent.push({ id, words }),
     sendDedicated: () => {},
     closeDedicated: () => {},
     subscribe: () => {},
@@ -216,7 +216,7 @@ async function learnScripts(): Promise<Map<string, string>> {
   const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
   const forceAnother = (op: number, misses: number): void => {
     engine.forceRelease(op, 'a');
-    for (let miss = 0; miss < misses; miss += 1) engine.failed(sent.pop()?.call ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
+    for (let miss = 0; miss < misses; miss += 1) engine.failed(sent.pop()?.id ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
   };
   const inputs: Record<string, () => void> = {
     inspect: () => engine.inspect(1, 'a'),
@@ -237,13 +237,13 @@ async function learnScripts(): Promise<Map<string, string>> {
   };
   /** The engine has just sent the script by its digest, and sends the source if the server doesn't know the digest. */
   const learn = (name: string, engine: Engine): number => {
-    const { call, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
-    engine.failed(call, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
+    const { id, words: [command, digest = ''] } = sent.pop() ?? assert.fail(name);
+    engine.failed(id, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
     const again = sent.pop() ?? assert.fail(name);
     const [evaluate, source = ''] = again.words;
     assert.deepEqual([command, evaluate, createHash('sha1').update(source).digest('hex')], ['EVALSHA', 'EVAL', digest]);
     scripts.set(digest, name).set(source, name);
-    return again.call;
+    return again.id;
   };
   const granted = (fence: number, status = 'entered'): Reply => [status, fence, 1, 1_700_000_000_000_000, 30_000, 0, 0];
   for (const [name, input] of Object.entries(inputs)) {
@@ -254,7 +254,7 @@ async function learnScripts(): Promise<Map<string, string>> {
   const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
   sent.length = 0;
   quorum.acquire(1, lock(PLAIN), settings);
-  sent.splice(0).slice(0, 2).forEach(({ call }, at) => quorum.reply(call, granted(1_700_000_000_000_000 + at)));
+  sent.splice(0).slice(0, 2).forEach(({ id }, at) => quorum.reply(id, granted(1_700_000_000_000_000 + at)));
   learn('raise', quorum);
   quorum.free();
   engine.free();
