@@ -98,8 +98,9 @@ impl Client {
                 self.keep(*part, self.cx.now + end);
             }
         }
-        // The fences and ends are those of the parts.
-        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts), op, &options, 0, self.cx.now));
+        // The ends are those of the parts, and the fence is the greatest.
+        let fence = fences.iter().copied().max().unwrap_or_default();
+        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts), op, &options, fence, self.cx.now));
         let valid_until = self.valid_until(id).unwrap_or(self.cx.now);
         self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: id, fences, valid_until }));
     }
