@@ -59,7 +59,7 @@ codes! {
     numbers as InputKind
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
-        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
+        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
         /// name.
         Acquire,
         /// op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
@@ -123,6 +123,8 @@ codes! {
         Wait,
         /// How long a call that does not wait may take.
         Within,
+        /// How long to keep the lease after its release.
+        Linger,
         /// How many replicas must have the lease.
         Replicas,
         /// How long to wait for them.

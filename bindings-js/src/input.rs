@@ -83,6 +83,7 @@ impl InputRecord {
             wait: self.wait()?,
             within: self.duration(InputField::Within)?,
             replicas: self.replicas()?,
+            linger: self.duration(InputField::Linger)?,
         })
     }
 

@@ -365,6 +365,8 @@ pub enum Reason {
     Resend,
     /// The time for a hold's local hand-overs is over.
     BudgetEnds,
+    /// A lease that nobody holds was kept long enough.
+    LingerEnds,
     /// A subscription is due to be retried.
     Subscription,
 }

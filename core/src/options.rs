@@ -96,6 +96,11 @@ pub struct AcquireOptions {
     /// How many replicas must have the lease before the caller gets it. Default: none. Not for several names, and not
     /// for a quorum, whose servers are not replicas of each other.
     pub replicas: Option<Replicas>,
+    /// How long to keep the lease after its holder has released it, while no other client asks for the lock: 1 ms to
+    /// 60 s. Default: none. The next caller of this client then gets the lock without a round trip, with the next fence.
+    /// Only for mutexes and read-write locks, on connections that carry messages, and not with
+    /// [`Config::mixed_fleet`].
+    pub linger: Option<Duration>,
 }
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
@@ -119,6 +124,7 @@ impl Default for AcquireOptions {
             wait: Wait::For(Duration::from_secs(60)),
             within: None,
             replicas: None,
+            linger: None,
         }
     }
 }
@@ -240,6 +246,13 @@ impl AcquireOptions {
         }
         if let Some(within) = self.within {
             check_wait("wait", within)?;
+        }
+        if let Some(linger) = self.linger {
+            within("linger", linger, (Duration::from_millis(1), MINUTE), "1 ms to 60 s")?;
+            if self.kind != Kind::Lock {
+                let problem = "is only for mutexes and read-write locks: leave it out".into();
+                return Err(Error::InvalidOption { field: "linger", problem });
+            }
         }
         if let Some(Replicas { min, timeout }) = self.replicas {
             if min == 0 {

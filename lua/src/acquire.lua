@@ -48,6 +48,13 @@ local function join()
   write_record()
 end
 
+-- At most 64 holders.
+local function tell_holders(word)
+  for _, holder in ipairs(holders(63)) do
+    publish(holder, word .. KEYS[1])
+  end
+end
+
 purge()
 
 local holds = held(token)
@@ -93,7 +100,12 @@ if compatible(mode) and (mixed or not head()) then
 end
 
 if how == 'try' or mixed then
-  return answer('busy', 0, 0, left())
+  local reply = answer('busy', 0, 0, left())
+  -- The holder may only keep the lock for its own next caller.
+  if lingers and not mixed and reply[7] == 0 then
+    tell_holders('tried ')
+  end
+  return reply
 end
 if not queued then
   join()
@@ -101,8 +113,6 @@ end
 local position = redis.call('ZRANK', KEYS[3], token) + 1
 local reply = answer('waiting', position, 0, left())
 if position == 1 and reply[7] == 0 then
-  for _, holder in ipairs(holders(63)) do
-    publish(holder, 'wanted ' .. KEYS[1])
-  end
+  tell_holders('wanted ')
 end
 return reply

@@ -81,7 +81,7 @@ export class Engine {
 
   acquire(op: number, { name, mode, kind }: LockSpec, settings: AcquireSettings): void {
     const record = this.#record;
-    const { ttl, renew, maxHold, wait, within, replicas } = settings;
+    const { ttl, renew, maxHold, wait, within, replicas, linger } = settings;
     record.set(InputField.op, op);
     record.set(InputField.ttl, ttl);
     record.setFlag(InputField.renew, renew);
@@ -92,6 +92,10 @@ export class Engine {
     record.setOptional(InputField.replicas, replicas?.min);
     record.setOptional(InputField.replicaTimeout, replicas?.timeout);
     switch (kind.type) {
+      case 'plain':
+        // The manager's default is for locks that can linger.
+        record.setOptional(InputField.linger, linger);
+        break;
       case 'multi':
         record.setFlag(InputField.oneScript, kind.oneScript);
         record.beginList(kind.names.length);

@@ -160,4 +160,6 @@ export interface AcquireSettings {
   readonly within?: number | undefined;
   /** How many replicas must have the lease before the caller gets it. */
   readonly replicas?: ReplicaSettings | undefined;
+  /** How long to keep the lease after its release. */
+  readonly linger?: number | undefined;
 }

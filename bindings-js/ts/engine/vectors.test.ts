@@ -94,8 +94,8 @@ function handle(engine: Engine, event: Event): void {
       const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
         name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
       };
-      const { owner, permits, replicas } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number] };
-      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas) };
+      const { owner, permits, replicas, linger } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number]; linger?: number };
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas), linger };
       return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settings);
     }
     case 'acquire-all': {

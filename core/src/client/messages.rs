@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::ids::Channel;
-use crate::lock::{Claim, keys_of};
+use crate::lock::{Claim, LockState, keys_of};
 use crate::options::Family;
 use crate::session::{Context, Subscription};
 use crate::wire::Message;
@@ -40,6 +40,11 @@ impl Client {
                         }
                         lock.settle(cx, None);
                     });
+                }
+            }
+            Some(Message::Tried { key }) => {
+                if let Some(id) = self.locks.find(Family::Lock, key) {
+                    self.with(id, LockState::tried);
                 }
             }
             Some(Message::Revoked { .. }) | None => {}

@@ -241,6 +241,7 @@ impl Client {
                 }
                 lock.settle(cx, None);
             }),
+            Timer::LingerEnds(id) => self.with(id, LockState::linger_ends),
             Timer::Convert(id) => self.with(id, LockState::convert_due),
             Timer::OpEnds(op) => self.op_ends(op),
             Timer::OpAgain(op) => self.op_again(op),

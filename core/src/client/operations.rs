@@ -49,6 +49,9 @@ impl Client {
     /// Where a call waits: at its name, or at its semaphore.
     fn place(&mut self, name: &str, options: &AcquireOptions) -> Result<OpKind, Error> {
         options.check()?;
+        if options.linger.is_some() {
+            self.cx.can_linger()?;
+        }
         if options.kind.family() == Family::Semaphore {
             return Ok(OpKind::Semaphore { key: self.semaphore_of(name)? });
         }
@@ -265,6 +268,19 @@ impl Client {
 }
 
 impl crate::session::Context {
+    /// Whether a client can keep leases that nobody holds: it must hear of others who want them.
+    fn can_linger(&self) -> Result<(), Error> {
+        if self.config.mixed_fleet {
+            let problem = "would keep locks from other libraries while nobody uses them: leave it out".into();
+            return Err(Error::InvalidOption { field: "linger", problem });
+        }
+        if self.subscription.is_refused() {
+            let what = "`linger` needs messages, and this connection has none, or the user may not subscribe";
+            return Err(Error::Unsupported(what.into()));
+        }
+        Ok(())
+    }
+
     /// How long an acquire may take.
     pub(super) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {

@@ -98,6 +98,7 @@ impl LockState {
             holders,
             // No local caller has held this token yet.
             used: false,
+            linger: None,
             tainted: false,
             in_flight: claim.in_flight,
             passing: None,

@@ -30,6 +30,8 @@ pub(crate) struct Hold {
     pub(crate) holders: Vec<LeaseId>,
     /// Whether a local caller has held it. The first holder is not a hand-over.
     pub(super) used: bool,
+    /// How long the lease is kept after the newest holder.
+    pub(super) linger: Option<Duration>,
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
@@ -97,6 +99,8 @@ pub(crate) struct HoldTimers {
     pub(crate) deadline: Slot,
     pub(crate) renewal: Slot,
     pub(crate) budget: Slot,
+    /// Set while the lease lingers: nobody holds it, and it is kept for the next local caller.
+    pub(crate) linger: Slot,
 }
 
 /// Whether the next local caller may hold the lock under this hold.
@@ -157,6 +161,13 @@ impl Hold {
             return true;
         }
         self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now)
+    }
+
+    /// Whether the lease may be kept although nobody holds it. Other clients have not asked for the lock, and will be
+    /// heard when they do.
+    pub(super) fn may_linger(&self, cx: &Context) -> bool {
+        let heard = !cx.subscription.is_polling() && !cx.closed && !cx.config.mixed_fleet;
+        heard && !self.tainted && self.budget.is_none() && self.converting.is_none() && self.upgrading.is_none()
     }
 
     /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
@@ -233,6 +244,7 @@ impl Hold {
         cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, None);
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, None);
         cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, None);
+        cx.timers.set(Timer::LingerEnds(lock), &mut self.timers.linger, None);
         cx.timers.set(Timer::Refill(lock), &mut self.refill.timer, None);
         if let Some(converting) = &mut self.converting {
             cx.timers.set(Timer::Convert(lock), &mut converting.timer, None);

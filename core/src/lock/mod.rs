@@ -97,7 +97,7 @@ impl LockState {
             break;
         }
         if self.queue.is_empty() {
-            if self.hold.as_ref().is_some_and(|hold| !hold.in_use()) {
+            if self.hold.as_ref().is_some_and(|hold| !hold.in_use()) && !self.lingers(cx) {
                 self.give_back_hold(cx, leaver.take());
             }
             self.give_up_claim(cx);
@@ -106,6 +106,39 @@ impl LockState {
         if let Some(op) = leaver {
             cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
         }
+    }
+
+    /// Keeps the lease for the next local caller, if its last holder wanted that and no other client asks for the lock.
+    fn lingers(&mut self, cx: &mut Context) -> bool {
+        let id = self.id;
+        let Some(hold) = &mut self.hold else { return false };
+        let Some(linger) = hold.linger.filter(|_| hold.may_linger(cx)) else { return false };
+        if hold.timers.linger.is_none() {
+            cx.timers.set(Timer::LingerEnds(id), &mut hold.timers.linger, Some(cx.now + linger));
+            self.refill_if_low(cx);
+        }
+        true
+    }
+
+    /// Whether the lease is kept although nobody holds it.
+    pub(crate) fn is_lingering(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.timers.linger.is_some())
+    }
+
+    /// The lease was kept long enough.
+    pub(crate) fn linger_ends(&mut self, cx: &mut Context) {
+        if let Some(hold) = &mut self.hold {
+            (hold.timers.linger, hold.linger) = (None, None);
+        }
+        self.settle(cx, None);
+    }
+
+    /// Another client tried to get the lock, and does not wait for it. If nobody holds the lease, it ends here.
+    pub(crate) fn tried(&mut self, cx: &mut Context) {
+        if let Some(hold) = &mut self.hold {
+            hold.linger = None;
+        }
+        self.settle(cx, None);
     }
 
     /// Makes the first local caller a holder, without a round trip.
@@ -127,6 +160,8 @@ impl LockState {
         cx.leases.insert(id, lease);
         hold.holders.push(id);
         hold.used = true;
+        hold.linger = options.linger;
+        cx.timers.set(Timer::LingerEnds(self.id), &mut hold.timers.linger, None);
         if options.renew && hold.timers.renewal.is_none() {
             hold.schedule_renewal(cx, self.id);
         }
@@ -134,7 +169,7 @@ impl LockState {
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
         self.reenter(cx, options.kind, id);
-        if local && !cx.is_mixed(self.name.family) {
+        if (local || options.linger.is_some()) && !cx.is_mixed(self.name.family) {
             // Other clients may want to say that they wait for a lock that is handed over here.
             cx.listen();
         }

@@ -28,6 +28,9 @@ impl Quorum {
         if options.mode != Mode::Exclusive || options.kind != Kind::Lock {
             return self.cx.answer(op, Err(only_exclusive()));
         }
+        if options.linger.is_some() {
+            return self.cx.answer(op, Err(Error::Unsupported("locks of a quorum don't linger".into())));
+        }
         let lock = match options.check().and_then(|()| self.lock_of(name)) {
             Ok(lock) => lock,
             Err(error) => return self.cx.answer(op, Err(error)),

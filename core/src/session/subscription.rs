@@ -58,6 +58,11 @@ impl Subscription {
         !matches!(self.state, State::On)
     }
 
+    /// Whether there are no messages, and never will be.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.state == State::Polling
+    }
+
     /// Whether it was never requested.
     fn is_off(&self) -> bool {
         self.state == State::Off && self.timer.is_none()

@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Heartbeat(LockId),
     /// The time for a hold's local hand-overs is over.
     BudgetEnds(LockId),
+    /// A lease that nobody holds was kept long enough.
+    LingerEnds(LockId),
     /// A user's call ends.
     OpEnds(Caller),
     /// A user's call is due to be sent again.
@@ -48,6 +50,7 @@ impl Timer {
             Self::Convert(_) => 8,
             Self::Release(_) => 9,
             Self::Subscription(_) => 10,
+            Self::LingerEnds(_) => 11,
         }
     }
 
@@ -59,6 +62,7 @@ impl Timer {
             Self::OpEnds(_) => Reason::WaitEnds,
             Self::Refill(_) | Self::OpAgain(_) | Self::Convert(_) | Self::Release(_) => Reason::Resend,
             Self::BudgetEnds(_) => Reason::BudgetEnds,
+            Self::LingerEnds(_) => Reason::LingerEnds,
             Self::Subscription(_) => Reason::Subscription,
         }
     }

@@ -10,6 +10,8 @@ pub(crate) enum Message<'a> {
     Grant(Granted<'a>),
     /// Another client waits for a lock that we hold.
     Wanted { key: &'a str },
+    /// Another client tried to get a lock that we hold, and does not wait.
+    Tried { key: &'a str },
     /// An operator took a lock that we hold.
     Revoked { client: &'a str, token: Token, key: &'a str },
 }
@@ -34,6 +36,9 @@ impl<'a> Message<'a> {
         let text = core::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
             return Some(Self::Wanted { key });
+        }
+        if let Some(key) = text.strip_prefix("tried ") {
+            return Some(Self::Tried { key });
         }
         if let Some(rest) = text.strip_prefix("revoked ") {
             let (token, key) = rest.split_once(' ')?;

@@ -188,6 +188,7 @@ impl FuzzedEngine {
                 min: *self.rng.pick(&[0, 1, 2, 2]),
                 timeout: Duration::from_millis(self.rng.below(900)),
             }),
+            linger: self.rng.once_in(4).then(|| Duration::from_millis(self.rng.below(400))),
         };
         let op = self.new_op(About::Name(name));
         self.input(Input::Acquire { op, name, options });

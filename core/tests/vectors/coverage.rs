@@ -138,6 +138,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
                 "ttl",
                 "wait",
                 "max_hold",
+                "linger",
                 "local_handoffs",
                 "claim_window",
                 "response_timeout",

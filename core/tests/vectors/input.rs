@@ -100,6 +100,7 @@ pub(crate) struct Acquire {
     within: Option<u64>,
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
+    linger: Option<u64>,
 }
 
 /// The options of an acquire, for several names.
@@ -259,6 +260,7 @@ impl Acquire {
             },
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
+            linger: self.linger.map(Duration::from_millis),
         }
     }
 }
@@ -266,8 +268,8 @@ impl Acquire {
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
         let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
-        let (name, within, owner, permits) = (String::new(), None, None, None);
-        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits }.options()
+        let (name, within, owner, permits, linger) = (String::new(), None, None, None, None);
+        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger }.options()
     }
 }
 

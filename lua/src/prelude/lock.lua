@@ -1,6 +1,7 @@
 
 -- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry. Reads every
 -- key before the first write, so a key of the wrong type fails the script while nothing has changed.
+local lingers = true -- a client can keep a lock that nobody holds
 local holder = redis.call('GET', KEYS[1])
 local readers = 0
 if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then

@@ -3,6 +3,7 @@
 -- with a TTL. Redisson's clients see no queue. A release publishes on the lock's channel, and everybody who waits there
 -- tries again. Reads every key before the first write, so a key of the wrong type fails the script while nothing has
 -- changed.
+local lingers = false
 local fields = redis.call('HGETALL', KEYS[1])
 if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], ':%d+=%d+$') then
   return { err = 'WRONGTYPE the hash is no reentrant lock' }

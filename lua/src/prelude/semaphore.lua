@@ -3,6 +3,7 @@
 -- and the `limit`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for more than the
 -- limit is granted when everything else is free. Reads every key before the first write, so a key of the wrong type
 -- fails the script while nothing has changed.
+local lingers = false
 local members = redis.call('ZCARD', KEYS[1])
 if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
   return { err = 'WRONGTYPE the sorted set is no semaphore' }

@@ -108,6 +108,13 @@ impl Builder {
         self
     }
 
+    /// How long the client keeps a lease after its release, while no other client asks for the lock: 1 ms to 60 s.
+    /// Default: it gives the lease back at once. For mutexes and read-write locks: see [`Lock::linger`](crate::Lock::linger).
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.defaults.linger = Some(time);
+        self
+    }
+
     /// Whether to check the servers' `maxmemory-policy` once, when the manager connects. Any policy but `noeviction` is
     /// refused with `unsupported`. With another policy, a server whose memory is full may delete locks, even held ones.
     ///

@@ -56,11 +56,14 @@ impl Lock {
     ) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
         let label = names.join(", ").into();
+        let options = AcquireOptions { linger: None, ..options };
         Self { client, name: label, several: Some(Several { names, one_script: false }), options }
     }
 
     pub(super) fn with_kind(mut self, kind: Kind) -> Self {
         self.options.kind = kind;
+        // The manager's default is for locks that can linger.
+        self.options.linger = None;
         self
     }
 
@@ -94,6 +97,21 @@ impl Lock {
     /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         set_wait(&mut self.options, wait.into());
+        self
+    }
+
+    /// How long the client keeps the lease after you release it, while no other client asks for the lock: 1 ms to 60 s.
+    /// Default: it gives the lease back at once.
+    ///
+    /// The next acquire in this process then gets the lock without a round trip, with the next fencing token. A client
+    /// that waits for the lock, or tries to get it, ends this at once. If your process crashes in that time, others wait
+    /// for the lock until its `ttl` is over, as if you held it.
+    ///
+    /// Only for mutexes and read-write locks, on a connection that carries messages. The acquire fails with
+    /// `invalid-option` for other kinds and with `mixed_fleet`, and with `unsupported` without messages, in a quorum and
+    /// for several names.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.options.linger = Some(time);
         self
     }
 

@@ -36,6 +36,9 @@ impl Client {
         if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
             return Err(only_exclusive());
         }
+        if options.linger.is_some() {
+            return Err(Error::Unsupported("locks on several names don't linger".into()));
+        }
         if names.is_empty() || names.len() > MOST_NAMES {
             return refuse("has none, or too many: give 1 to 256 names");
         }
@@ -63,7 +66,9 @@ impl Client {
         Ok(Group { op, names: sorted, order, options, by_script, grants })
     }
 
-    fn begin(&mut self, id: LeaseId, group: Group) {
+    fn begin(&mut self, id: LeaseId, mut group: Group) {
+        // The script would find a lease that lingers here in its way.
+        group.by_script &= !group.names.iter().filter_map(|name| self.in_use(name)).any(LockState::is_lingering);
         let by_script = group.by_script;
         self.multi.open.insert(id, Entry::Group(group));
         if by_script { self.at_once(id) } else { self.next(id) }
