@@ -160,7 +160,12 @@ export interface ManagerContext {
 
 /** Makes a lock whose options override those of its manager. */
 export function makeLock({ client, defaults }: ManagerContext, spec: Omit<LockSpec, 'name'> & { name: unknown }, options: unknown): Lock {
-  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, defaults));
+  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, spec.kind.type === 'plain' ? defaults : withoutLinger(defaults)));
+}
+
+/** The manager's `linger` is for locks that have it. */
+function withoutLinger(defaults: AcquireSettings): AcquireSettings {
+  return { ...defaults, linger: undefined };
 }
 
 /** Makes a lock on several names. Its own name is all of them, separated by commas. */
@@ -168,7 +173,7 @@ export function makeMultiLock({ client, defaults }: ManagerContext, given: unkno
   const names = readNames(given, client.prefix);
   const { oneScript, ...rest } = readMultiOptions(options);
   const kind = { type: 'multi', names, oneScript } as const;
-  return new Lock(client, { name: names.join(', '), mode: 'exclusive', kind }, readLockOptions(rest, defaults));
+  return new Lock(client, { name: names.join(', '), mode: 'exclusive', kind }, readLockOptions(rest, withoutLinger(defaults)));
 }
 
 /**

@@ -89,13 +89,10 @@ export class Engine {
     record.setOptional(InputField.maxHold, maxHold);
     record.setOptional(InputField.wait, wait);
     record.setOptional(InputField.within, within);
+    record.setOptional(InputField.linger, linger);
     record.setOptional(InputField.replicas, replicas?.min);
     record.setOptional(InputField.replicaTimeout, replicas?.timeout);
     switch (kind.type) {
-      case 'plain':
-        // The manager's default is for locks that can linger.
-        record.setOptional(InputField.linger, linger);
-        break;
       case 'multi':
         record.setFlag(InputField.oneScript, kind.oneScript);
         record.beginList(kind.names.length);

@@ -79,6 +79,8 @@ pub(crate) struct Mix {
     pub(crate) closes: u32,
     /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
     pub(crate) keeps: u32,
+    /// The chance that a lease lingers after its release.
+    pub(crate) lingers: u32,
 }
 
 impl Mix {
@@ -94,6 +96,9 @@ impl Mix {
         };
         mix.turn_to(rng, about);
         mix.draw_kinds(rng);
+        if !mix.mixed_fleet && rng.chance(250_000) {
+            mix.lingers = rng.range((200_000, 1_000_000)) as u32;
+        }
         if theme == Theme::Keeping {
             mix.keeps = rng.range((200_000, 800_000)) as u32;
         }
@@ -154,6 +159,7 @@ impl Mix {
             fixed: 100_000,
             closes: 2_000,
             keeps: 0,
+            lingers: 0,
         }
     }
 

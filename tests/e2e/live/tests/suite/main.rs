@@ -13,6 +13,7 @@ mod foreign;
 mod keys;
 mod leaks;
 mod leases;
+mod lingering;
 mod load;
 mod losses;
 mod memory;

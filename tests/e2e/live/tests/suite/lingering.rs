@@ -1,0 +1,94 @@
+//! Leases that linger after their release.
+
+use std::time::Duration;
+
+use leasehold::{LockManager, Owner};
+use leasehold_live::{SOON, Tested, client, is_there, quick, shared_server, text, unique, until};
+use leasehold_servers::Server;
+
+/// Longer than any test lasts.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How many scripts the server has run.
+fn scripts(server: &Server) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    let stats = text(server, &["INFO", "commandstats"])?.unwrap_or_default();
+    let calls = stats.split("cmdstat_evalsha:calls=").nth(1).and_then(|rest| rest.split(',').next());
+    Ok(calls.unwrap_or("0").parse()?)
+}
+
+/// Takes and releases a lock until its lease lingers. The client needs messages for that, and asks for them with the first.
+async fn linger(locks: &LockManager, server: &Server, name: &str) {
+    let lock = locks.mutex(name).linger(LONG);
+    until("the lease lingers", async || {
+        let released = async { lock.acquire().await?.release().await };
+        released.await.is_ok() && is_there(server, name).unwrap_or(false)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_next_caller_of_the_client_gets_a_lingering_lease_without_a_command() -> Tested {
+    let server = Server::start()?;
+    let locks = client(&server).await?;
+    linger(&locks, &server, "door").await;
+    let (before, mut last) = (scripts(&server)?, 0);
+    for _ in 0..10 {
+        let lease = locks.mutex("door").linger(LONG).acquire().await?;
+        assert!(lease.fence() > last && lease.is_held(), "{} after {last}", lease.fence());
+        last = lease.fence();
+        lease.release().await?;
+    }
+    let sent = scripts(&server)? - before;
+    assert!(sent <= 2, "{sent} scripts for 10 locks, one of which may have asked for more fences");
+    locks.close().await;
+    assert!(!is_there(&server, "door")?, "closing gives it back");
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_client_gets_a_lingering_lock_soon_whether_it_waits_or_tries() -> Tested {
+    let (server, waited, tried) = (shared_server(), unique("door"), unique("door"));
+    let (locks, other) = (client(server).await?, client(server).await?);
+    linger(&locks, server, &waited).await;
+    tokio::time::timeout(SOON, other.mutex(&waited).wait(LONG).acquire()).await??.release().await?;
+    linger(&locks, server, &tried).await;
+    let (lock, others) = (other.mutex(&tried), locks.mutex(&tried));
+    until("a try gets it", async || lock.try_acquire().await.is_ok_and(|lease| lease.is_some())).await;
+    assert!(others.try_acquire().await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_lingers_no_longer_than_its_time() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let locks = client(server).await?;
+    linger(&locks, server, &name).await;
+    locks.mutex(&name).linger(Duration::from_millis(20)).acquire().await?.release().await?;
+    until("it is given back", async || is_there(server, &name).is_ok_and(|there| !there)).await;
+    // Without the option it is given back at once, even if the one before lingered.
+    linger(&locks, server, &name).await;
+    locks.mutex(&name).acquire().await?.release().await?;
+    assert!(!is_there(server, &name)?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn locks_that_cannot_linger_refuse_it_with_the_reason() -> Tested {
+    let server = shared_server();
+    let locks = quick().linger(LONG).connect(&server.url()).await?;
+    let owner = Owner::new();
+    // The default is not for them.
+    locks.reentrant(unique("again"), &owner).acquire().await?.release().await?;
+    locks.semaphore(unique("few"), 2).acquire().await?.release().await?;
+    locks.multi([unique("one"), unique("two")]).acquire().await?.release().await?;
+    let mixed = quick().mixed_fleet(true).connect(&server.url()).await?;
+    for (lock, code) in [
+        (locks.reentrant("again", &owner).linger(LONG), "invalid-option"),
+        (locks.multi(["one", "two"]).linger(LONG), "unsupported"),
+        (mixed.mutex("door").linger(LONG), "invalid-option"),
+        (locks.mutex("door").linger(Duration::ZERO), "invalid-option"),
+    ] {
+        assert_eq!(lock.acquire().await.unwrap_err().code(), code, "{}", lock.name());
+    }
+    Ok(())
+}
