@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, ci, component, demo, docs, examples, interop, package, simulation, test, wasm};
+use commands::{bench, ci, component, demo, docs, examples, interop, lint, package, simulation, test, wasm};
 
 /// All commands of this repository, set-up included.
 #[derive(Parser)]
@@ -35,6 +35,8 @@ enum Command {
     Component(component::Options),
     /// Build the manual in docs/ as a searchable site
     Docs,
+    /// Check the formats, run clippy, and build the API's docs
+    Lint,
     /// Run everything that must pass before a change is merged: format, lints, docs and all tests
     Ci,
 }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),
         Command::Docs => docs::build(),
+        Command::Lint => lint::run_all(),
         Command::Ci => ci::run_all(),
     };
     match outcome {

@@ -1,29 +1,14 @@
-use super::docs;
 use super::test::{self, Scope};
-use crate::tools::cargo::{cargo, run};
-use crate::tools::component;
+use super::{docs, lint};
 use crate::tools::error::Result;
 use crate::tools::steps::Steps;
 
-/// Runs the cheap checks first, then every test.
+/// Runs everything. The processor checks formats and lints while tests wait.
 pub(crate) fn run_all() -> Result {
     let mut steps = Steps::default();
-    steps.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])));
-    steps.step("format of the component's host", || run(&mut component::host(&["fmt", "--all", "--check"])));
-    steps.step("clippy", || {
-        run(&mut cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            "leasehold-js/quorum",
-            "--",
-            "-D",
-            "warnings",
-        ]))
-    });
-    steps.step("docs", || run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")));
+    let lints = lint::beside();
     steps.step("manual", docs::build);
     test::add_to(&mut steps, Scope::Ci);
+    steps.step("formats, lints and docs", || lints?.wait());
     steps.finish()
 }

@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod examples;
 pub(crate) mod interop;
+pub(crate) mod lint;
 pub(crate) mod package;
 pub(crate) mod simulation;
 pub(crate) mod test;
