@@ -4,27 +4,30 @@ use std::time::Duration;
 
 use leasehold_core::{Config, Error};
 
+use crate::codes::InputField;
+use crate::input::InputRecord;
 use crate::number::{duration, small};
 
-/// `numbers` are `local_handoffs`, `claim_window`, `response_timeout` and `fence_retention`.
-pub(crate) fn config_of(prefix: String, numbers: (f64, f64, f64, f64), mixed_fleet: bool) -> Result<Config, Error> {
-    let (local_handoffs, claim_window, response_timeout, fence_retention) = numbers;
+/// Reads the options from the record.
+pub(crate) fn read(record: &InputRecord, prefix: String) -> Result<Config, Error> {
+    let time = |name, field| time(name, record.get(field));
     Ok(Config {
         prefix,
-        local_handoffs: small(local_handoffs)
-            .ok_or_else(|| refused("local_handoffs", "is not a whole number: choose 0 to 1023"))?,
-        claim_window: time("claim_window", claim_window)?,
-        response_timeout: time("response_timeout", response_timeout)?,
-        mixed_fleet,
-        fence_retention: time("fence_retention", fence_retention)?,
+        local_handoffs: (record.get(InputField::LocalHandoffs).and_then(small))
+            .ok_or_else(|| invalid("local_handoffs", "is not a whole number: choose 0 to 1023"))?,
+        claim_window: time("claim_window", InputField::ClaimWindow)?,
+        response_timeout: time("response_timeout", InputField::ResponseTimeout)?,
+        node_timeout: time("node_timeout", InputField::NodeTimeout)?,
+        mixed_fleet: record.flag(InputField::MixedFleet),
+        fence_retention: time("fence_retention", InputField::FenceRetention)?,
         ..Config::default()
     })
 }
 
-pub(crate) fn time(field: &'static str, millis: f64) -> Result<Duration, Error> {
-    duration(millis).ok_or_else(|| refused(field, "is not a valid number of milliseconds"))
+fn time(name: &'static str, millis: Option<f64>) -> Result<Duration, Error> {
+    millis.and_then(duration).ok_or_else(|| invalid(name, "is not a valid number of milliseconds"))
 }
 
-pub(crate) fn refused(field: &'static str, problem: &str) -> Error {
+pub(crate) fn invalid(field: &'static str, problem: &str) -> Error {
     Error::InvalidOption { field, problem: problem.to_owned() }
 }

@@ -1,262 +1,144 @@
-//! The exported engine: each method is one input.
+//! The exported engine.
 
-use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine as Core, Error, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner,
-    Reply, Scalar, Wait,
-};
+use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::config::{config_of, refused};
-use crate::number::{duration, moment, number, small, whole};
-use crate::outcome::Row;
-use crate::{failure, reply};
+use crate::codes::{Code, InputField, InputKind};
+use crate::config::{self, invalid};
+use crate::input::InputRecord;
+use crate::number::{number, reading, whole};
+use crate::output::OutputWriter;
+#[cfg(feature = "quorum")]
+use crate::quorum::engine as engine_of;
 
-/// The address of a row of outputs (see `outcome`), or null if a number is out of range.
+/// The address of a record of outputs (see `output`), or null if a number of the input is out of range.
 type Address = *const f64;
+
+const OUT_OF_RANGE: Address = std::ptr::null();
+
+/// A quorum has no channels, so every message comes from the only server.
+const ONLY_SERVER: NodeId = NodeId(0);
 
 /// One manager's engine.
 #[wasm_bindgen]
 pub struct Engine {
-    core: Result<Core, Error>,
-    row: Row,
+    /// None until it is started.
+    core: Option<Core>,
+    clock: Clock,
+    record: InputRecord,
+    output: OutputWriter,
 }
 
 #[wasm_bindgen]
 impl Engine {
-    /// Makes an engine. `id` is the client's id, 16 random bytes. Durations are in milliseconds. Call [`refusal`](Self::refusal)
-    /// before anything else.
+    /// Makes an engine, to be started with [`start`](Self::start).
     #[wasm_bindgen(constructor)]
-    pub fn new(
-        id: &[u8],
-        prefix: String,
-        local_handoffs: f64,
-        claim_window: f64,
-        response_timeout: f64,
-        mixed_fleet: bool,
-        fence_retention: f64,
-    ) -> Engine {
-        let numbers = (local_handoffs, claim_window, response_timeout, fence_retention);
-        Self::make(id, config_of(prefix, numbers, mixed_fleet), Core::new)
+    pub fn new() -> Engine {
+        Self { core: None, clock: Clock::default(), record: InputRecord::new(), output: OutputWriter::default() }
     }
 
-    /// Why the options can't be used, as a failed call; an empty row if they can.
-    pub fn refusal(&mut self) -> Address {
-        self.row.refusal(self.core.as_ref().err())
+    /// The address of the record in which inputs arrive, with room for a list of this length. The record moves when it grows.
+    pub fn record(&mut self, list: usize) -> *mut f64 {
+        self.record.reserve(list)
     }
 
-    /// Acquires a lock. `wait` is infinity to wait forever, and -1 not to wait. `max_hold` and `within`, the deadline of a try, are
-    /// -1 if there is none. `owner` is set for a reentrant lock, `permits` and `limit` for a semaphore; otherwise they are -1.
-    #[expect(clippy::too_many_arguments, reason = "one crossing")]
-    pub fn acquire(
-        &mut self,
-        now: f64,
-        op: f64,
-        name: &str,
-        shared: bool,
-        ttl: f64,
-        renew: bool,
-        max_hold: f64,
-        wait: f64,
-        within: f64,
-        owner: f64,
-        permits: f64,
-        limit: f64,
-    ) -> Address {
-        let options = options_of(shared, ttl, renew, max_hold, wait, within);
-        let (Some(op), Some(options)) = (op_of(op), options) else { return REFUSED };
-        let Some(kind) = kind_of(owner, permits, limit) else { return REFUSED };
-        let options = AcquireOptions { kind, ..options };
-        self.handle(now, Input::Acquire { op, name, options })
+    /// Starts the engine with the options in the record. `id` is the client's id, 16 random bytes. For a quorum, `servers` has the
+    /// name of one server on each line; otherwise it is empty. The output is a failed operation if the options can't be used.
+    pub fn start(&mut self, id: &[u8], prefix: String, servers: &str) -> Address {
+        let id = id.try_into().map(ClientId::from_random).map_err(|_| invalid("id", "must have 16 bytes"));
+        let config = config::read(&self.record, prefix);
+        self.record.clear();
+        match id.and_then(|id| engine_of(id, config?, servers)) {
+            Ok(core) => {
+                self.core = Some(core);
+                self.output.started(None)
+            }
+            Err(error) => self.output.started(Some(&error)),
+        }
     }
 
-    /// Acquires several names. They are encoded like the texts of a list: see [`reply::read`].
-    #[wasm_bindgen(js_name = acquireAll)]
-    #[expect(clippy::too_many_arguments, reason = "one crossing")]
-    pub fn acquire_all(
-        &mut self,
-        now: f64,
-        op: f64,
-        parts: &[f64],
-        names: &str,
-        shared: bool,
-        ttl: f64,
-        renew: bool,
-        max_hold: f64,
-        wait: f64,
-        within: f64,
-        one_script: bool,
-    ) -> Address {
-        let options = options_of(shared, ttl, renew, max_hold, wait, within);
-        let (Some(op), Some(options), Some(Reply::List(names))) = (op_of(op), options, reply::read(true, parts, names))
-        else {
-            return REFUSED;
-        };
-        let names: Vec<&str> = names.iter().filter_map(text_of).collect();
-        self.handle(now, Input::AcquireAll { op, names: &names, options, one_script })
+    /// Handles the input in the record. It happens now, by the host's two clocks in milliseconds: see [`Clock`].
+    pub fn input(&mut self, kind: u8, monotonic: f64, wall: f64) -> Address {
+        self.handle(kind, monotonic, wall, "")
     }
 
-    /// Cancels an acquire.
-    pub fn cancel(&mut self, now: f64, op: f64) -> Address {
-        let Some(op) = op_of(op) else { return REFUSED };
-        self.handle(now, Input::Cancel { op })
-    }
-
-    /// A call on a lease. `what` is one of the constants below. `value` is the TTL of an extension in milliseconds, or the mode of
-    /// a conversion: 1 for shared.
-    #[wasm_bindgen(js_name = leaseCall)]
-    pub fn lease_call(&mut self, what: u8, now: f64, op: f64, lease: f64, value: f64) -> Address {
-        let (Some(op), Some(lease)) = (op_of(op), whole(lease).map(LeaseId)) else { return REFUSED };
-        let input = match what {
-            RELEASE => Input::Release { op, lease },
-            EXTEND => match duration(value) {
-                Some(ttl) => Input::Extend { op, lease, ttl },
-                None => return REFUSED,
-            },
-            CONVERT => Input::Convert { op, lease, mode: mode_of(value == 1.0) },
-            HOLD => Input::Hold { op, lease },
-            VERIFY => Input::Verify { op, lease },
-            _ => return REFUSED,
-        };
-        self.handle(now, input)
-    }
-
-    /// Asks for the holders and the waiters of a lock.
-    pub fn inspect(&mut self, now: f64, op: f64, name: &str) -> Address {
-        let Some(op) = op_of(op) else { return REFUSED };
-        self.handle(now, Input::Inspect { op, name })
-    }
-
-    /// Takes a lock from its holders.
-    #[wasm_bindgen(js_name = forceRelease)]
-    pub fn force_release(&mut self, now: f64, op: f64, name: &str) -> Address {
-        let Some(op) = op_of(op) else { return REFUSED };
-        self.handle(now, Input::ForceRelease { op, name })
-    }
-
-    /// Ends the client.
-    pub fn close(&mut self, now: f64, op: f64) -> Address {
-        let Some(op) = op_of(op) else { return REFUSED };
-        self.handle(now, Input::Close { op })
-    }
-
-    /// The server's answer to a command: see [`reply::read`].
-    pub fn reply(&mut self, now: f64, call: f64, list: bool, parts: &[f64], text: &str) -> Address {
-        let (Some(call), Some(reply)) = (whole(call), reply::read(list, parts, text)) else { return REFUSED };
-        self.handle(now, Input::Reply { call: CallId(call), result: Ok(reply) })
-    }
-
-    /// A command got no answer: see [`failure::read`].
-    pub fn failed(&mut self, now: f64, call: f64, kind: u8, text: String) -> Address {
-        let (Some(call), Some(failure)) = (whole(call), failure::read(kind, text)) else { return REFUSED };
-        self.handle(now, Input::Reply { call: CallId(call), result: Err(failure) })
-    }
-
-    /// A message on a channel that the engine subscribed to.
-    pub fn message(&mut self, now: f64, node: u16, channel: &str, payload: &str) -> Address {
-        self.handle(now, Input::Message { node: NodeId(node), channel, payload: payload.as_bytes() })
-    }
-
-    /// The server acknowledged the subscription.
-    pub fn subscribed(&mut self, now: f64, node: u16, channel: &str) -> Address {
-        self.handle(now, Input::Subscribed { node: NodeId(node), channel })
-    }
-
-    /// The subscription ended: see [`failure::read`].
-    pub fn unsubscribed(&mut self, now: f64, node: u16, channel: &str, kind: u8, text: String) -> Address {
-        let Some(cause) = failure::read(kind, text) else { return REFUSED };
-        self.handle(now, Input::Unsubscribed { node: NodeId(node), channel, cause })
+    /// Handles the input in the record, which has a text.
+    #[wasm_bindgen(js_name = inputWithText)]
+    pub fn input_with_text(&mut self, kind: u8, monotonic: f64, wall: f64, text: &str) -> Address {
+        self.handle(kind, monotonic, wall, text)
     }
 
     /// Tells the engine that the server is a cluster, so names are on different servers.
     #[wasm_bindgen(js_name = setCluster)]
     pub fn set_cluster(&mut self) {
-        if let Ok(core) = &mut self.core {
+        if let Some(core) = &mut self.core {
             core.set_cluster();
         }
     }
 
-    /// Time has passed.
-    pub fn wake(&mut self, now: f64) -> Address {
-        self.handle(now, Input::Wake)
+    /// How long a lease stays valid unless it is renewed, in microseconds. Negative infinity once it was released or lost.
+    pub fn remaining(&mut self, lease: f64, monotonic: f64, wall: f64) -> f64 {
+        let until = whole(lease).and_then(|lease| self.core.as_ref()?.valid_until(LeaseId(lease)));
+        let now = self.now(monotonic, wall);
+        until.zip(now).map_or(f64::NEG_INFINITY, |(until, now)| number(until.as_micros()) - number(now.as_micros()))
     }
 
-    /// When a lease ends unless it is renewed, by the driver's clock, in microseconds. -1 once it was released or lost.
-    #[wasm_bindgen(js_name = validUntil)]
-    pub fn valid_until(&self, lease: f64) -> f64 {
-        let until = whole(lease).and_then(|lease| self.core.as_ref().ok()?.valid_until(LeaseId(lease)));
-        until.map_or(-1.0, |until| number(until.as_micros()))
+    #[inline(never)]
+    fn handle(&mut self, kind: u8, monotonic: f64, wall: f64, text: &str) -> Address {
+        let outputs = self.now(monotonic, wall).and_then(|now| self.try_handle(kind, now, text));
+        self.record.clear();
+        outputs.unwrap_or(OUT_OF_RANGE)
     }
 
-    /// The commands that touch a lease: by digest and by source. Empty once the lease was released or lost.
-    pub fn touch(&mut self, lease: f64) -> Address {
-        let touch = whole(lease).and_then(|lease| self.core.as_ref().ok()?.touch(LeaseId(lease)));
-        self.row.commands(touch.as_ref().map_or(&[], |commands| commands))
-    }
-
-    pub(crate) fn make(
-        id: &[u8],
-        config: Result<Config, Error>,
-        make: impl FnOnce(ClientId, Config) -> Result<Core, Error>,
-    ) -> Self {
-        let id = id.try_into().map_err(|_| refused("id", "must have 16 bytes"));
-        let core = id.and_then(|id| make(ClientId::from_random(id), config?));
-        Self { core, row: Row::default() }
-    }
-
-    fn handle(&mut self, now: f64, input: Input<'_>) -> Address {
-        let (Some(now), Ok(core)) = (moment(now), &mut self.core) else { return REFUSED };
+    fn try_handle(&mut self, kind: u8, now: Instant, text: &str) -> Option<Address> {
+        let Self { core, record, output, .. } = self;
+        let core = core.as_mut()?;
+        let node = ONLY_SERVER;
+        let names;
+        let input = match InputKind::at(kind)? {
+            InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: record.options()? },
+            InputKind::AcquireAll => {
+                names = record.texts(text)?;
+                let one_script = record.flag(InputField::OneScript);
+                Input::AcquireAll { op: record.op()?, names: &names, options: record.options()?, one_script }
+            }
+            InputKind::Cancel => Input::Cancel { op: record.op()? },
+            InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
+            InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
+            InputKind::Convert => Input::Convert { op: record.op()?, lease: record.lease()?, mode: record.mode() },
+            InputKind::Hold => Input::Hold { op: record.op()?, lease: record.lease()? },
+            InputKind::Verify => Input::Verify { op: record.op()?, lease: record.lease()? },
+            InputKind::Inspect => Input::Inspect { op: record.op()?, name: text },
+            InputKind::ForceRelease => Input::ForceRelease { op: record.op()?, name: text },
+            InputKind::Close => Input::Close { op: record.op()? },
+            InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
+            InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },
+            InputKind::DedicatedReply => Input::DedicatedReply { op: record.op()?, result: Ok(record.reply(text)?) },
+            InputKind::DedicatedFailed => {
+                Input::DedicatedReply { op: record.op()?, result: Err(record.failure(text)?) }
+            }
+            InputKind::Message => {
+                let (channel, payload) = record.channel(text)?;
+                Input::Message { node, channel, payload: payload.as_bytes() }
+            }
+            InputKind::Subscribed => Input::Subscribed { node, channel: text },
+            InputKind::Unsubscribed => {
+                let (channel, text) = record.channel(text)?;
+                Input::Unsubscribed { node, channel, cause: record.failure(text)? }
+            }
+            InputKind::Wake => Input::Wake,
+        };
         core.handle(now, input);
-        self.row.fill(core)
+        Some(output.outputs(now, core))
+    }
+
+    fn now(&mut self, monotonic: f64, wall: f64) -> Option<Instant> {
+        Some(self.clock.now(reading(monotonic)?, reading(wall)?))
     }
 }
 
-// The calls on a lease. `ts/engine/engine.ts` has the same numbers.
-const RELEASE: u8 = 0;
-const EXTEND: u8 = 1;
-const CONVERT: u8 = 2;
-const HOLD: u8 = 3;
-const VERIFY: u8 = 4;
-
-const REFUSED: Address = std::ptr::null();
-
-/// An absent number.
-const NONE: f64 = -1.0;
-
-fn op_of(op: f64) -> Option<OpId> {
-    whole(op).map(OpId)
-}
-
-fn options_of(shared: bool, ttl: f64, renew: bool, max_hold: f64, wait: f64, within: f64) -> Option<AcquireOptions> {
-    let given = |time: f64| if time == NONE { Some(None) } else { duration(time).map(Some) };
-    let (max_hold, within) = (given(max_hold)?, given(within)?);
-    let kind = Kind::default();
-    let (mode, ttl, wait) = (mode_of(shared), duration(ttl)?, wait_of(wait)?);
-    Some(AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within })
-}
-
-fn text_of(scalar: &Scalar) -> Option<&str> {
-    match scalar {
-        Scalar::Text(text) => std::str::from_utf8(text).ok(),
-        _ => None,
-    }
-}
-
-fn mode_of(shared: bool) -> Mode {
-    if shared { Mode::Shared } else { Mode::Exclusive }
-}
-
-fn kind_of(owner: f64, permits: f64, limit: f64) -> Option<Kind> {
-    match (owner >= 0.0, permits >= 0.0) {
-        (true, _) => whole(owner).map(|owner| Kind::Reentrant(Owner(owner))),
-        (false, true) => Some(Kind::Semaphore { permits: small(permits)?, limit: small(limit)? }),
-        (false, false) => Some(Kind::Lock),
-    }
-}
-
-fn wait_of(wait: f64) -> Option<Wait> {
-    match wait {
-        NONE => Some(Wait::No),
-        f64::INFINITY => Some(Wait::Forever),
-        wait => duration(wait).map(Wait::For),
-    }
+/// The engine of one server. This module has no other.
+#[cfg(not(feature = "quorum"))]
+fn engine_of(id: ClientId, config: leasehold_core::Config, _servers: &str) -> Result<Core, leasehold_core::Error> {
+    Core::new(id, config)
 }

@@ -2,27 +2,28 @@
 
 use leasehold_core::Failure;
 
-/// Reads a failure. `ts/engine/output-reader.ts` has the same list.
-pub(crate) fn read(kind: u8, text: String) -> Option<Failure> {
-    Some(match kind {
-        0 => Failure::Refused(text),
-        1 => Failure::Unavailable(text),
-        2 => Failure::Interrupted(text),
-        3 => Failure::TimedOut,
-        4 => Failure::Unsupported(text),
-        5 => Failure::Closed(text),
-        _ => return None,
-    })
+use crate::codes::FailureKind;
+
+pub(crate) fn read(kind: FailureKind, text: &str) -> Failure {
+    let text = || text.to_owned();
+    match kind {
+        FailureKind::Refused => Failure::Refused(text()),
+        FailureKind::Unavailable => Failure::Unavailable(text()),
+        FailureKind::Interrupted => Failure::Interrupted(text()),
+        FailureKind::TimedOut => Failure::TimedOut,
+        FailureKind::Unsupported => Failure::Unsupported(text()),
+        FailureKind::Closed => Failure::Closed(text()),
+    }
 }
 
-/// The number and the text of a failure.
-pub(crate) fn write(failure: &Failure) -> (u8, &str) {
+/// The kind and the text of a failure.
+pub(crate) fn write(failure: &Failure) -> (FailureKind, &str) {
     match failure {
-        Failure::Refused(text) => (0, text),
-        Failure::Unavailable(text) => (1, text),
-        Failure::Interrupted(text) => (2, text),
-        Failure::TimedOut => (3, ""),
-        Failure::Unsupported(text) => (4, text),
-        Failure::Closed(text) => (5, text),
+        Failure::Refused(text) => (FailureKind::Refused, text),
+        Failure::Unavailable(text) => (FailureKind::Unavailable, text),
+        Failure::Interrupted(text) => (FailureKind::Interrupted, text),
+        Failure::TimedOut => (FailureKind::TimedOut, ""),
+        Failure::Unsupported(text) => (FailureKind::Unsupported, text),
+        Failure::Closed(text) => (FailureKind::Closed, text),
     }
 }

@@ -1,20 +1,22 @@
-//! The engine for the npm package `leasehold`. Each method is one input of the engine.
+//! The engine for the npm package `leasehold`.
 //!
-//! Inputs are plain arguments: times in microseconds, durations in milliseconds, numbers as `f64`. Every method returns the
-//! address of a row (see `outcome`): the outputs and the next wake-up, as numbers and one text in this module's memory.
-//! TypeScript reads them there ten times as fast as it would get JavaScript arrays from here. A null address means that a number
-//! was out of range.
+//! Every input is one call. Its numbers arrive in a record in this module's memory (see `input`), its text as an argument. The
+//! call returns the address of another record (see `output`), with the outputs and the next wake-up. TypeScript writes and reads
+//! these records ten times as fast as it would pass JavaScript arrays. `codes` declares the numbers that both sides must know.
 //!
 //! `ts/engine/engine.ts` is the other half, and the only user.
 
+mod codes;
 mod config;
 mod engine;
 mod failure;
+mod input;
 mod number;
-mod outcome;
+mod output;
 #[cfg(feature = "quorum")]
 mod quorum;
 mod reply;
+mod text;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]

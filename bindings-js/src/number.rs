@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use leasehold_core::Instant;
-
 /// The greatest integer that JavaScript represents exactly (`Number.MAX_SAFE_INTEGER`).
 const MAX: f64 = 9_007_199_254_740_991.0;
 
@@ -24,9 +22,10 @@ pub(crate) fn small<T: TryFrom<u64>>(number: f64) -> Option<T> {
     T::try_from(whole(number)?).ok()
 }
 
-/// A time in microseconds. Fractions are dropped.
-pub(crate) fn moment(micros: f64) -> Option<Instant> {
-    whole(micros.trunc()).map(Instant::from_micros)
+/// The reading of a clock in milliseconds, to the microsecond. A time before the clock's origin counts as the origin.
+pub(crate) fn reading(millis: f64) -> Option<Duration> {
+    // Not `round`, for which WebAssembly has no instruction.
+    if millis < 0.0 { Some(Duration::ZERO) } else { whole((millis * 1000.0 + 0.5).floor()).map(Duration::from_micros) }
 }
 
 /// A duration in milliseconds, rounded to the microsecond.
@@ -61,6 +60,9 @@ mod tests {
         for bad in [f64::NAN, f64::INFINITY, -0.5, -1.0, MAX + 1.0] {
             assert_eq!(duration(bad), None, "{bad}");
         }
+        for bad in [f64::NAN, f64::INFINITY, MAX] {
+            assert_eq!(reading(bad), None, "{bad}");
+        }
         assert_eq!(small::<u16>(65_536.0), None);
     }
 
@@ -68,7 +70,10 @@ mod tests {
     fn what_fits_is_exact() {
         assert_eq!(whole(MAX), Some(9_007_199_254_740_991));
         assert_eq!(integer(-3.0), Some(-3));
-        assert_eq!(moment(1.75), Some(Instant::from_micros(1)));
+        assert_eq!(reading(1.75), Some(Duration::from_micros(1_750)));
+        assert_eq!(reading(1_001.001), Some(Duration::from_micros(1_001_001)));
+        assert_eq!(reading(1_800_000_000_000.0), Some(Duration::from_secs(1_800_000_000)));
+        assert_eq!(reading(-1.0), Some(Duration::ZERO));
         assert_eq!(duration(1.5), Some(Duration::from_micros(1_500)));
         assert_eq!(duration(0.0), Some(Duration::ZERO));
         assert_eq!(duration(MAX), Some(Duration::from_millis(9_007_199_254_740_991)));

@@ -51,6 +51,15 @@ pub enum Error {
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
+    /// Fewer replicas than asked for have confirmed the lease in time. It was released.
+    NotReplicated {
+        /// How many replicas have confirmed it.
+        confirmed: u32,
+        /// How many the caller asked for.
+        wanted: u32,
+        /// How long the caller waited for them.
+        waited: Duration,
+    },
     /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
     Auth(String),
     /// The server answered with an error that a retry does not fix.
@@ -75,6 +84,7 @@ impl Error {
             Self::Cancelled => "cancelled",
             Self::Lost(_) => "lost",
             Self::Unreachable { .. } => "unreachable",
+            Self::NotReplicated { .. } => "not-replicated",
             Self::Auth(_) => "auth",
             Self::Server(_) => "server",
             Self::Protocol(_) => "protocol",
@@ -82,9 +92,19 @@ impl Error {
         }
     }
 
+    /// [`Error::Busy`] without votes.
+    pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
+        Self::Busy { waited, holder_remaining, votes: Votes::default() }
+    }
+
+    /// [`Error::Unreachable`] without votes.
+    pub(crate) fn unreachable(waited: Duration, cause: Option<Failure>) -> Self {
+        Self::Unreachable { waited, cause, votes: Votes::default() }
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Lost(_) | Self::Unreachable { .. })
+        matches!(self, Self::Busy { .. } | Self::Lost(_) | Self::Unreachable { .. } | Self::NotReplicated { .. })
     }
 }
 
@@ -120,6 +140,9 @@ impl fmt::Display for Error {
                     None | Some(Failure::TimedOut) => write!(f, "no answer from the server within {waited}"),
                     Some(cause) => write!(f, "the server was not available within {waited}: {cause}"),
                 }
+            }
+            Self::NotReplicated { confirmed, wanted, waited } => {
+                write!(f, "{confirmed} of {wanted} replicas confirmed the lease within {}", shown_time(*waited))
             }
             Self::Auth(text) => write!(f, "the server refused the user, the password or a command: {text}"),
             Self::Server(text) => write!(f, "the server answered with an error: {text}"),
@@ -277,7 +300,7 @@ impl Vote {
     }
 
     /// The answer in one word.
-    pub(crate) const fn word(&self) -> &'static str {
+    const fn word(&self) -> &'static str {
         match &self.answer {
             None => "not answered yet",
             Some(Ok(())) => "agreed",

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{Error, Failure, LossReason};
-use crate::ids::{CallId, LeaseId, NodeId, OpId};
+use crate::ids::{CommandId, LeaseId, NodeId, OpId};
 use crate::options::{AcquireOptions, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
@@ -113,7 +113,14 @@ pub enum Input<'a> {
     /// The result of a command: the server's answer, or why there is none. Late and duplicate replies are ignored.
     Reply {
         /// The command.
-        call: CallId,
+        id: CommandId,
+        /// The server's answer, or why there is none.
+        result: Result<Reply, Failure>,
+    },
+    /// The result of a command on a dedicated connection: see [`Output::SendDedicated`].
+    DedicatedReply {
+        /// The call that the connection is for.
+        op: OpId,
         /// The server's answer, or why there is none.
         result: Result<Reply, Failure>,
     },
@@ -153,11 +160,29 @@ pub enum Output {
     /// Send a command. Its result comes back as [`Input::Reply`].
     Send {
         /// The command's number.
-        call: CallId,
+        id: CommandId,
         /// The server.
         node: NodeId,
         /// The command.
         command: Command,
+    },
+    /// Send a command on a connection that carries no other call's commands. Its result comes back as
+    /// [`Input::DedicatedReply`]. The engine sends one command at a time.
+    ///
+    /// The first command of a call opens a new connection, to the server that has the command's
+    /// [key](Command::key): an old connection could still lead to a server that was the primary before. If that server
+    /// answers `MOVED`, the driver opens another one and sends the command there. The next commands of the call use the
+    /// same connection.
+    SendDedicated {
+        /// The call that the connection is for.
+        op: OpId,
+        /// The command.
+        command: Command,
+    },
+    /// Close a call's dedicated connection, if there is one.
+    CloseDedicated {
+        /// The call.
+        op: OpId,
     },
     /// Subscribe to another channel. The acknowledgement comes back as [`Input::Subscribed`].
     Subscribe {
@@ -181,6 +206,7 @@ pub enum Output {
         result: Result<Outcome, Error>,
     },
     /// A lease ended before its holder gave it back. This is the last event about it.
+    /// [`Engine::lease`](crate::Engine::lease) still describes it until its last hold is released.
     Lost {
         /// The lease.
         lease: LeaseId,
@@ -228,6 +254,20 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The lease that an acquire got. The fence of a lease of several names is the greatest of their fences.
+    pub fn grant(&self) -> Option<Grant> {
+        match *self {
+            Self::Acquired(grant) => Some(grant),
+            Self::AcquiredAll { lease, ref fences, valid_until } => {
+                let fence = fences.iter().copied().max().unwrap_or_default();
+                Some(Grant { lease, mode: Mode::Exclusive, fence, valid_until, local: false })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -241,6 +281,20 @@ pub struct Grant {
     pub valid_until: Instant,
     /// Whether the lease was handed over inside this client, without the server.
     pub local: bool,
+}
+
+/// The present state of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseInfo {
+    /// The mode.
+    pub mode: Mode,
+    /// The fencing token. The greatest one for a lease of several names.
+    pub fence: u64,
+    /// How many holds are not released yet.
+    pub holds: u32,
+    /// How the lease was lost. None while it is held.
+    pub lost: Option<LossReason>,
 }
 
 /// The result of giving a hold back.

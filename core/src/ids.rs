@@ -1,7 +1,8 @@
 //! What everything is called: clients, tokens, and the numbers of calls, commands, leases and names.
 
+use alloc::string::String;
 use core::fmt;
-use core::hash::{BuildHasherDefault, Hasher};
+use core::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// A client's random 128-bit id. It is the only randomness that the engine gets.
 ///
@@ -27,6 +28,19 @@ impl ClientId {
         Self(id)
     }
 
+    /// The id as a UUID.
+    pub(crate) fn text(self) -> String {
+        let mut text = String::with_capacity(36);
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let digits = [byte >> 4, byte & 0xf].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default());
+            text.extend(digits);
+        }
+        text
+    }
+
     /// A seed for the engine's hash maps and jitter.
     pub(crate) fn seed(self) -> u64 {
         self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
@@ -36,13 +50,7 @@ impl ClientId {
 /// The id as a UUID: `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(&self.text())
     }
 }
 
@@ -58,13 +66,13 @@ impl fmt::Debug for ClientId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Token(pub(crate) u64);
 
-/// A user's call. The driver chooses the number and uses each one once. The highest bit is reserved for the engine.
+/// A user's call. The driver chooses the number and uses each one once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u64);
 
 /// A command in flight. The engine chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
+pub struct CommandId(pub u64);
 
 /// A lease of a local holder. The engine chooses the number and never uses it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,8 +86,34 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockId(pub(crate) u32);
 
-/// The bit that marks the engine's own calls and leases.
-pub(crate) const INNER: u64 = 1 << 63;
+/// Who made a call, and so who learns its result. If the call acquires a lease, its caller also learns that it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Caller {
+    /// The driver.
+    User(OpId),
+    /// The engine itself, for a part of a user's call or lease.
+    Part(PartId),
+}
+
+/// A part: the number of the whole, with the part's index above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartId(pub(crate) u64);
+
+impl PartId {
+    pub(crate) const fn new(whole: LeaseId, index: u16) -> Self {
+        Self((index as u64) << Self::INDEX | whole.0)
+    }
+
+    pub(crate) const fn whole(self) -> LeaseId {
+        LeaseId(self.0 & ((1 << Self::INDEX) - 1))
+    }
+
+    pub(crate) const fn index(self) -> u16 {
+        (self.0 >> Self::INDEX) as u16
+    }
+
+    const INDEX: u32 = 48;
+}
 
 /// The channel of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +124,7 @@ pub(crate) enum Channel {
     Of(LockId),
 }
 
-/// For hash maps by [`OpId`](crate::OpId), [`CallId`](crate::CallId), [`LeaseId`](crate::LeaseId) or token.
+/// For hash maps by [`OpId`](crate::OpId), [`CommandId`](crate::CommandId), [`LeaseId`](crate::LeaseId) or token.
 ///
 /// These numbers ascend, and neighbouring numbers stay neighbours in memory. Calls mostly end in the order in which
 /// they came, so with a thousand open calls the next entry is already in the cache. Use it only for numbers that you
@@ -122,7 +156,7 @@ impl Hasher for NumberHasher {
 mod tests {
     use core::hash::BuildHasher;
 
-    use super::{ByNumber, OpId};
+    use super::{ByNumber, LeaseId, OpId, PartId};
 
     #[test]
     fn neighbours_stay_neighbours_and_differ_in_what_is_compared_first() {
@@ -130,5 +164,13 @@ mod tests {
         assert_eq!(hashes.map(|hash| hash & 0xffff), [7, 8, 9]);
         let tags = hashes.map(|hash| hash >> 57);
         assert!(tags[0] != tags[1] && tags[1] != tags[2], "{tags:?}");
+    }
+
+    #[test]
+    fn a_part_knows_its_whole_and_its_index() {
+        for (whole, index) in [(0, 0), (7, 255), ((1 << 48) - 1, u16::MAX)] {
+            let part = PartId::new(LeaseId(whole), index);
+            assert_eq!((part.whole(), part.index()), (LeaseId(whole), index));
+        }
     }
 }

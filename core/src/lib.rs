@@ -14,6 +14,7 @@
 extern crate alloc;
 
 mod client;
+mod clock;
 mod engine;
 mod error;
 mod event;
@@ -24,17 +25,27 @@ mod options;
 mod quorum;
 mod server;
 mod session;
+mod text;
 mod time;
 mod wire;
 
 #[cfg(feature = "quorum")]
 pub use quorum::Roster;
 
+pub use clock::Clock;
 pub use engine::Engine;
 pub use error::{Error, Failure, LossReason, Vote, Votes, shown_time};
-pub use event::{Grant, Holder, Input, Inspection, Outcome, Output, Reason, ReleaseOutcome, Waiter};
-pub use ids::{ByNumber, CallId, ClientId, LeaseId, NodeId, OpId};
-pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Wait};
+pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
+pub use ids::{ByNumber, ClientId, CommandId, LeaseId, NodeId, OpId};
+pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
 pub use server::{check_eviction, check_server};
 pub use time::Instant;
-pub use wire::{Command, Reply, Scalar};
+pub use wire::{Command, Reply, Scalar, hash_slot};
+
+#[cfg(test)]
+extern crate std;
+
+/// Only inside the crate, a match over all variants of its types needs no wildcard.
+#[cfg(test)]
+#[path = "../tests/vectors/coverage.rs"]
+mod vectors;

@@ -1,10 +1,10 @@
 //! The options of a client and of an acquire, with their defaults and bounds.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
 use crate::error::Error;
+use crate::text::Digits;
 use crate::time::millis;
 
 /// How a lock is held.
@@ -93,6 +93,19 @@ pub struct AcquireOptions {
     /// How long a try ([`Wait::No`]) may take to learn whether the lock is free, if that is shorter than the
     /// response timeout. Default: none.
     pub within: Option<Duration>,
+    /// How many replicas must have the lease before the caller gets it. Default: none. Not for several names, and not
+    /// for a quorum, whose servers are not replicas of each other.
+    pub replicas: Option<Replicas>,
+}
+
+/// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
+/// for the lock. It takes at most this time and a response timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// How many: at least 1.
+    pub min: u32,
+    /// How long: 1 ms to 60 s.
+    pub timeout: Duration,
 }
 
 impl Default for AcquireOptions {
@@ -105,6 +118,7 @@ impl Default for AcquireOptions {
             max_hold: None,
             wait: Wait::For(Duration::from_secs(60)),
             within: None,
+            replicas: None,
         }
     }
 }
@@ -177,7 +191,7 @@ fn within(
     bounds: &str,
 ) -> Result<(), Error> {
     if value < least || value > most {
-        let problem = format!("is {} ms: choose {bounds}", millis(value));
+        let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", bounds].concat();
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
@@ -227,6 +241,13 @@ impl AcquireOptions {
         if let Some(within) = self.within {
             check_wait("wait", within)?;
         }
+        if let Some(Replicas { min, timeout }) = self.replicas {
+            if min == 0 {
+                let problem = "asks for no replica: ask for at least one".into();
+                return Err(Error::InvalidOption { field: "wait_for_replicas", problem });
+            }
+            within("wait_for_replicas", timeout, (Duration::from_millis(1), MINUTE), "a timeout of 1 ms to 60 s")?;
+        }
         match self.wait {
             Wait::For(wait) => check_wait("wait", wait),
             Wait::No | Wait::Forever => Ok(()),
@@ -245,7 +266,7 @@ impl Config {
             return Err(Error::InvalidOption { field: "max_in_flight", problem });
         }
         if self.local_handoffs > 1023 {
-            let problem = format!("is {}: choose between 0 and 1023", self.local_handoffs);
+            let problem = ["is ", Digits::of(self.local_handoffs).as_str(), ": choose between 0 and 1023"].concat();
             return Err(Error::InvalidOption { field: "local_handoffs", problem });
         }
         Ok(())

@@ -1,8 +1,7 @@
 //! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys.
 
-use alloc::format;
-
 use crate::error::Error;
+use crate::text::Digits;
 
 /// Checks a server by its reply to `INFO server`. A server that hides its version is accepted.
 ///
@@ -25,8 +24,9 @@ pub fn check_server(info: &str) -> Result<(), Error> {
     };
     match parsed(found) {
         Some(version) if version < needed => {
-            let (major, minor) = needed;
-            let problem = format!("{server} {found} is too old: leasehold needs {server} {major}.{minor} or newer");
+            let (major, minor) = (Digits::of(needed.0), Digits::of(needed.1));
+            let needed = [server, " ", major.as_str(), ".", minor.as_str(), " or newer"].concat();
+            let problem = [server, " ", found, " is too old: leasehold needs ", &needed].concat();
             Err(Error::Unsupported(problem))
         }
         _ => Ok(()),
@@ -51,10 +51,8 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
     if policy == "noeviction" {
         return Ok(());
     }
-    let problem = format!(
-        "the server's maxmemory-policy is `{policy}`, which may evict a lock's keys: leasehold needs `noeviction`"
-    );
-    Err(Error::Unsupported(problem))
+    let problem = "`, which may evict a lock's keys: leasehold needs `noeviction`";
+    Err(Error::Unsupported(["the server's maxmemory-policy is `", policy, problem].concat()))
 }
 
 fn parsed(version: &str) -> Option<(u32, u32)> {

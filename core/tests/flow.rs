@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Input, Instant, LeaseId, Mode, NodeId,
-    OpId, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, LeaseId, Mode,
+    NodeId, OpId, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
 /// One engine, its commands that have no answer yet, and what it told its users.
@@ -12,7 +12,7 @@ struct Client {
     engine: Engine,
     now: u64,
     op: u64,
-    unanswered: Vec<(CallId, Command)>,
+    unanswered: Vec<(CommandId, Command)>,
     ended: Vec<(OpId, Result<Outcome, Error>)>,
     lost: Vec<LeaseId>,
     /// The most commands that were unanswered at once.
@@ -29,10 +29,13 @@ impl Client {
         self.engine.handle(Instant::from_micros(self.now), input);
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, command, .. } => self.unanswered.push((call, command)),
+                Output::Send { id, command, .. } => self.unanswered.push((id, command)),
                 Output::Completed { op, result } => self.ended.push((op, result)),
                 Output::Lost { lease, .. } => self.lost.push(lease),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
         self.most = self.most.max(self.unanswered.len());
@@ -62,8 +65,8 @@ impl Client {
 
     /// The server answers the oldest command, as one that grants everything.
     fn answer(&mut self) -> Command {
-        let (call, command) = self.unanswered.remove(0);
-        self.feed(Input::Reply { call, result: Ok(granting(&command, self.now)) });
+        let (id, command) = self.unanswered.remove(0);
+        self.feed(Input::Reply { id, result: Ok(granting(&command, self.now)) });
         command
     }
 
@@ -102,7 +105,7 @@ impl Client {
 
     /// The server answers a command every 100 ms until one about `name` leaves or the call ends.
     fn serve_until_it_leaves(&mut self, name: &str, op: OpId) {
-        let about = |(_, command): &(CallId, Command)| name_of(command) == name;
+        let about = |(_, command): &(CommandId, Command)| name_of(command) == name;
         while self.result_of(op).is_none() && !self.unanswered.iter().any(about) {
             self.pass(Duration::from_millis(100));
             if !self.unanswered.is_empty() {
@@ -193,11 +196,11 @@ fn a_close_ends_after_a_sleep_in_which_releases_were_given_up() {
     let mut client = Client::new(config);
     client.hold(1, fixed());
     client.acquire("busy", AcquireOptions { wait: Wait::Forever, ..fixed() });
-    let (call, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { call, result: Ok(denied("busy")) });
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Ok(denied("busy")) });
     client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
-    let (call, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { call, result: Ok(denied("waiting")) });
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Ok(denied("waiting")) });
     let op = client.next_op();
     client.feed(Input::Close { op });
 
@@ -238,8 +241,8 @@ fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it(
     let names = ["first", "second", "third"].map(|name| (name, client.acquire(name, fixed())));
     client.pass(Duration::from_millis(40));
 
-    let (call, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { call, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
 
     let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
     assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
@@ -341,12 +344,12 @@ fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() 
     // A reader needs a fence of its own, and the token has no more.
     while client.result_of(reader).is_none() {
         client.pass(Duration::from_millis(1));
-        let (call, command) = client.unanswered.remove(0);
+        let (id, command) = client.unanswered.remove(0);
         let Reply::List(mut answer) = granting(&command, client.now) else { panic!("{command:?}") };
         if words(&command).contains(&"refill".to_owned()) {
             answer[0] = Scalar::Text("again".into());
         }
-        client.feed(Input::Reply { call, result: Ok(Reply::List(answer)) });
+        client.feed(Input::Reply { id, result: Ok(Reply::List(answer)) });
     }
     let Some(Ok(Outcome::Acquired(grant))) = client.result_of(reader) else { panic!("{:?}", client.ended) };
     let lease = grant.lease;
@@ -366,8 +369,8 @@ fn a_force_waits_for_room_again_with_the_script_of_another_kind() {
     client.feed(Input::ForceRelease { op, name: "job" });
     client.fill(30);
     client.pass(Duration::from_millis(100));
-    let (call, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { call, result: Err(Failure::Refused("WRONGTYPE Operation against a key".into())) });
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Err(Failure::Refused("WRONGTYPE Operation against a key".into())) });
 
     client.serve_until_it_leaves("job", op);
 
@@ -383,8 +386,8 @@ fn a_try_has_its_time_again_once_the_server_asks_for_the_script() {
     client.answer();
     client.pass(Duration::from_millis(900));
 
-    let (call, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { call, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
     client.pass(Duration::from_millis(1_900));
 
     assert_eq!(client.result_of(op), None, "the source left 1.9 s ago, and the response timeout is 2 s");
@@ -399,8 +402,8 @@ fn tries_at_a_silent_server_of_a_cluster_end_although_another_server_answers() {
         client.acquire(&format!("live{round}"), fixed());
         client.pass(Duration::from_millis(50));
         while let Some(at) = client.unanswered.iter().position(|(_, command)| name_of(command).starts_with("live")) {
-            let (call, command) = client.unanswered.remove(at);
-            client.feed(Input::Reply { call, result: Ok(granting(&command, client.now)) });
+            let (id, command) = client.unanswered.remove(at);
+            client.feed(Input::Reply { id, result: Ok(granting(&command, client.now)) });
         }
     }
     let open = ops.iter().filter(|op| client.result_of(**op).is_none()).count();
@@ -420,7 +423,7 @@ fn a_silent_server_is_asked_by_a_few_commands_only() {
         sent += client.unanswered.drain(..).count();
     }
     assert_eq!(client.ended.len(), 2_000, "every wait has ended at its time");
-    assert!(sent < 5_000, "{sent} commands in two seconds: 16 in each response timeout");
+    assert!((1_000..3_500).contains(&sent), "{sent} commands in two seconds: 16 in each response timeout");
 }
 
 #[test]
@@ -470,8 +473,8 @@ fn a_connection_that_is_closed_for_good_ends_calls_at_once() {
     let acquire = client.acquire("other", fixed());
     let release = client.next_op();
     client.feed(Input::Release { op: release, lease });
-    for (call, _) in std::mem::take(&mut client.unanswered) {
-        client.feed(Input::Reply { call, result: Err(Failure::Closed("the client was quit".into())) });
+    for (id, _) in std::mem::take(&mut client.unanswered) {
+        client.feed(Input::Reply { id, result: Err(Failure::Closed("the client was quit".into())) });
     }
     for op in [acquire, release] {
         let closed = |cause: &Failure| matches!(cause, Failure::Closed(_));
@@ -515,7 +518,7 @@ fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_una
     let lease = client.hold(1, options)[0];
     client.pass(Duration::from_millis(1_100));
     let next = client.acquire("n0", options);
-    let (call, _) = client.unanswered.pop().expect("the client asks at once");
+    let (id, _) = client.unanswered.pop().expect("the client asks at once");
     let op = client.next_op();
     client.feed(Input::Release { op, lease });
     assert_eq!(client.result_of(next), None);
@@ -523,7 +526,7 @@ fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_una
     // The server was emptied meanwhile.
     let gone = [0, 0, 1_700_000_002_000_000, 0, 0, 0].map(Scalar::Int);
     let gone = Reply::List([Scalar::Text(b"gone".to_vec())].into_iter().chain(gone).collect());
-    client.feed(Input::Reply { call, result: Ok(gone) });
+    client.feed(Input::Reply { id, result: Ok(gone) });
     client.serve(Duration::from_millis(1));
     let Some(Ok(Outcome::Acquired(grant))) = client.result_of(next) else { panic!("{:?}", client.result_of(next)) };
     assert!(!grant.local, "it comes from the server");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine, Input, Instant, LeaseId, LossReason, OpId, Outcome, Output,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Input, Instant, LeaseId, LossReason, OpId, Outcome, Output,
     Reply, Scalar,
 };
 
@@ -45,7 +45,7 @@ impl Holder {
         self.engine.handle(now, input);
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, command, .. } => self.answer(at, call, command.words().len()),
+                Output::Send { id, command, .. } => self.answer(at, id, command.words().len()),
                 Output::Completed { result: Ok(Outcome::Acquired(grant)), .. } => self.lease = grant.lease,
                 Output::Lost { reason, .. } => self.lost = Some((at, reason)),
                 _ => {}
@@ -54,7 +54,7 @@ impl Holder {
     }
 
     /// Renewals are the commands with few words; whatever else is sent is granted.
-    fn answer(&mut self, at: u64, call: CallId, words: usize) {
+    fn answer(&mut self, at: u64, id: CommandId, words: usize) {
         let renewal = words < 8;
         if renewal {
             self.renewed.push(at);
@@ -63,7 +63,7 @@ impl Holder {
         let server = i64::try_from(at).expect("small");
         let numbers = [1, 1, server, 30_000, 0, 0].map(Scalar::Int);
         let list = [Scalar::Text(status.into())].into_iter().chain(numbers).collect();
-        self.engine.handle(Instant::from_micros(at), Input::Reply { call, result: Ok(Reply::List(list)) });
+        self.engine.handle(Instant::from_micros(at), Input::Reply { id, result: Ok(Reply::List(list)) });
     }
 }
 

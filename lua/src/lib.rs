@@ -1,7 +1,7 @@
 //! The Lua scripts that decide on the server, each with its SHA-1 digest for `EVALSHA`.
 //!
 //! The header of each script and this crate's README describe its arguments and its answer. Each script stands on its
-//! own: the parts that several scripts share are in `prelude/` and are inserted at compile time. Comment lines are left
+//! own: the parts that several scripts share are in `prelude/` and the build script inserts them. Comment lines are left
 //! out.
 //!
 //! ```
@@ -12,8 +12,10 @@
 
 #![no_std]
 
-mod embed;
-mod sha1;
+/// The texts, as the build script wrote them.
+mod scripts {
+    include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
+}
 
 /// One script, ready for `EVALSHA` and `EVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,49 +32,49 @@ pub struct Script {
 }
 
 /// Takes a lock, waits for it, shows that a waiter is alive, or refills a lease.
-pub const ACQUIRE: Script = embed::script!("acquire");
+pub const ACQUIRE: Script = scripts::ACQUIRE;
 /// Gives up whatever a token has.
-pub const RELEASE: Script = embed::script!("release");
+pub const RELEASE: Script = scripts::RELEASE;
 /// Raises the TTL of a lease that the token still holds.
-pub const RENEW: Script = embed::script!("renew");
+pub const RENEW: Script = scripts::RENEW;
 /// Gives a lease a new token in the other mode.
-pub const CONVERT: Script = embed::script!("convert");
+pub const CONVERT: Script = scripts::CONVERT;
 /// Raises a name's last fence to the one that a quorum agreed on.
-pub const RAISE: Script = embed::script!("raise");
+pub const RAISE: Script = scripts::RAISE;
 /// Tells who holds a lock and who waits for it.
-pub const INSPECT: Script = embed::script!("inspect");
+pub const INSPECT: Script = scripts::INSPECT;
 /// Takes several locks at once, or none.
-pub const SEVERAL: Script = embed::script!("several");
+pub const MULTI: Script = scripts::MULTI;
 
 /// Takes a lock from all of its holders.
-pub const FORCE: Script = embed::script!("force");
+pub const FORCE: Script = scripts::FORCE;
 
 /// The scripts of a reentrant lock, in the wire format of Redisson's RLock.
 pub mod reentrant {
-    use crate::{Script, embed};
+    use crate::{Script, scripts};
 
     /// As [`ACQUIRE`](crate::ACQUIRE).
-    pub const ACQUIRE: Script = embed::script!("reentrant-acquire", "acquire", REENTRANT);
+    pub const ACQUIRE: Script = scripts::REENTRANT_ACQUIRE;
     /// As [`RELEASE`](crate::RELEASE).
-    pub const RELEASE: Script = embed::script!("reentrant-release", "release", REENTRANT);
+    pub const RELEASE: Script = scripts::REENTRANT_RELEASE;
     /// As [`RENEW`](crate::RENEW).
-    pub const RENEW: Script = embed::script!("reentrant-renew");
+    pub const RENEW: Script = scripts::REENTRANT_RENEW;
     /// As [`FORCE`](crate::FORCE).
-    pub const FORCE: Script = embed::script!("reentrant-force", "force", REENTRANT);
+    pub const FORCE: Script = scripts::REENTRANT_FORCE;
 }
 
 /// The scripts of a semaphore.
 pub mod semaphore {
-    use crate::{Script, embed};
+    use crate::{Script, scripts};
 
     /// As [`ACQUIRE`](crate::ACQUIRE).
-    pub const ACQUIRE: Script = embed::script!("semaphore-acquire", "acquire", SEMAPHORE);
+    pub const ACQUIRE: Script = scripts::SEMAPHORE_ACQUIRE;
     /// As [`RELEASE`](crate::RELEASE).
-    pub const RELEASE: Script = embed::script!("semaphore-release", "release", SEMAPHORE);
+    pub const RELEASE: Script = scripts::SEMAPHORE_RELEASE;
     /// As [`RENEW`](crate::RENEW).
-    pub const RENEW: Script = embed::script!("semaphore-renew");
+    pub const RENEW: Script = scripts::SEMAPHORE_RENEW;
     /// As [`FORCE`](crate::FORCE).
-    pub const FORCE: Script = embed::script!("semaphore-force", "force", SEMAPHORE);
+    pub const FORCE: Script = scripts::SEMAPHORE_FORCE;
 }
 
 /// Every script.
@@ -83,7 +85,7 @@ pub const ALL: [Script; 16] = [
     CONVERT,
     RAISE,
     INSPECT,
-    SEVERAL,
+    MULTI,
     reentrant::ACQUIRE,
     reentrant::RELEASE,
     reentrant::RENEW,
@@ -94,3 +96,55 @@ pub const ALL: [Script; 16] = [
     reentrant::FORCE,
     semaphore::FORCE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, CONVERT, INSPECT, MULTI, RAISE, Script, reentrant, semaphore};
+
+    /// A part of the prelude that every kind has: the first one, or the last one.
+    fn has(script: &Script, part: usize) -> usize {
+        script.source.matches(super::ACQUIRE.parts[part]).count()
+    }
+
+    #[test]
+    fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
+        for script in ALL {
+            let plain = [RAISE, INSPECT, MULTI].contains(&script) || script.name.ends_with("renew");
+            assert_eq!([has(&script, 1), has(&script, 3)], [usize::from(!plain); 2], "{}", script.name);
+            assert!(!script.source.contains("--@"), "{}", script.name);
+        }
+        assert!(CONVERT.source.contains("'shared'"));
+    }
+
+    #[test]
+    fn only_a_plain_lock_has_a_fast_path() {
+        assert!(!super::ACQUIRE.parts[0].is_empty() && !super::RELEASE.parts[0].is_empty());
+        for script in [reentrant::ACQUIRE, reentrant::RELEASE, semaphore::ACQUIRE, semaphore::RELEASE] {
+            assert_eq!(script.parts[0], "", "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn every_script_has_a_name_of_its_own() {
+        for script in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.name == script.name).count(), 1, "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn the_parts_are_the_text() {
+        for script in ALL {
+            assert_eq!(script.parts.concat(), script.source, "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn lines_that_are_comments_are_left_out() {
+        for script in ALL {
+            assert!(!script.source.is_empty(), "{}", script.name);
+            for line in script.source.lines() {
+                assert!(!line.trim_start().starts_with("--"), "{}: {line}", script.name);
+            }
+        }
+    }
+}

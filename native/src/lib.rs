@@ -44,7 +44,7 @@ mod client;
 mod errors;
 mod net;
 
-pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Multi, MultiLease, Owner, ReadWrite, Semaphore};
+pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};
 pub use errors::{Error, Source};
 pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
 pub use redis;

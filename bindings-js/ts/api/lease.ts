@@ -1,9 +1,8 @@
 /** A lease: a lock that is held. */
 
-import type { Client, LeaseState, ReplicaSettings } from '../client/index.js';
+import type { Client, LeaseState } from '../client/index.js';
 import type { Mode, ReleaseOutcome } from '../engine/index.js';
-import { onAbort } from '../support/abort.js';
-import { CancelledError, type LossReason, NotHeldError } from '../support/errors.js';
+import { type LossReason, NotHeldError } from '../support/errors.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { type Duration, readDuration } from './validate.js';
@@ -177,30 +176,6 @@ export class Lease implements AsyncDisposable {
     return this.#released;
   }
 
-  /**
-   * Resolves once enough replicas have the lease. Otherwise it releases the lease and rejects. It does the same if the lease is
-   * lost or the caller's signal aborts.
-   *
-   * @internal
-   */
-  async replicated(replicas: ReplicaSettings, signal: AbortSignal | undefined): Promise<this> {
-    const unwanted = new AbortController();
-    // A loss before the replicas answer rejects this call, so it needs no warning.
-    const { watched } = this.#state;
-    this.#state.watched = true;
-    const stops = [this.#state.signal, signal].map((cause) => cause && abortWith(unwanted, cause, this.name));
-    try {
-      await this.#client.waitForReplicas(this.#state, replicas, unwanted.signal);
-      this.#state.watched = watched;
-      return this;
-    } catch (error) {
-      await this.release().catch(ignore);
-      throw error;
-    } finally {
-      for (const stop of stops) stop?.();
-    }
-  }
-
   /** @internal */
   get [Symbol.toStringTag](): string {
     return 'Lease';
@@ -236,13 +211,6 @@ export class Lease implements AsyncDisposable {
   #assertNotReleased(): void {
     if (this.#released !== undefined) throw new NotHeldError(this.name);
   }
-}
-
-/** Aborts `controller` when `signal` aborts, with the same reason. */
-function abortWith(controller: AbortController, signal: AbortSignal, name: string): () => void {
-  const abort = (): void => controller.abort(signal.reason ?? new CancelledError(name));
-  if (signal.aborted) abort();
-  return onAbort(signal, abort);
 }
 
 /** Makes a handle. This is outside of the class, because the bundler renames a class that refers to itself. */

@@ -1,14 +1,14 @@
 /** A lock with its options, and the ways to take it. */
 
 import type { Client } from '../client/index.js';
-import { type LockSpec, type Mode, PLAIN } from '../engine/index.js';
-import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
+import { type AcquireSettings, type LockSpec, type Mode, PLAIN } from '../engine/index.js';
+import { InvalidOptionError, isLeaseholdError, LostError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { type Lease, openLease } from './lease.js';
 import {
-  type AcquireOptions, type LockOptions, type LockSettings, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
+  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
 } from './options.js';
 import { readName } from './validate.js';
 
@@ -23,10 +23,10 @@ export class Lock {
   readonly mode: Mode;
   readonly #client: Client;
   readonly #spec: LockSpec;
-  readonly #settings: LockSettings;
+  readonly #settings: AcquireSettings;
 
   /** @internal */
-  constructor(client: Client, spec: LockSpec, settings: LockSettings) {
+  constructor(client: Client, spec: LockSpec, settings: AcquireSettings) {
     this.#client = client;
     this.name = spec.name;
     this.mode = spec.mode;
@@ -56,7 +56,7 @@ export class Lock {
     // Not an `async` function: every extra promise makes a hand-over slower.
     try {
       const { settings, signal } = readAcquireOptions(options, this.#settings);
-      return this.#acquire(settings, signal);
+      return this.#client.acquire(this.#spec, settings, signal, openLease);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -78,7 +78,7 @@ export class Lock {
     const { settings, signal } = readAcquireOptions(options, this.#settings);
     try {
       const within = settings.wait === Infinity ? undefined : settings.wait;
-      return await this.#acquire({ ...settings, wait: undefined, within }, signal);
+      return await this.#client.acquire(this.#spec, { ...settings, wait: undefined, within }, signal, openLease);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
@@ -106,14 +106,6 @@ export class Lock {
     return runWithLease(await this.acquire(options), work);
   }
 
-  #acquire(settings: LockSettings, signal: AbortSignal | undefined): Promise<Lease> {
-    const { replicas } = settings;
-    if (replicas === undefined) return this.#client.acquire(this.#spec, settings, signal, openLease);
-    const problem = this.#client.replicasProblem(this.#spec.kind);
-    if (problem !== undefined) throw new UnsupportedError(problem, { lockName: this.name });
-    return this.#client.acquire(this.#spec, settings, signal, openLease).then((lease) => lease.replicated(replicas, signal));
-  }
-
   /** @internal */
   [inspectSymbol](...args: InspectArguments): string {
     return formatObject('Lock', { name: this.name, mode: this.mode }, args);
@@ -134,10 +126,10 @@ export class ReadWriteLock {
   /** The lock's name, without the manager's prefix. */
   readonly name: string;
   readonly #client: Client;
-  readonly #settings: LockSettings;
+  readonly #settings: AcquireSettings;
 
   /** @internal */
-  constructor(client: Client, name: string, settings: LockSettings) {
+  constructor(client: Client, name: string, settings: AcquireSettings) {
     this.#client = client;
     this.name = name;
     this.#settings = settings;
@@ -163,7 +155,7 @@ export class ReadWriteLock {
 export interface ManagerContext {
   readonly client: Client;
   /** The options of locks that have none of their own. */
-  readonly defaults: LockSettings;
+  readonly defaults: AcquireSettings;
 }
 
 /** Makes a lock whose options override those of its manager. */

@@ -1,7 +1,6 @@
 /** The options of managers, locks and acquires: their types, defaults and bounds. */
 
-import type { ReplicaSettings } from '../client/index.js';
-import type { AcquireSettings, Config } from '../engine/index.js';
+import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import {
@@ -28,7 +27,7 @@ export interface LockOptions {
   /**
    * Returns a lease only after that many replicas have acknowledged it, so that a failover to one of them does not lose it.
    * If fewer replicas do so within `timeout`, the lease is given back and the call rejects with `not-replicated`. This comes
-   * after the `wait`, and takes at most `timeout` and four `responseTimeout`s. Releases and renewals don't wait for replicas.
+   * after the `wait`, and takes at most `timeout` and one `responseTimeout`. Releases and renewals don't wait for replicas.
    *
    * Each acquire opens a connection of its own for this, even if the lock is handed over inside this client. So it needs an
    * ioredis, node-redis or GLIDE client. A custom connection, a quorum and several names reject with `unsupported`.
@@ -109,14 +108,8 @@ export interface ReplicaOptions {
   readonly timeout: Duration;
 }
 
-/** The checked options of a lock. Durations are in milliseconds. */
-export interface LockSettings extends AcquireSettings {
-  /** Used after the engine's grant. The engine doesn't know it. */
-  readonly replicas: ReplicaSettings | undefined;
-}
-
 const DEFAULTS = {
-  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies LockSettings,
+  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined } satisfies AcquireSettings,
   config: {
     prefix: '',
     localHandoffs: 32,
@@ -150,19 +143,19 @@ const SEMAPHORE = ['limit', 'permits', ...LOCK] as const;
 const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
 
 /** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
-export function readManagerOptions(options: unknown): { config: Config; settings: LockSettings } {
+export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings } {
   return managerOptions(readFields(options, MANAGER));
 }
 
 /** Checks the options of a quorum's manager. */
-export function readQuorumOptions(options: unknown): { config: Config; settings: LockSettings } {
+export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings } {
   const { nodeTimeout, ...rest } = readFields(options, QUORUM);
   const { config, settings } = managerOptions(rest);
   if (nodeTimeout === undefined) return { config, settings };
   return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings };
 }
 
-function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: LockSettings } {
+function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
   const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
@@ -179,12 +172,12 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
 }
 
 /** Merges a lock's options over its manager's. */
-export function readLockOptions(options: unknown, defaults: LockSettings): LockSettings {
+export function readLockOptions(options: unknown, defaults: AcquireSettings): AcquireSettings {
   return options === undefined ? defaults : mergeSettings(readFields(options, LOCK), defaults);
 }
 
 /** Merges the options of one acquire over its lock's. */
-export function readAcquireOptions(options: unknown, defaults: LockSettings): { settings: LockSettings; signal: AbortSignal | undefined } {
+export function readAcquireOptions(options: unknown, defaults: AcquireSettings): { settings: AcquireSettings; signal: AbortSignal | undefined } {
   if (options === undefined) return { settings: defaults, signal: undefined };
   const given = readFields(options, ACQUIRE);
   return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
@@ -226,7 +219,7 @@ function listOf(given: unknown): readonly unknown[] {
   });
 }
 
-function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: LockSettings): LockSettings {
+function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: AcquireSettings): AcquireSettings {
   const settings = {
     ttl: given.ttl === undefined ? defaults.ttl : readBounded('ttl', given.ttl),
     renew: given.renew === undefined ? defaults.renew : readBoolean('renew', given.renew),

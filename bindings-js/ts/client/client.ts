@@ -6,19 +6,17 @@
 
 import type { CallResult } from '../connections/index.js';
 import type {
-  AcquireSettings, Config, Engine, Grant, Inspection, LockKind, LockSpec, Mode, Outcome, ReleaseOutcome,
+  AcquireSettings, Config, Engine, Grant, Inspection, LockSpec, Mode, Outcome, ReleaseOutcome,
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
-  CancelledError, ClosedError, isLeaseholdError, type LossReason, LostError, NotHeldError, NotReplicatedError, ProtocolError,
-  UnsupportedError, type Vote,
+  CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
-import { failureError, refusalError, toUserError, unreachableError } from './engine-errors.js';
+import { refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { LeaseState } from './lease-state.js';
 import { fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
-import type { ReplicaSettings } from './replicas.js';
 import type { VersionCheckResult } from './version.js';
 
 /** A lock that a manager holds or waits for. */
@@ -95,6 +93,8 @@ export class Client {
   ): Promise<Handle> {
     const { name } = lock;
     if (signal?.aborted === true) return Promise.reject(abortReason(signal, name));
+    const problem = settings.replicas && this.#driver.replicasProblem;
+    if (problem !== undefined) return Promise.reject(new UnsupportedError(problem, { lockName: name }));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
@@ -103,29 +103,8 @@ export class Client {
         done: () => resolve(rejection(() => wrongOutcome(name))),
         failed: (makeError) => resolve(rejection(makeError, (error) => abortReasonOr(error, signal, name))),
       });
-      this.#input(op, (engine, now) => engine.acquire(now, op, lock, settings));
+      this.#input(op, (engine) => engine.acquire(op, lock, settings));
     });
-  }
-
-  /** Why a lease of this kind can't wait for replicas. Undefined if it can. */
-  replicasProblem({ type }: LockKind): string | undefined {
-    return type === 'multi' ? "several names can't wait for replicas: take them one by one" : this.#driver.replicasProblem;
-  }
-
-  /** Resolves once enough replicas have the lease. Rejects with the reason of `unwanted` as soon as that aborts. */
-  async waitForReplicas(lease: LeaseState, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<void> {
-    const began = performance.now();
-    const { name: lockName } = lease;
-    const result = await this.#driver.waitForReplicas(lease.id, replicas, unwanted);
-    // If the lease has ended meanwhile, that is the better error.
-    if (lease.ended !== undefined) throw lease.ended;
-    if (this.remaining(lease) <= 0) throw new LostError(lockName, 'expired');
-    const waited = Math.trunc(performance.now() - began);
-    if ('failure' in result) throw failureError(result, this.#driver.connection, { lockName, waited });
-    if ('loss' in result) throw new LostError(lockName, result.loss);
-    if (!(result.replicas >= replicas.min)) {
-      throw new NotReplicatedError({ lockName, waited, confirmed: result.replicas, wanted: replicas.min });
-    }
   }
 
   /** Releases one hold. */
@@ -133,12 +112,11 @@ export class Client {
     lease.holds -= 1;
     if (lease.holds === 0) this.#leases.delete(lease.id);
     if (lease.ended?.code === 'closed') return this.#releasedByClose(lease.name);
-    // The engine forgets a lost lease. Only its `LeaseState` knows how it was lost.
-    const outcomeOfLost = lease.loss === 'taken' ? 'not-owner' : 'already-expired';
-    if (this.#ended) return Promise.resolve(outcomeOfLost);
+    // The engine is gone, so only its `LeaseState` knows how the lease was lost.
+    if (this.#ended) return Promise.resolve(lease.loss === 'taken' ? 'not-owner' : 'already-expired');
     const began = this.#driver.now;
-    return this.#run('released', lease.name, (engine, now, op) => engine.release(now, op, lease.id)).then(
-      ({ outcome }) => (outcome === 'already-expired' ? outcomeOfLost : outcome),
+    return this.#run('released', lease.name, (engine, op) => engine.release(op, lease.id)).then(
+      ({ outcome }) => outcome,
       (error: unknown) => {
         // The manager was closed meanwhile, and ended before the server answered.
         throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : error;
@@ -147,15 +125,15 @@ export class Client {
   }
 
   async extend(lease: LeaseState, ttl: number): Promise<void> {
-    await this.#run('extended', lease.name, (engine, now, op) => engine.extend(now, op, lease.id, ttl));
+    await this.#run('extended', lease.name, (engine, op) => engine.extend(op, lease.id, ttl));
   }
 
   async convert(lease: LeaseState, mode: Mode): Promise<void> {
-    await this.#run('converted', lease.name, (engine, now, op) => engine.convert(now, op, lease.id, mode));
+    await this.#run('converted', lease.name, (engine, op) => engine.convert(op, lease.id, mode));
   }
 
   async verify(lease: LeaseState): Promise<boolean> {
-    const outcome = await this.#run('verified', lease.name, (engine, now, op) => engine.verify(now, op, lease.id));
+    const outcome = await this.#run('verified', lease.name, (engine, op) => engine.verify(op, lease.id));
     return outcome.held;
   }
 
@@ -163,18 +141,18 @@ export class Client {
   hold(lease: LeaseState): void {
     let error: unknown = new NotHeldError(lease.name);
     const op = this.#begin({ name: lease.name, done: () => (error = undefined), failed: (makeError) => (error = makeError()) });
-    this.#input(op, (engine, now) => engine.hold(now, op, lease.id));
+    this.#input(op, (engine) => engine.hold(op, lease.id));
     if (error !== undefined) throw error;
     lease.holds += 1;
   }
 
   async inspect(name: string): Promise<Inspection> {
-    const { inspection } = await this.#run('inspected', name, (engine, now, op) => engine.inspect(now, op, name));
+    const { inspection } = await this.#run('inspected', name, (engine, op) => engine.inspect(op, name));
     return inspection;
   }
 
   async forceRelease(name: string): Promise<number> {
-    const { holders } = await this.#run('revoked', name, (engine, now, op) => engine.forceRelease(now, op, name));
+    const { holders } = await this.#run('revoked', name, (engine, op) => engine.forceRelease(op, name));
     return holders;
   }
 
@@ -212,7 +190,7 @@ export class Client {
     this.#leases.clear();
     for (const lease of leases) lease.markClosed();
     const began = this.#driver.now;
-    const closed = this.#run('closed', undefined, (engine, now, op) => engine.close(now, op));
+    const closed = this.#run('closed', undefined, (engine, op) => engine.close(op));
     this.#closeError = (lockName) => this.#unreachable(lockName, began);
     for (const lease of leases) lease.notify();
     // This fails only if the engine is broken. Then the server has confirmed no release.
@@ -251,14 +229,14 @@ export class Client {
   #run<Kind extends Outcome['kind']>(
     kind: Kind,
     name: string | undefined,
-    input: (engine: Engine, now: number, op: number) => void,
+    input: (engine: Engine, op: number) => void,
   ): Promise<OutcomeOf<Kind>> {
     return new Promise((resolve) => {
       const isExpected = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
       const failed = (makeError: () => Error): void => resolve(rejection(makeError));
       const done = (outcome: Outcome): void => (isExpected(outcome) ? resolve(outcome) : failed(() => wrongOutcome(name)));
       const op = this.#begin({ name, done, failed });
-      this.#input(op, (engine, now) => input(engine, now, op));
+      this.#input(op, (engine) => input(engine, op));
     });
   }
 
@@ -271,19 +249,19 @@ export class Client {
     return 0;
   }
 
-  #input(op: number, input: (engine: Engine, now: number) => void): void {
+  #input(op: number, input: (engine: Engine) => void): void {
     if (op !== 0) this.#driver.input(input);
   }
 
   #cancel(op: number): void {
-    if (this.#operations.has(op)) this.#driver.input((engine, now) => engine.cancel(now, op));
+    if (this.#operations.has(op)) this.#driver.input((engine) => engine.cancel(op));
   }
 
   #complete(op: number, outcome: Outcome): void {
     const operation = this.#operations.end(op);
     if (operation === undefined) return;
     if (outcome.kind === 'failed') {
-      const { connection } = this.#driver;
+      const connection = this.#driver.connectionOf(op);
       return fail(operation, () => toUserError(outcome.error, operation.name, connection));
     }
     if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);

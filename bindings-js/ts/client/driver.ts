@@ -1,13 +1,13 @@
-/** Runs the engine: carries its outputs to the connection, and gives it replies, messages and the time. */
+/** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
 import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineModule, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
-import { Clock, WakeTimer } from './clock.js';
+import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
-import { type ReplicaResult, type ReplicaSettings, waitForReplicas } from './replicas.js';
 import { VersionCheck, type VersionCheckResult } from './version.js';
+import { WakeTimer } from './wake-timer.js';
 
 /** Receives the engine's results. It must not call the driver from within these, except `defer`, `stop` and getters. */
 export interface DriverListener {
@@ -38,16 +38,14 @@ interface ServerState {
 }
 
 export class Driver {
-  /** When the current input happened. */
-  now = 0;
   /** The result of a command, if the current input is one. Undefined for a wake-up, a message or a user's operation. */
   result: CallResult | undefined;
   readonly #servers: readonly ServerState[];
   readonly #engine: Engine;
   readonly #listener: DriverListener;
   readonly #responseTimeout: number;
-  readonly #clock = new Clock();
-  readonly #timer = new WakeTimer(() => this.input((engine, now) => engine.passed(now)));
+  readonly #dedicated: DedicatedConnections;
+  readonly #timer = new WakeTimer(() => this.input((engine) => engine.passed()));
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
   #stopped = false;
@@ -57,10 +55,15 @@ export class Driver {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
     this.#engine = new Engine(id, config, {
-      send: (call, node, command) => this.defer(() => this.#send(call, node, command)),
+      send: (id, node, command) => this.defer(() => this.#send(id, node, command)),
+      sendDedicated: (op, key, command) => this.#dedicated.send(op, key, command.words),
+      closeDedicated: (op) => this.#dedicated.close(op),
       subscribe: (channel) => this.defer(() => this.#subscribe(channel)),
       unsubscribe: (channel) => this.defer(() => this.#first.link.unsubscribe?.(channel)),
-      completed: (op, outcome) => this.#listener.completed(op, outcome),
+      completed: (op, outcome) => {
+        this.#listener.completed(op, outcome);
+        this.#dedicated.end(op);
+      },
       lost: (lease, reason) => this.#listener.lost(lease, reason),
     }, servers.engine);
     try {
@@ -73,7 +76,13 @@ export class Driver {
       this.#engine.free();
       throw error;
     }
+    this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
     if (this.#first.link.isCluster === true) this.#engine.setCluster();
+  }
+
+  /** When the current input happened. */
+  get now(): number {
+    return this.#engine.now;
   }
 
   get library(): string {
@@ -92,6 +101,12 @@ export class Driver {
     return { lastFailure: undefined, lastError: undefined, address: undefined, servers: states };
   }
 
+  /** The same for an operation that may have a connection of its own. */
+  connectionOf(op: number): ConnectionState {
+    const failed = this.#dedicated.lastFailure(op);
+    return failed === undefined ? this.connection : { ...this.connection, lastFailure: { failure: failed.failure, cause: failed.cause } };
+  }
+
   /** Asks every server for its version and identity, before any other command. */
   checkServers(): Promise<VersionCheckResult[]> {
     return Promise.all(this.#servers.map(({ version }) => version.check({ keepAlive: true })));
@@ -106,13 +121,11 @@ export class Driver {
   }
 
   /** Gives the engine one input, then carries out its outputs. */
-  input(handle: (engine: Engine, now: number) => void, result?: CallResult): void {
+  input(handle: (engine: Engine) => void, result?: CallResult): void {
     if (this.#stopped) return;
-    const now = this.#clock.now();
-    this.now = now;
     this.result = result;
     try {
-      handle(this.#engine, now);
+      handle(this.#engine);
     } catch (cause) {
       this.#listener.broken(cause);
     }
@@ -121,7 +134,7 @@ export class Driver {
       this.#deferred = [];
       for (const act of deferred) act();
     }
-    if (!this.#stopped) this.#timer.set(now, this.#engine.wake);
+    if (!this.#stopped) this.#timer.set(this.#engine.now, this.#engine.wake);
   }
 
   /** Runs `act` once the engine has handled the current input. For calls into the user's code. */
@@ -131,20 +144,12 @@ export class Driver {
 
   /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
   remaining(lease: number): number {
-    return this.#stopped ? 0 : this.#engine.validUntil(lease) - this.#clock.now();
+    return this.#stopped ? 0 : this.#engine.remaining(lease);
   }
 
   /** Why this client can't wait for replicas. Undefined if it can. */
   get replicasProblem(): string | undefined {
-    if (this.isQuorum) return "a quorum can't wait for replicas: its servers are independent of each other";
-    if (this.#first.link.openDedicated !== undefined) return undefined;
-    return '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
-  }
-
-  /** Asks how many replicas have a lease. */
-  waitForReplicas(lease: number, replicas: ReplicaSettings, unwanted: AbortSignal): Promise<ReplicaResult> {
-    const touch = this.#stopped ? [] : this.#engine.touch(lease);
-    return waitForReplicas({ link: this.#first.link, touch, replicas, stepTimeout: this.#responseTimeout, unwanted });
+    return this.isQuorum || this.#dedicated.isSupported ? undefined : NEEDS_CONNECTIONS;
   }
 
   /** Sets whether the timer and the adapters' own sockets keep the process alive. */
@@ -157,6 +162,7 @@ export class Driver {
   stop(reason: 'closed' | 'broken'): void {
     this.#stopped = true;
     this.#timer.stop();
+    this.#dedicated.endAll();
     if (reason === 'closed') this.#engine.free();
   }
 
@@ -173,33 +179,37 @@ export class Driver {
     return this.#servers[0] as ServerState;
   }
 
-  #send(call: number, node: number, command: Command): void {
+  #send(id: number, node: number, command: Command): void {
     const server = this.#servers[node] as ServerState;
     const { link, version } = server;
     const sent = this.now;
     const result = version.passed ? sendOver(link, command) : version.guard(() => sendOver(link, command));
     result.then(
-      (result) => this.#settle(call, server, sent, result),
-      (cause: unknown) => this.#settle(call, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+      (result) => this.#settle(id, server, sent, result),
+      (cause: unknown) => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );
   }
 
-  #settle(call: number, server: ServerState, sent: number, result: CallResult): void {
+  #settle(id: number, server: ServerState, sent: number, result: CallResult): void {
     if ('reply' in result) {
       server.lastFailure = undefined;
       server.lastReplied = Math.max(server.lastReplied ?? sent, sent);
-      return this.input((engine, now) => engine.reply(now, call, result.reply), result);
+      return this.input((engine) => engine.reply(id, result.reply), result);
     }
     const { failure, cause } = result;
     server.lastFailure = { failure, cause };
-    this.input((engine, now) => engine.failed(now, call, failure), result);
+    this.input((engine) => engine.failed(id, failure), result);
+  }
+
+  #settleDedicated(op: number, result: CallResult): void {
+    this.input((engine) => ('reply' in result ? engine.dedicatedReply(op, result.reply) : engine.dedicatedFailed(op, result.failure)));
   }
 
   #subscribe(channel: string): void {
     const listener: SubscriptionListener = {
-      acknowledged: () => this.input((engine, now) => engine.subscribed(now, channel)),
-      message: (payload) => this.input((engine, now) => engine.message(now, channel, payload)),
-      broken: (failure) => this.input((engine, now) => engine.unsubscribed(now, channel, failure)),
+      acknowledged: () => this.input((engine) => engine.subscribed(channel)),
+      message: (payload) => this.input((engine) => engine.message(channel, payload)),
+      broken: (failure) => this.input((engine) => engine.unsubscribed(channel, failure)),
     };
     const { link } = this.#first;
     if (link.subscribe !== undefined) return link.subscribe(channel, listener);
@@ -207,6 +217,8 @@ export class Driver {
     queueMicrotask(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
   }
 }
+
+const NEEDS_CONNECTIONS = '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
 
 function sendOver(link: Link, command: Command): Promise<CallResult> {
   return link.send === undefined ? link.call(command.words) : link.send(command.wire);

@@ -1,10 +1,10 @@
 /** Converts the engine's errors and the failures of commands to the errors that users catch. */
 
-import { type Failed, type Failure, messageOf, truncate } from '../connections/index.js';
+import { type Failure, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
 import {
   AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
-  type LossReason, LostError, NotHeldError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
+  LostError, NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
 
 /** The state of the connection when an operation fails. The engine keeps only the texts of errors. */
@@ -20,11 +20,11 @@ export interface ConnectionState {
 
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
 export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
-  const { code, about, text, waited, holderRemaining } = error;
+  const { code, field, reason, text, waited, holderRemaining, confirmed = 0, wanted = 0 } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
     case 'invalid-option':
-      return new InvalidOptionError(camelCase(about), text);
+      return new InvalidOptionError(camelCase(field), text);
     case 'not-held':
       return new NotHeldError(lockName ?? '');
     case 'cross-slot':
@@ -40,9 +40,11 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':
-      return new LostError(lockName, about as LossReason);
+      return new LostError(lockName, reason ?? 'expired');
     case 'unreachable':
       return unreachableError(error.cause, state, details);
+    case 'not-replicated':
+      return new NotReplicatedError({ lockName, waited, confirmed, wanted });
     case 'auth':
       return new AuthError(text, details);
     case 'server':
@@ -93,12 +95,6 @@ const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|M
 /** Whether a server's error means that it is not ready. */
 export function isNotReady(text: string): boolean {
   return NOT_READY.test(text);
-}
-
-/** Makes the error for a command that did not come from the engine. */
-export function failureError({ failure, cause }: Failed, state: ConnectionState, details: { lockName: string; waited: number }): LeaseholdError {
-  if (failure.kind === 'refused' && !isNotReady(failure.text)) return refusalError(failure.text, details.lockName, cause);
-  return unreachableError(failure, state, { ...details, cause });
 }
 
 /** The library's own error, if it is the one that the engine reports, or if the engine has none. */

@@ -3,5 +3,4 @@
 export { Client, type Closed, type LockInfo } from './client.js';
 export { describeFailure, isNotReady } from './engine-errors.js';
 export type { LeaseState } from './lease-state.js';
-export type { ReplicaSettings } from './replicas.js';
 export { type VersionCheckResult, versionProblem } from './version.js';

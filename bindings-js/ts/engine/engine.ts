@@ -1,27 +1,33 @@
-/** The engine in WebAssembly. Inputs are plain arguments. Outputs are read from its memory. */
+/** The engine in WebAssembly. Inputs are written to its memory, and outputs are read from there. */
 
 import { Engine as WasmEngine } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
-import type { Command } from './command.js';
-import { bytesToText, FAILURE_KINDS, OutputReader } from './output-reader.js';
+import { HOST_CLOCKS, type HostClocks } from './clocks.js';
+import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.generated.js';
+import { InputRecord } from './input-record.js';
+import { bytesToText, EngineMemory } from './memory.js';
+import { OutputReader } from './output-reader.js';
 import type { AcquireSettings, Config, LockSpec, Mode, Outcome, Outputs } from './types.js';
 import { memory } from './wasm/inline.js';
 
-/** A WebAssembly module that makes engines, and the reader of its memory. */
+/** A WebAssembly module, and what its engines have in common. */
 export interface EngineModule {
+  readonly memory: EngineMemory;
   readonly reader: OutputReader;
-  create(id: Uint8Array, config: Config): WasmEngine;
+  readonly Engine: new () => WasmEngine;
+  /** The names of a quorum's servers, one on each line. Empty for one server. */
+  readonly servers: string;
 }
 
-const ONE_SERVER: EngineModule = {
-  reader: new OutputReader(memory),
-  create: (id, { prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention }) =>
-    new WasmEngine(id, prefix, localHandoffs, claimWindow, responseTimeout, mixedFleet, fenceRetention),
-};
+function moduleOf(wasmMemory: WebAssembly.Memory, Engine: EngineModule['Engine']): EngineModule {
+  const memory = new EngineMemory(wasmMemory);
+  return { memory, reader: new OutputReader(memory), Engine, servers: '' };
+}
 
-let loaded: { reader: OutputReader; QuorumEngine: typeof import('./wasm/quorum.js').Engine } | undefined;
+const ONE_SERVER = moduleOf(memory, WasmEngine);
+let quorum: EngineModule | undefined;
 
 /**
  * The engine of a quorum of these servers. It is a WebAssembly module of its own, loaded on first use, because few programs
@@ -29,129 +35,156 @@ let loaded: { reader: OutputReader; QuorumEngine: typeof import('./wasm/quorum.j
  */
 export async function quorumEngine(servers: readonly string[]): Promise<EngineModule> {
   const { Engine, memory } = await import('./wasm/quorum.js');
-  const { reader, QuorumEngine } = (loaded ??= { reader: new OutputReader(memory), QuorumEngine: Engine });
-  const lines = servers.map((name) => name.replace(/\s/g, ' ')).join('\n');
-  const create: EngineModule['create'] = (
-    id, { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention },
-  ) => QuorumEngine.quorum(id, prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, lines);
-  return { reader, create };
+  quorum ??= moduleOf(memory, Engine);
+  return { ...quorum, servers: servers.map((name) => name.replace(/\s/g, ' ')).join('\n') };
 }
-
-/** The operations on a lease. `src/engine.rs` has the same numbers. */
-const LeaseOperation = { release: 0, extend: 1, convert: 2, hold: 3, verify: 4 } as const;
 
 /**
  * One client's engine.
  *
- * Every input happens at `now`, in microseconds, and calls `outputs` before it returns. `op` is the number of a user's operation,
- * `call` the number of a command.
+ * Every input happens now, and calls `outputs` before it returns. `op` is the number of a user's operation, `id` the number of a
+ * command. Times are in microseconds, by a clock that also counts the time in which the machine was suspended.
  */
 export class Engine {
   readonly #wasm: WasmEngine;
   readonly #reader: OutputReader;
+  readonly #record: InputRecord;
   readonly #outputs: Outputs;
-  /** When the engine must be woken at the latest, in microseconds. Negative for never. */
-  wake = -1;
+  readonly #clocks: HostClocks;
+  /** When the latest input happened. */
+  now = 0;
+  /** When the engine must be woken at the latest. Infinity for never. */
+  wake = Infinity;
 
   /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
-  constructor(id: Uint8Array, config: Config, outputs: Outputs, { reader, create }: EngineModule = ONE_SERVER) {
-    this.#wasm = create(id, config);
+  constructor(
+    id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER, clocks: HostClocks = HOST_CLOCKS,
+  ) {
+    this.#wasm = new Engine();
     this.#reader = reader;
+    this.#record = new InputRecord(this.#wasm, memory);
     this.#outputs = outputs;
-    let refusal: Outcome | undefined;
-    reader.read(this.#wasm.refusal(), { ...outputs, completed: (_, outcome) => (refusal = outcome) });
-    if (refusal?.kind !== 'failed') return;
+    this.#clocks = clocks;
+    const record = this.#record;
+    record.set(InputField.localHandoffs, config.localHandoffs);
+    record.set(InputField.claimWindow, config.claimWindow);
+    record.set(InputField.responseTimeout, config.responseTimeout);
+    record.set(InputField.nodeTimeout, config.nodeTimeout);
+    record.setFlag(InputField.mixedFleet, config.mixedFleet);
+    record.set(InputField.fenceRetention, config.fenceRetention);
+    let ended: Outcome | undefined;
+    reader.read(this.#wasm.start(id, config.prefix, servers), this, { ...outputs, completed: (_, outcome) => (ended = outcome) });
+    if (ended?.kind !== 'failed') return;
     this.free();
-    throw new InvalidOptionError(camelCase(refusal.error.about), refusal.error.text);
+    throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);
   }
 
-  acquire(now: number, op: number, { name, mode, kind }: LockSpec, settings: AcquireSettings): void {
-    // The WebAssembly takes plain numbers. A number that there isn't is -1.
-    const { ttl, renew, maxHold = -1, wait = -1, within = -1 } = settings;
-    const shared = mode === 'shared';
-    if (kind.type === 'multi') {
-      const { names, oneScript } = kind;
-      const lengths = names.flatMap((name) => [2, name.length]) as unknown as Float64Array;
-      return this.#read(this.#wasm.acquireAll(now, op, lengths, names.join(''), shared, ttl, renew, maxHold, wait, within, oneScript));
+  acquire(op: number, { name, mode, kind }: LockSpec, settings: AcquireSettings): void {
+    const record = this.#record;
+    const { ttl, renew, maxHold, wait, within, replicas } = settings;
+    record.set(InputField.op, op);
+    record.set(InputField.ttl, ttl);
+    record.setFlag(InputField.renew, renew);
+    record.setFlag(InputField.shared, mode === 'shared');
+    record.setOptional(InputField.maxHold, maxHold);
+    record.setOptional(InputField.wait, wait);
+    record.setOptional(InputField.within, within);
+    record.setOptional(InputField.replicas, replicas?.min);
+    record.setOptional(InputField.replicaTimeout, replicas?.timeout);
+    switch (kind.type) {
+      case 'multi':
+        record.setFlag(InputField.oneScript, kind.oneScript);
+        record.beginList(kind.names.length);
+        for (const { length } of kind.names) record.push(length);
+        return this.#inputWithText(InputKind.acquireAll, kind.names.join(''));
+      case 'reentrant':
+        record.set(InputField.owner, kind.owner);
+        break;
+      case 'semaphore':
+        record.set(InputField.permits, kind.permits);
+        record.set(InputField.limit, kind.limit);
     }
-    const owner = kind.type === 'reentrant' ? kind.owner : -1;
-    const isSemaphore = kind.type === 'semaphore';
-    const permits = isSemaphore ? kind.permits : -1;
-    const limit = isSemaphore ? kind.limit : -1;
-    this.#read(this.#wasm.acquire(now, op, name, shared, ttl, renew, maxHold, wait, within, owner, permits, limit));
+    this.#inputWithText(InputKind.acquire, name);
   }
 
-  cancel(now: number, op: number): void {
-    this.#read(this.#wasm.cancel(now, op));
+  cancel(op: number): void {
+    this.#record.set(InputField.op, op);
+    this.#input(InputKind.cancel);
   }
 
-  release(now: number, op: number, lease: number): void {
-    this.#leaseOperation(LeaseOperation.release, now, op, lease);
+  release(op: number, lease: number): void {
+    this.#leaseInput(InputKind.release, op, lease);
   }
 
-  extend(now: number, op: number, lease: number, ttl: number): void {
-    this.#leaseOperation(LeaseOperation.extend, now, op, lease, ttl);
+  extend(op: number, lease: number, ttl: number): void {
+    this.#record.set(InputField.ttl, ttl);
+    this.#leaseInput(InputKind.extend, op, lease);
   }
 
-  convert(now: number, op: number, lease: number, mode: Mode): void {
-    this.#leaseOperation(LeaseOperation.convert, now, op, lease, mode === 'shared' ? 1 : 0);
+  convert(op: number, lease: number, mode: Mode): void {
+    this.#record.setFlag(InputField.shared, mode === 'shared');
+    this.#leaseInput(InputKind.convert, op, lease);
   }
 
-  hold(now: number, op: number, lease: number): void {
-    this.#leaseOperation(LeaseOperation.hold, now, op, lease);
+  hold(op: number, lease: number): void {
+    this.#leaseInput(InputKind.hold, op, lease);
   }
 
-  verify(now: number, op: number, lease: number): void {
-    this.#leaseOperation(LeaseOperation.verify, now, op, lease);
+  verify(op: number, lease: number): void {
+    this.#leaseInput(InputKind.verify, op, lease);
   }
 
-  inspect(now: number, op: number, name: string): void {
-    this.#read(this.#wasm.inspect(now, op, name));
+  inspect(op: number, name: string): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.inspect, name);
   }
 
-  forceRelease(now: number, op: number, name: string): void {
-    this.#read(this.#wasm.forceRelease(now, op, name));
+  forceRelease(op: number, name: string): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.forceRelease, name);
   }
 
-  close(now: number, op: number): void {
-    this.#read(this.#wasm.close(now, op));
+  close(op: number): void {
+    this.#record.set(InputField.op, op);
+    this.#input(InputKind.close);
   }
 
   /** The server has answered a command. */
-  reply(now: number, call: number, reply: Reply): void {
-    // Pairs of numbers: 1 and the number, 0 and 0 for null, 2 and the length of a text. All texts follow as one.
-    const parts: number[] = [];
-    let text = '';
-    const isList = Array.isArray(reply);
-    for (const scalar of isList ? (reply as readonly Scalar[]) : [reply as Scalar]) {
-      if (typeof scalar === 'number' && Number.isSafeInteger(scalar)) {
-        parts.push(1, scalar);
-      } else if (scalar === null) {
-        parts.push(0, 0);
-      } else {
-        const part = toText(scalar);
-        parts.push(2, part.length);
-        text += part;
-      }
-    }
-    this.#read(this.#wasm.reply(now, call, isList, parts as unknown as Float64Array, text));
+  reply(id: number, reply: Reply): void {
+    this.#record.set(InputField.id, id);
+    this.#inputWithText(InputKind.reply, this.#writeReply(reply));
   }
 
   /** A command has no reply. */
-  failed(now: number, call: number, failure: Failure): void {
-    this.#read(this.#wasm.failed(now, call, FAILURE_KINDS.indexOf(failure.kind), failureText(failure)));
+  failed(id: number, failure: Failure): void {
+    this.#record.set(InputField.id, id);
+    this.#inputWithText(InputKind.failed, this.#writeFailure(failure));
   }
 
-  message(now: number, channel: string, payload: string): void {
-    this.#read(this.#wasm.message(now, 0, channel, payload));
+  /** The server has answered a command on the dedicated connection of an operation. */
+  dedicatedReply(op: number, reply: Reply): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.dedicatedReply, this.#writeReply(reply));
   }
 
-  subscribed(now: number, channel: string): void {
-    this.#read(this.#wasm.subscribed(now, 0, channel));
+  /** A command on the dedicated connection of an operation has no reply. */
+  dedicatedFailed(op: number, failure: Failure): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.dedicatedFailed, this.#writeFailure(failure));
   }
 
-  unsubscribed(now: number, channel: string, cause: Failure): void {
-    this.#read(this.#wasm.unsubscribed(now, 0, channel, FAILURE_KINDS.indexOf(cause.kind), failureText(cause)));
+  message(channel: string, payload: string): void {
+    this.#record.set(InputField.channelLength, channel.length);
+    this.#inputWithText(InputKind.message, channel + payload);
+  }
+
+  subscribed(channel: string): void {
+    this.#inputWithText(InputKind.subscribed, channel);
+  }
+
+  unsubscribed(channel: string, cause: Failure): void {
+    this.#record.set(InputField.channelLength, channel.length);
+    this.#inputWithText(InputKind.unsubscribed, channel + this.#writeFailure(cause));
   }
 
   /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
@@ -160,20 +193,13 @@ export class Engine {
   }
 
   /** Time has passed. */
-  passed(now: number): void {
-    this.#read(this.#wasm.wake(now));
+  passed(): void {
+    this.#input(InputKind.wake);
   }
 
-  /** When a lease ends unless it is renewed, in microseconds. Negative once it was released or lost. */
-  validUntil(lease: number): number {
-    return this.#wasm.validUntil(lease);
-  }
-
-  /** A harmless write to a lease, by digest and by source. Empty if the lease was released or lost, and on a quorum. */
-  touch(lease: number): Command[] {
-    const commands: Command[] = [];
-    this.#reader.read(this.#wasm.touch(lease), { ...this.#outputs, send: (_call, _node, command) => void commands.push(command) });
-    return commands;
+  /** How long a lease stays valid unless it is renewed. Negative infinity once it was released or lost. */
+  remaining(lease: number): number {
+    return this.#wasm.remaining(lease, this.#clocks.monotonic(), this.#clocks.wall());
   }
 
   /** Frees the engine's memory. The engine must not be used after this. */
@@ -181,19 +207,55 @@ export class Engine {
     this.#wasm.free();
   }
 
-  #leaseOperation(operation: number, now: number, op: number, lease: number, value = 0): void {
-    this.#read(this.#wasm.leaseCall(operation, now, op, lease, value));
+  /** Writes a reply into the record, and returns its texts. */
+  #writeReply(reply: Reply): string {
+    const record = this.#record;
+    const isArray = Array.isArray(reply);
+    const scalars = isArray ? (reply as readonly Scalar[]) : [reply as Scalar];
+    let text = '';
+    record.setFlag(InputField.array, isArray);
+    record.beginList(2 * scalars.length);
+    for (const scalar of scalars) {
+      if (typeof scalar === 'number' && Number.isSafeInteger(scalar)) {
+        record.push(ScalarKind.integer);
+        record.push(scalar);
+      } else if (scalar === null) {
+        record.push(ScalarKind.nil);
+        record.push(0);
+      } else {
+        const part = toText(scalar);
+        record.push(ScalarKind.text);
+        record.push(part.length);
+        text += part;
+      }
+    }
+    return text;
+  }
+
+  /** Writes the kind of a failure into the record, and returns its text. A custom connection may have left the text out. */
+  #writeFailure(failure: Failure): string {
+    this.#record.set(InputField.failure, FAILURE_KINDS.indexOf(failure.kind));
+    return 'text' in failure ? String(failure.text) : '';
+  }
+
+  #leaseInput(kind: number, op: number, lease: number): void {
+    this.#record.set(InputField.op, op);
+    this.#record.set(InputField.lease, lease);
+    this.#input(kind);
+  }
+
+  #input(kind: number): void {
+    this.#read(this.#wasm.input(kind, this.#clocks.monotonic(), this.#clocks.wall()));
+  }
+
+  #inputWithText(kind: number, text: string): void {
+    this.#read(this.#wasm.inputWithText(kind, this.#clocks.monotonic(), this.#clocks.wall(), text));
   }
 
   #read(address: number): void {
     if (address === 0) throw new RangeError('the engine got a number that is out of range; please report this as a bug');
-    this.wake = this.#reader.read(address, this.#outputs);
+    this.#reader.read(address, this, this.#outputs);
   }
-}
-
-/** The text of a failure. A custom connection may have left it out. */
-function failureText(failure: Failure): string {
-  return 'text' in failure ? String(failure.text) : '';
 }
 
 /** Converts a scalar to text. Text and bytes stay as they are. Anything else becomes text that the engine rejects as a reply. */

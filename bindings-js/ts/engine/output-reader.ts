@@ -1,63 +1,59 @@
-/** Reads the outputs of an input from the WebAssembly memory. `src/outcome.rs` writes them and describes the format. */
+/** Reads the outputs of an input from the WebAssembly memory. `src/output.rs` writes them and describes the format. */
 
-import type { Failure } from '../connections/index.js';
-import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
+import type { LossReason, Vote } from '../support/errors.js';
+import { ERROR_CODES, FAILURE_KINDS, LOSS_REASONS, OutputKind, RELEASE_OUTCOMES } from './codes.generated.js';
 import { Command } from './command.js';
-import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, ReleaseOutcome, Waiter } from './types.js';
-
-const RELEASE_OUTCOMES: readonly ReleaseOutcome[] = ['released', 'still-held', 'already-expired', 'not-owner'];
-export const FAILURE_KINDS: readonly Failure['kind'][] = ['refused', 'unavailable', 'interrupted', 'timed-out', 'unsupported', 'closed'];
+import type { EngineMemory } from './memory.js';
+import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, Waiter } from './types.js';
 
 const RELEASED: readonly Outcome[] = RELEASE_OUTCOMES.map((outcome) => ({ kind: 'released', outcome }));
+const NO_NUMBERS = new Float64Array();
 const NO_VOTES: readonly Vote[] = [];
-
-export const bytesToText = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Reads the memory of one module. Inputs come one after the other, so one reader is enough for all engines of the module. */
 export class OutputReader {
-  readonly #memory: WebAssembly.Memory;
-  #view: Float64Array;
+  readonly #memory: EngineMemory;
+  #numbers: Float64Array = NO_NUMBERS;
   #position = 0;
   #text = '';
   #textPosition = 0;
 
-  constructor(memory: WebAssembly.Memory) {
+  constructor(memory: EngineMemory) {
     this.#memory = memory;
-    this.#view = new Float64Array(memory.buffer);
   }
 
-  /** Passes the outputs at this address to `outputs`. Returns when to wake the engine, in microseconds. */
-  read(address: number, outputs: Outputs): number {
-    // When the memory grows, the old view becomes empty.
-    if (this.#view.length === 0) this.#view = new Float64Array(this.#memory.buffer);
+  /** Sets the engine's times, and passes the outputs at this address to `outputs`. */
+  read(address: number, engine: { now: number; wake: number }, outputs: Outputs): void {
+    this.#numbers = this.#memory.numbers;
     this.#position = address / 8;
-    const wake = this.#number();
+    engine.now = this.#number();
+    engine.wake = this.#number();
     let left = this.#number();
     const textStart = this.#number();
     const textBytes = this.#number();
-    if (left === 0) return wake;
+    if (left === 0) return;
     this.#textPosition = 0;
-    this.#text = textBytes === 0 ? '' : bytesToText.decode(new Uint8Array(this.#memory.buffer, textStart, textBytes));
+    this.#text = this.#memory.text(textStart, textBytes);
     for (; left > 0; left--) this.#output(outputs);
-    return wake;
   }
 
   #output(outputs: Outputs): void {
     const kind = this.#number();
-    // The numbers are those of `src/outcome.rs`.
     switch (kind) {
-      case 1: {
-        const call = this.#number();
-        return outputs.send(call, this.#number(), new Command(this.#string(), this.#number()));
+      case OutputKind.send: {
+        const id = this.#number();
+        return outputs.send(id, this.#number(), new Command(this.#string(), this.#number()));
       }
-      case 2:
-        this.#number();
+      case OutputKind.sendDedicated:
+        return outputs.sendDedicated(this.#number(), this.#string(), new Command(this.#string(), this.#number()));
+      case OutputKind.closeDedicated:
+        return outputs.closeDedicated(this.#number());
+      case OutputKind.subscribe:
         return outputs.subscribe(this.#string());
-      case 3:
-        this.#number();
+      case OutputKind.unsubscribe:
         return outputs.unsubscribe(this.#string());
-      case 13:
-        return outputs.lost(this.#number(), this.#string() as LossReason);
+      case OutputKind.lost:
+        return outputs.lost(this.#number(), this.#oneOf(LOSS_REASONS));
       default:
         return outputs.completed(this.#number(), this.#outcome(kind));
     }
@@ -65,26 +61,26 @@ export class OutputReader {
 
   #outcome(kind: number): Outcome {
     switch (kind) {
-      case 4:
+      case OutputKind.acquired:
         return { kind: 'acquired', grant: this.#grant() };
-      case 5:
-        return RELEASED[this.#number()] as Outcome;
-      case 6:
-        return { kind: 'extended', validUntil: this.#number() };
-      case 7:
-        return { kind: 'converted', grant: this.#grant() };
-      case 8:
-        return { kind: 'held', holds: this.#number() };
-      case 9:
-        return { kind: 'verified', held: this.#boolean() };
-      case 10:
-        return { kind: 'inspected', inspection: this.#inspection() };
-      case 11:
-        return { kind: 'closed', unreleased: this.#number() };
-      case 14:
+      case OutputKind.acquiredAll:
         return this.#grants();
-      case 15:
+      case OutputKind.released:
+        return this.#oneOf(RELEASED);
+      case OutputKind.extended:
+        return { kind: 'extended', validUntil: this.#number() };
+      case OutputKind.converted:
+        return { kind: 'converted', grant: this.#grant() };
+      case OutputKind.held:
+        return { kind: 'held', holds: this.#number() };
+      case OutputKind.verified:
+        return { kind: 'verified', held: this.#boolean() };
+      case OutputKind.inspected:
+        return { kind: 'inspected', inspection: this.#inspection() };
+      case OutputKind.revoked:
         return { kind: 'revoked', holders: this.#number() };
+      case OutputKind.closed:
+        return { kind: 'closed', unreleased: this.#number() };
       default:
         return { kind: 'failed', error: this.#error() };
     }
@@ -125,15 +121,19 @@ export class OutputReader {
   }
 
   #error(): EngineError {
+    const code = this.#oneOf(ERROR_CODES);
     const waited = this.#optionalNumber();
     const holderRemaining = this.#optionalNumber();
-    const code = this.#string() as ErrorCode;
-    const about = this.#string();
+    const loss = this.#optionalNumber();
+    const reason: LossReason | undefined = loss === undefined ? undefined : LOSS_REASONS[loss];
+    const confirmed = this.#optionalNumber();
+    const wanted = this.#optionalNumber();
+    const field = this.#string();
     const failure = this.#optionalNumber();
     const text = this.#string();
     const kind = failure === undefined ? undefined : FAILURE_KINDS[failure];
     const cause = kind === undefined ? undefined : kind === 'timed-out' ? { kind } : { kind, text };
-    return { code, about, text, waited, holderRemaining, cause, votes: this.#votes() };
+    return { code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: this.#votes() };
   }
 
   #votes(): readonly Vote[] {
@@ -147,12 +147,17 @@ export class OutputReader {
   }
 
   #number(): number {
-    return this.#view[this.#position++] as number;
+    return this.#numbers[this.#position++] as number;
   }
 
+  /** An absent number is `NaN`. */
   #optionalNumber(): number | undefined {
     const number = this.#number();
-    return number < 0 ? undefined : number;
+    return Number.isNaN(number) ? undefined : number;
+  }
+
+  #oneOf<Value>(values: readonly Value[]): Value {
+    return values[this.#number()] as Value;
   }
 
   #boolean(): boolean {

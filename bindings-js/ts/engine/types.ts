@@ -82,12 +82,17 @@ export interface Inspection {
 /** Why a user's operation failed. */
 export interface EngineError {
   readonly code: ErrorCode;
-  /** The field of the option, or the reason of the loss. */
-  readonly about: string;
+  /** The name of the option that can't be used; empty for other errors. */
+  readonly field: string;
+  /** How the lease was lost. */
+  readonly reason: LossReason | undefined;
   /** The message of the engine or of the server. */
   readonly text: string;
   readonly waited: number | undefined;
   readonly holderRemaining: number | undefined;
+  /** How many replicas have confirmed the lease, and how many were asked for. */
+  readonly confirmed: number | undefined;
+  readonly wanted: number | undefined;
   /** How the last attempt failed, if no server was reached. */
   readonly cause: Failure | undefined;
   /** How each server of a quorum answered; empty for one server. */
@@ -109,8 +114,15 @@ export type Outcome =
 
 /** What the engine asks the driver to do. The driver must not call the engine from within these. */
 export interface Outputs {
-  /** Sends a command. `call` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
-  send(call: number, node: number, command: Command): void;
+  /** Sends a command. `id` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
+  send(id: number, node: number, command: Command): void;
+  /**
+   * Sends a command on a connection that carries no other operation's commands. The first command of an operation opens it, to the
+   * server that has this key.
+   */
+  sendDedicated(op: number, key: string, command: Command): void;
+  /** Closes an operation's dedicated connection, if there is one. */
+  closeDedicated(op: number): void;
   subscribe(channel: string): void;
   unsubscribe(channel: string): void;
   /** A user's operation has ended. */
@@ -131,6 +143,12 @@ export interface Config {
   readonly fenceRetention: number;
 }
 
+/** How many replicas must have a lease, and how long to wait for them, in milliseconds. */
+export interface ReplicaSettings {
+  readonly min: number;
+  readonly timeout: number;
+}
+
 /** The options of an acquire. Durations are in milliseconds. */
 export interface AcquireSettings {
   readonly ttl: number;
@@ -140,4 +158,6 @@ export interface AcquireSettings {
   readonly wait: number | undefined;
   /** How long a call that does not wait may take, if this is shorter than the response timeout. */
   readonly within?: number | undefined;
+  /** How many replicas must have the lease before the caller gets it. */
+  readonly replicas?: ReplicaSettings | undefined;
 }

@@ -1,12 +1,12 @@
-//! Removes what only debuggers read.
+//! Removes sections that only debuggers need.
 
 use wasm_encoder::{RawSection, Section};
 use wasmparser::{Parser, Payload, Result};
 
-/// A module or a component without its custom sections, except those that describe a module's world.
+/// A module or a component without its custom sections. Those that describe a module's world stay.
 pub(crate) fn strip(binary: &[u8]) -> Result<Vec<u8>> {
     let mut stripped = binary.get(..8).unwrap_or(binary).to_vec();
-    // What is inside a component is copied as a whole.
+    // Modules and components inside a component are copied unchanged, with all of their sections.
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(binary) {
         let payload = payload?;

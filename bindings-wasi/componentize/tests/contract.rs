@@ -1,4 +1,4 @@
-//! What `wit/` must satisfy, whatever implements it.
+//! What users and implementations of `wit/` rely on.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -71,8 +71,8 @@ fn a_provider_exports_what_the_lock_imports_and_an_application_imports_what_it_e
     Ok(())
 }
 
-/// Otherwise a component that imports `locks` would also import `connection`, and could be given another one's
-/// resources.
+/// Otherwise a component that imports `locks` would also import `connection`, and a host could give it the resources of
+/// another component.
 #[test]
 fn each_interface_stands_by_itself() -> Tested {
     let contract = contract()?;
@@ -130,7 +130,7 @@ fn every_item_is_documented() -> Tested {
     Ok(())
 }
 
-/// The codes that all surfaces share, as the engine names them.
+/// All surfaces have these codes. They are the engine's names.
 #[test]
 fn the_errors_are_the_stable_codes_and_end_with_other() -> Tested {
     let contract = contract()?;

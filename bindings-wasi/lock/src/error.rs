@@ -1,4 +1,4 @@
-//! Converts the engine's errors to those of the contract.
+//! The contract's errors, made from the engine's.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -10,13 +10,16 @@ use core::time::Duration;
 use leasehold_core::{Error as EngineError, Failure};
 
 use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason, Vote, VoteAnswer};
-use crate::wire;
+use crate::time::millis;
 
-/// The engine's error about the lock `name`, or about no lock.
+/// The most characters of a name or of a server's text that an error message quotes.
+const MAX_QUOTED_CHARS: usize = 500;
+
+/// Converts an error of the engine. `name` is the lock that it is about, if any.
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let name = name.filter(|name| !name.is_empty());
     let message = match name {
-        Some(name) => format!("lock `{}`: {error}", wire::beginning(name.to_owned())),
+        Some(name) => format!("lock `{}`: {error}", truncated(name.to_owned())),
         None => error.to_string(),
     };
     let (waited, holder_remaining) = match error {
@@ -27,8 +30,8 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     Error {
         kind: kind(error),
         lock: name.map(ToOwned::to_owned),
-        waited_ms: waited.map(ms),
-        holder_remaining_ms: holder_remaining.map(ms),
+        waited_ms: waited.map(millis),
+        holder_remaining_ms: holder_remaining.map(millis),
         votes: votes(error),
         message,
         retryable: error.is_retryable(),
@@ -55,7 +58,7 @@ fn votes(error: &EngineError) -> Vec<Vote> {
 }
 
 /// A failure while connecting, or while asking the server for its version.
-pub(crate) fn from_connecting(failure: Failure, waited: Duration) -> Error {
+pub(crate) fn of_connecting(failure: Failure, waited: Duration) -> Error {
     from_engine(&EngineError::of_connecting(failure, waited), None)
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
     from_engine(&EngineError::InvalidOption { field, problem }, None)
 }
 
-/// The instance has reached one of its limits. Nothing was begun.
+/// The instance has reached one of its limits, so the call was not started.
 #[cold]
 pub(crate) fn overloaded() -> Error {
     let error = unsupported("this instance is at its limit of calls, leases or managers: end some of them first");
@@ -74,9 +77,18 @@ pub(crate) fn unsupported(problem: &str) -> Error {
     from_engine(&EngineError::Unsupported(problem.to_owned()), None)
 }
 
-/// An outcome of the wrong type: a bug of this crate, reported instead of a trap.
-pub(crate) fn unexpected() -> Error {
+/// An outcome of the wrong kind. That is a bug in this crate, reported as an error instead of a trap.
+pub(crate) fn unexpected_outcome() -> Error {
     from_engine(&EngineError::Protocol("unexpected outcome".to_owned()), None)
+}
+
+/// Shortens a text. A server, a provider or a caller may send a text of any length.
+pub(crate) fn truncated(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_QUOTED_CHARS) {
+        text.truncate(end);
+        text.push_str("..");
+    }
+    text
 }
 
 pub(crate) fn loss(reason: leasehold_core::LossReason) -> LossReason {
@@ -91,7 +103,7 @@ pub(crate) fn loss(reason: leasehold_core::LossReason) -> LossReason {
 
 fn kind(error: &EngineError) -> ErrorKind {
     match error {
-        EngineError::InvalidOption { field, .. } => ErrorKind::InvalidOption(option(field)),
+        EngineError::InvalidOption { field, .. } => ErrorKind::InvalidOption(option_name(field)),
         EngineError::NotHeld => ErrorKind::NotHeld,
         EngineError::Conflict(_) => ErrorKind::Conflict,
         EngineError::Unsupported(_) => ErrorKind::Unsupported,
@@ -109,8 +121,8 @@ fn kind(error: &EngineError) -> ErrorKind {
     }
 }
 
-/// An option's name as it is in the contract.
-fn option(field: &str) -> String {
+/// The contract's name of an option. Times have their unit in the name.
+fn option_name(field: &str) -> String {
     let is_time = matches!(
         field,
         "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "node_timeout" | "fence_retention"
@@ -119,17 +131,12 @@ fn option(field: &str) -> String {
     if is_time { name + "-ms" } else { name }
 }
 
-/// Whole milliseconds, capped at `u64::MAX`.
-pub(crate) fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_option_is_called_as_the_contract_calls_it() {
+    fn an_invalid_option_has_the_contracts_name() {
         for (engine, contract) in [("ttl", "ttl-ms"), ("local_handoffs", "local-handoffs"), ("name", "name")] {
             let ErrorKind::InvalidOption(field) = invalid(engine, "is wrong".into()).kind else {
                 panic!("another kind")
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_what_a_log_line_needs() {
+    fn an_error_has_what_a_log_line_needs() {
         let cause = Some(Failure::Interrupted("broken pipe".into()));
         let error = EngineError::Unreachable {
             waited: Duration::from_millis(250),
@@ -155,5 +162,11 @@ mod tests {
         let error = from_engine(&EngineError::NotHeld, Some(&long));
         assert_eq!(error.lock, Some(long));
         assert!(error.message.len() < 1_000, "{} bytes", error.message.len());
+    }
+    #[test]
+    fn a_long_text_is_truncated() {
+        assert_eq!(truncated("ERR no".into()), "ERR no");
+        assert_eq!(truncated("ä".repeat(MAX_QUOTED_CHARS)), "ä".repeat(MAX_QUOTED_CHARS));
+        assert_eq!(truncated("ä".repeat(5_000_000)), format!("{}..", "ä".repeat(MAX_QUOTED_CHARS)));
     }
 }

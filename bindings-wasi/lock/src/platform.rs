@@ -1,4 +1,4 @@
-//! What a program without an operating system must bring along: an allocator and a panic handler.
+//! An allocator and a panic handler, which a program without the standard library must provide.
 
 use core::panic::PanicInfo;
 
@@ -7,7 +7,7 @@ use dlmalloc::GlobalDlmalloc;
 #[global_allocator]
 static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Nothing here panics. The standard library's code for printing panics is left out.
+/// The component has no code that panics. So this doesn't print anything, which would need much code.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()

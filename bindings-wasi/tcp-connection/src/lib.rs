@@ -3,32 +3,26 @@
 //! Composed with the lock component, it is `leasehold-tcp.wasm`, which needs only standard WASI.
 //!
 //! ```text
-//!   a call ...   a call ...         tasks of the lock component's calls
+//!   a call ...   a call ...         one task for each call of the lock component
 //!        \         /
 //!         commands                  a channel
 //!            |
-//!         link::run                 one task for each endpoint: connects, and reconnects after a break
-//!            |
-//!       session::run                what is sent and answered over one connection
+//!         pipeline                  one task for each endpoint: connects, and reconnects after a break
 //!            |
 //!        Connection                 a TCP socket and the parser of the replies
 //! ```
+//!
+//! `client` has what the component exports and its tasks. They use the connections of `net`.
 
-mod address;
 mod bindings;
-mod connection;
-mod dial;
-mod endpoint;
+mod client;
 mod limits;
-mod link;
-mod resp;
-mod session;
-mod subscription;
-mod timer;
+mod net;
+mod time;
 
 /// Everything that the component exports.
 struct Component;
 
 impl bindings::exports::leasehold::lock::connection::Guest for Component {
-    type Endpoint = endpoint::Endpoint;
+    type Endpoint = client::Endpoint;
 }

@@ -8,7 +8,7 @@ use crate::session::{Context, Subscription};
 use crate::wire::Message;
 
 impl Client {
-    pub(crate) fn message(&mut self, channel: &str, payload: &[u8]) {
+    pub(super) fn message(&mut self, channel: &str, payload: &[u8]) {
         if keys_of(channel).is_some() {
             // A holder has released it.
             return self.ask_on(channel);
@@ -47,10 +47,10 @@ impl Client {
     }
 
     /// A subscription changed. Waiters ask again, to join the queue or to find out what they missed.
-    pub(crate) fn subscription(&mut self, channel: &str, change: impl Fn(&mut Subscription, &mut Context, Channel)) {
+    pub(crate) fn subscription(&mut self, channel: &str, change: &dyn Fn(&mut Subscription, &mut Context, Channel)) {
         let Some(keys) = keys_of(channel) else {
             self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
-            return self.ask_for_all(|_| true);
+            return self.ask_for_all(&|_| true);
         };
         for key in keys {
             let Some(id) = self.locks.find(Family::Reentrant, key) else { continue };
@@ -73,7 +73,7 @@ impl Client {
 
     /// The subscription to the client's channel changed. Waiters ask again, to join the queue or to find a
     /// grant whose message was lost.
-    pub(crate) fn ask_for_all(&mut self, which: impl Fn(&Claim) -> bool) {
+    pub(super) fn ask_for_all(&mut self, which: &dyn Fn(&Claim) -> bool) {
         for id in self.locks.ids() {
             self.with(id, |lock, cx| {
                 // A reentrant lock has its own channel.

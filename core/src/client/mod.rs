@@ -22,19 +22,19 @@ use foldhash::fast::FixedState;
 
 use self::multi::Multi;
 use crate::error::{Error, Failure, LossReason};
-use crate::event::{Input, Output, Reason};
-use crate::ids::{CallId, Channel, ClientId, LeaseId, LockId};
-use crate::lock::{LocalQueue, LockState, LockTable};
+use crate::event::{Input, LeaseInfo, Output, Reason};
+use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
+use crate::lock::{GiveBack, LocalQueue, LockState, LockTable};
 use crate::options::{Config, Family};
-use crate::session::{Call, Context, Form, Purpose, Table, Timer};
+use crate::session::{Context, Leased, Purpose, SentCommand, Table, Timer};
 use crate::time::Instant;
-use crate::wire::{Answer, Command, Failed, Name, Reply};
+use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
 
 /// The semaphores in use, by key.
-pub(crate) type Semaphores = Table<Arc<str>, Box<Semaphore>>;
+type Semaphores = Table<Arc<str>, Box<Semaphore>>;
 
 /// A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
-pub(crate) struct Semaphore {
+struct Semaphore {
     name: Name,
     /// In the order in which they were opened.
     lanes: Vec<LockId>,
@@ -44,9 +44,9 @@ pub(crate) struct Semaphore {
 /// One client's locks on one server.
 pub(crate) struct Client {
     pub(crate) cx: Context,
-    pub(crate) locks: LockTable,
-    pub(crate) semaphores: Semaphores,
-    pub(crate) multi: Multi,
+    locks: LockTable,
+    semaphores: Semaphores,
+    multi: Multi,
 }
 
 impl Client {
@@ -134,20 +134,28 @@ impl Client {
 
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        let overdue = self.cx.calls.next_overdue().map(|at| (at, Reason::ResponseTimeout));
+        let overdue = self.cx.unanswered.next_overdue().map(|at| (at, Reason::ResponseTimeout));
         [self.cx.timers.next(), overdue].into_iter().flatten().min()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        let Some(held) = self.cx.leases.get(&lease) else { return self.all_valid_until(lease) };
-        let until = self.locks.get(held.lock)?.hold.as_ref()?.validity.until;
+        let held = self.cx.leases.get(&lease)?;
+        let until = match &held.of {
+            Leased::Lock(lock) => self.locks.get(*lock)?.hold.as_ref()?.validity.until,
+            Leased::Parts(parts) => parts.iter().filter_map(|part| self.valid_until(*part)).min()?,
+        };
         Some(held.ends.map_or(until, |ends| ends.at.min(until)))
+    }
+
+    /// The state of a lease that has holds which are not released yet.
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        self.cx.lease(id)
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
-        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock)?;
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
         let hold = lock.hold.as_ref()?;
         let form = |form| self.cx.touch_command(form, &lock.name, hold.token, hold.mode);
         Some([Form::Digest, Form::Source].map(form))
@@ -165,9 +173,9 @@ impl Client {
     /// compile a function when it is first called, so the first lock doesn't wait for code that it doesn't use.
     fn take_in(&mut self, input: Input<'_>) {
         match input {
-            Input::Acquire { op, name, options } => self.acquire(op, name, options),
-            Input::Release { op, lease } => self.release(op, lease),
-            Input::Reply { call, result } => self.reply(call, result),
+            Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
+            Input::Release { op, lease } => self.release(Caller::User(op), lease),
+            Input::Reply { id, result } => self.reply(id, result),
             Input::Wake => {}
             input => self.take_in_more(input),
         }
@@ -176,24 +184,31 @@ impl Client {
     #[inline(never)]
     fn take_in_more(&mut self, input: Input<'_>) {
         match input {
-            Input::AcquireAll { op, names, options, one_script } => self.acquire_all(op, names, options, one_script),
-            Input::Cancel { op } => self.cancel(op, Error::Cancelled),
-            Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
-            Input::Convert { op, lease, mode } => self.convert(op, lease, mode),
-            Input::Hold { op, lease } => self.nest(op, lease),
+            Input::AcquireAll { op, names, options, one_script } => {
+                self.acquire_all(Caller::User(op), names, options, one_script);
+            }
+            Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
+            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
+            Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
-            Input::Verify { op, lease } => self.verify(op, lease),
-            Input::Inspect { op, name } => self.inspect(op, name),
-            Input::ForceRelease { op, name } => self.force(op, name),
-            Input::Close { op } => self.close(op),
+            Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
+            Input::Inspect { op, name } => self.inspect(Caller::User(op), name),
+            Input::ForceRelease { op, name } => self.force(Caller::User(op), name),
+            Input::Close { op } => self.close(Caller::User(op)),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {
-                self.subscription(channel, |subscription, cx, of| subscription.begins(cx, of));
+                self.subscription(channel, &|subscription, cx, of| subscription.begins(cx, of));
             }
             Input::Unsubscribed { node: _, channel, cause } => {
-                self.subscription(channel, |subscription, cx, of| subscription.ends(cx, of, &cause));
+                self.subscription(channel, &|subscription, cx, of| subscription.ends(cx, of, &cause));
             }
-            Input::Acquire { .. } | Input::Release { .. } | Input::Reply { .. } | Input::Wake => {}
+            // The engine itself handles dedicated connections.
+            Input::DedicatedReply { .. }
+            | Input::Acquire { .. }
+            | Input::Release { .. }
+            | Input::Reply { .. }
+            | Input::Wake => {}
         }
     }
 
@@ -201,8 +216,8 @@ impl Client {
         while let Some(timer) = self.cx.timers.pop_due(self.cx.now) {
             self.timer_due(timer);
         }
-        while let Some(call) = self.cx.calls.pop_overdue(self.cx.now) {
-            self.reply(call, Err(Failure::TimedOut));
+        while let Some(id) = self.cx.unanswered.pop_overdue(self.cx.now) {
+            self.reply(id, Err(Failure::TimedOut));
         }
         self.gather();
     }
@@ -214,7 +229,7 @@ impl Client {
                 if let Some(hold) = &mut lock.hold {
                     hold.timers.deadline = None;
                 }
-                lock.lose_hold(cx, LossReason::Expired, true);
+                lock.lose_hold(cx, LossReason::Expired, GiveBack::Always);
             }),
             Timer::LeaseEnds(lease) => self.lease_ends(lease),
             Timer::Renewal(id) => self.with(id, LockState::renewal_due),
@@ -232,72 +247,72 @@ impl Client {
             Timer::Release(token) => self.cx.release_due(token),
             Timer::Subscription(Channel::Own) => {
                 if self.cx.with_own(|own, cx, channel| own.due(cx, Channel::Own, channel)) {
-                    self.ask_for_all(|claim| !claim.joined);
+                    self.ask_for_all(&|claim| !claim.joined);
                 }
             }
             Timer::Subscription(Channel::Of(id)) => self.with(id, LockState::subscription_due),
         }
     }
 
-    fn reply(&mut self, id: CallId, result: Result<Reply, Failure>) {
+    fn reply(&mut self, id: CommandId, result: Result<Reply, Failure>) {
         let failure = result.as_ref().err();
-        let Some(call) = self.cx.calls.close(id) else {
+        let Some(sent) = self.cx.unanswered.close(id) else {
             // Late or a duplicate. But it shows that the server is alive.
             if matches!(failure, None | Some(Failure::Refused(_))) {
                 self.cx.flows.alive(self.cx.now);
             }
             return;
         };
-        self.cx.flows.ended(self.cx.now, &call, failure);
-        if matches!(call.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
-            return self.replied(&call, result);
+        self.cx.flows.ended(self.cx.now, &sent, failure);
+        if matches!(sent.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
+            return self.replied(&sent, result);
         }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
-            Err(failure) => Err(Failed::by(failure, call.by_source)),
+            Err(failure) => Err(Failed::by(failure, sent.form)),
         };
         match answer {
-            Ok(answer) => self.answered(&call, &answer),
-            Err(failed) => self.failed(call.purpose, failed),
+            Ok(answer) => self.answered(&sent, &answer),
+            Err(failed) => self.failed(sent.purpose, failed),
         }
     }
 
     /// Handles the reply to a script that has its own answer format.
     #[inline(never)]
-    fn replied(&mut self, call: &Call, result: Result<Reply, Failure>) {
-        match call.purpose {
-            Purpose::Multi { script } => self.multi_replied(call, script, result),
-            Purpose::Inspect { op } => self.inspect_replied(op, result, call.by_source),
-            Purpose::Force { op } => self.force_replied(op, result, call.by_source),
+    fn replied(&mut self, sent: &SentCommand, result: Result<Reply, Failure>) {
+        match sent.purpose {
+            Purpose::Multi { script } => self.multi_replied(sent, script, result),
+            Purpose::Inspect { op } => self.inspect_replied(op, result, sent.form),
+            Purpose::Force { op } => self.force_replied(op, result, sent.form),
             _ => {}
         }
     }
 
-    fn answered(&mut self, call: &Call, answer: &Answer) {
-        match call.purpose {
+    fn answered(&mut self, sent: &SentCommand, answer: &Answer) {
+        match sent.purpose {
             Purpose::Acquire { lock, token } => {
-                self.with(lock, |lock, cx| lock.acquire_answered(cx, call, token, answer));
+                self.with(lock, |lock, cx| lock.acquire_answered(cx, sent, token, answer));
             }
             Purpose::Release { token } => {
                 for lease in self.cx.release_answered(token, answer.status) {
                     self.lose_one(lease, LossReason::Gone);
                 }
             }
-            _ => self.answered_more(call, answer),
+            _ => self.answered_more(sent, answer),
         }
     }
 
     #[inline(never)]
-    fn answered_more(&mut self, call: &Call, answer: &Answer) {
-        match call.purpose {
+    fn answered_more(&mut self, sent: &SentCommand, answer: &Answer) {
+        match sent.purpose {
             Purpose::Refill { lock, token } => {
-                self.with(lock, |lock, cx| lock.refill_answered(cx, call, token, answer));
+                self.with(lock, |lock, cx| lock.refill_answered(cx, sent, token, answer));
             }
             Purpose::Renew { lock, token, op } => {
-                self.with(lock, |lock, cx| lock.renew_answered(cx, call, (token, op), answer));
+                self.with(lock, |lock, cx| lock.renew_answered(cx, sent, token, op, answer));
             }
             Purpose::Convert { lock, new } => {
-                self.with(lock, |lock, cx| lock.convert_answered(cx, call, new, answer));
+                self.with(lock, |lock, cx| lock.convert_answered(cx, sent, new, answer));
             }
             _ => {}
         }
@@ -313,7 +328,7 @@ impl Client {
                 self.with(lock, |lock, cx| lock.refill_failed(cx, token, failed));
             }
             Purpose::Renew { lock, token, op } => {
-                self.with(lock, |lock, cx| lock.renew_failed(cx, (token, op), failed));
+                self.with(lock, |lock, cx| lock.renew_failed(cx, token, op, failed));
             }
             Purpose::Convert { lock, new } => {
                 self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));
@@ -324,14 +339,23 @@ impl Client {
     }
 
     /// Runs one name's machine, and removes the name if nothing is left of it.
-    pub(crate) fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
-        if let Some(semaphore) = self.run(id, run) {
+    fn with(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) {
+        if let Some(lock) = self.locks.get_mut(id) {
+            run(lock, &mut self.cx);
+            self.after(id);
+        }
+    }
+
+    // Separate from `with`, which is inlined in fifty places.
+    #[inline(never)]
+    fn after(&mut self, id: LockId) {
+        if let Some(semaphore) = self.ran(id) {
             self.serve(&semaphore);
         }
     }
 
     /// Runs one machine. If it is a lane of a semaphore, returns the semaphore, whose callers may have to be served now.
-    pub(crate) fn run(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) -> Option<Arc<str>> {
+    fn run(&mut self, id: LockId, run: impl FnOnce(&mut LockState, &mut Context)) -> Option<Arc<str>> {
         run(self.locks.get_mut(id)?, &mut self.cx);
         self.ran(id)
     }

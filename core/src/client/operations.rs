@@ -3,15 +3,16 @@
 use core::time::Duration;
 
 use super::Client;
-use crate::error::{Error, Failure, LossReason, Votes};
-use crate::event::{Outcome, ReleaseOutcome};
-use crate::ids::{Channel, LeaseId, OpId};
+use super::multi::only_exclusive;
+use crate::error::{Error, Failure, LossReason};
+use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
-use crate::session::{Form, OpKind, Timer};
+use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
+use crate::wire::Form;
 
 impl Client {
-    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -56,7 +57,7 @@ impl Client {
     }
 
     /// Ends a wait.
-    pub(crate) fn cancel(&mut self, op: OpId, error: Error) {
+    pub(super) fn cancel(&mut self, op: Caller, error: Error) {
         let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Acquire { lock, .. }) => *lock,
             Some(OpKind::Semaphore { key }) => {
@@ -73,14 +74,12 @@ impl Client {
         self.with(lock, |lock, cx| lock.settle(cx, None));
     }
 
-    pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.release_all(op, id) };
-        if lease.holds > 1 {
-            lease.holds = lease.holds.saturating_sub(1);
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
-        }
-        let lock = lease.lock;
-        self.cx.end_lease(id, &Error::NotHeld);
+    pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
+        let Some(lease) = self.cx.unnest(op, id) else { return };
+        let lock = match lease.of {
+            Leased::Lock(lock) => lock,
+            Leased::Parts(parts) => return self.scatter(op, &parts, &Self::release),
+        };
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);
         }
@@ -88,47 +87,40 @@ impl Client {
         self.with(lock, |lock, cx| lock.settle(cx, Some(op)));
     }
 
-    pub(crate) fn extend(&mut self, op: OpId, lease: LeaseId, ttl: Duration) {
+    pub(super) fn extend(&mut self, op: Caller, lease: LeaseId, ttl: Duration) {
         if let Err(error) = check_ttl(ttl) {
             return self.cx.answer(op, Err(error));
         }
         self.lease_call(op, lease, OpKind::Extend { lease, ttl });
     }
 
-    pub(crate) fn verify(&mut self, op: OpId, lease: LeaseId) {
+    pub(super) fn verify(&mut self, op: Caller, lease: LeaseId) {
         self.lease_call(op, lease, OpKind::Verify { lease, raise: 0 });
     }
 
     /// Makes the server remember at least this fence, for a quorum. Ends like a verify.
     #[cfg(feature = "quorum")]
-    pub(crate) fn raise(&mut self, op: OpId, lease: LeaseId, fence: u64) {
+    pub(crate) fn raise(&mut self, op: Caller, lease: LeaseId, fence: u64) {
         self.lease_call(op, lease, OpKind::Verify { lease, raise: fence });
     }
 
-    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: OpKind) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.call_all(op, id, &kind) };
+    fn lease_call(&mut self, op: Caller, id: LeaseId, kind: OpKind) {
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lock) = lease.lock() else { return self.call_all(op, id, &kind) };
         lease.pending.push(op);
-        let lock = lease.lock;
         self.cx.open(op, kind, Some(self.cx.patience()));
         self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
     }
 
-    pub(crate) fn convert(&mut self, op: OpId, id: LeaseId, mode: Mode) {
-        let Some(lease) = self.cx.leases.get(&id) else { return self.convert_all(op, id) };
-        let lock = lease.lock;
+    pub(super) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(only_exclusive())) };
         self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
     }
 
-    pub(crate) fn nest(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.nest_all(op, id) };
-        lease.holds = lease.holds.saturating_add(1);
-        let held = Outcome::Held(lease.holds);
-        self.cx.answer(op, Ok(held));
-    }
-
     /// Closes the client: ends the waits and releases the leases.
-    pub(crate) fn close(&mut self, op: OpId) {
+    pub(super) fn close(&mut self, op: Caller) {
         self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
         self.cx.closed = true;
         self.close_semaphores();
@@ -150,7 +142,7 @@ impl Client {
     }
 
     /// A lease reaches its own end: that of a fixed lease, or `max_hold`. Its token is not handed over.
-    pub(crate) fn lease_ends(&mut self, id: LeaseId) {
+    pub(super) fn lease_ends(&mut self, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return };
         lease.ends = None;
         let reason = if lease.renew { LossReason::MaxHold } else { LossReason::Expired };
@@ -158,8 +150,8 @@ impl Client {
     }
 
     /// One lease has ended. Other leases of its name may go on.
-    pub(crate) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
-        let Some(lock) = self.cx.leases.get(&id).map(|lease| lease.lock) else { return };
+    pub(super) fn lose_one(&mut self, id: LeaseId, reason: LossReason) {
+        let Some(lock) = self.cx.leases.get(&id).and_then(Lease::lock) else { return };
         self.cx.lose_lease(id, reason);
         self.with(lock, |lock, cx| {
             lock.leave(id);
@@ -171,7 +163,7 @@ impl Client {
     }
 
     /// A user's call has reached its time limit.
-    pub(crate) fn op_ends(&mut self, op: OpId) {
+    pub(super) fn op_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         let (since, waited) = (open.since, self.cx.now.since(open.since));
@@ -183,42 +175,36 @@ impl Client {
         match open.kind {
             OpKind::Acquire { lock, .. } => {
                 let error = self.locks.get(lock).map(|lock| lock.empty_handed(&self.cx, op));
-                self.cancel(
-                    op,
-                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
-                );
+                self.cancel(op, error.unwrap_or(Error::busy(waited, None)));
             }
             OpKind::Semaphore { ref key } => {
                 let key = key.clone();
                 let error = self.queued_empty_handed(&key, op);
-                self.cancel(
-                    op,
-                    error.unwrap_or(Error::Busy { waited, holder_remaining: None, votes: Votes::default() }),
-                );
+                self.cancel(op, error.unwrap_or(Error::busy(waited, None)));
             }
-            OpKind::AcquireAll { group } => self.all_ends(op, group),
+            OpKind::AcquireAll { group } => self.all_ends(group),
             OpKind::Close => {
                 let since = open.since;
                 self.cx.close_ends(op, since);
             }
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                self.cx.complete(op, Err(Error::unreachable(waited, cause)));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.pending.retain(|pending| *pending != op);
-                let lock = lease.lock;
-                self.with(lock, |lock, cx| lock.settle(cx, None));
+                if let Some(lock) = lease.lock() {
+                    self.with(lock, |lock, cx| lock.settle(cx, None));
+                }
             }
             OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
-                self.cx.complete(op, Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                self.cx.complete(op, Err(Error::unreachable(waited, cause)));
             }
-            #[cfg(feature = "quorum")]
-            OpKind::Tally(_) => {}
+            OpKind::Gather(_) => {}
         }
     }
 
     /// Extends the time limit of a call that waits only for the server, if its command waited in the client's
     /// own queue. True if it did.
-    fn was_queued(&mut self, op: OpId) -> bool {
+    fn was_queued(&mut self, op: Caller) -> bool {
         let Some(open) = self.cx.ops.get(&op).filter(|open| !open.bounded) else { return false };
         let since = open.since;
         // The name that the call is about, and when the command that is not answered yet was first sent.
@@ -230,12 +216,12 @@ impl Client {
             }
             OpKind::Semaphore { key } if self.is_queued_try(key, op) => (Some(key), None),
             OpKind::AcquireAll { group }
-                if self.multi.wanted(*group).is_some_and(|group| group.options.wait == Wait::No) =>
+                if self.multi.group(*group).is_some_and(|group| group.options.wait == Wait::No) =>
             {
                 (None, open.sent)
             }
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
-                let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock));
+                let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock()?));
                 (lock.map(|lock| &lock.name.key), open.sent)
             }
             OpKind::Inspect { name } | OpKind::Force { name } => (Some(&name.key), open.sent),
@@ -257,12 +243,12 @@ impl Client {
     }
 
     /// A user's call is due to be sent again.
-    pub(crate) fn op_again(&mut self, op: OpId) {
+    pub(super) fn op_again(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.again = None;
         match open.kind {
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } => {
-                let Some(lock) = self.cx.leases.get(&lease).map(|lease| lease.lock) else { return };
+                let Some(lock) = self.cx.leases.get(&lease).and_then(Lease::lock) else { return };
                 self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
             }
             OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
@@ -272,16 +258,15 @@ impl Client {
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }
             | OpKind::Release
-            | OpKind::Close => {}
-            #[cfg(feature = "quorum")]
-            OpKind::Tally(_) => {}
+            | OpKind::Close
+            | OpKind::Gather(_) => {}
         }
     }
 }
 
 impl crate::session::Context {
     /// How long an acquire may take.
-    pub(crate) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
+    pub(super) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
             Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
             Wait::For(wait) => Some(wait),
@@ -290,7 +275,7 @@ impl crate::session::Context {
     }
 
     /// Schedules a user's call to be sent again after a pause.
-    pub(crate) fn send_op_again(&mut self, op: OpId) {
+    pub(crate) fn send_op_again(&mut self, op: Caller) {
         let most = self.config.response_timeout / 2;
         let Some(failures) = self.ops.get(&op).map(|op| op.failures) else { return };
         let at = self.now + self.backoff(failures, most);
@@ -303,12 +288,12 @@ impl crate::session::Context {
 
 impl Client {
     /// Moves the end of a renewed lease.
-    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.keep_all(id, until) };
-        if !lease.renew {
-            return;
-        }
-        let lock = lease.lock;
+    pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
+        let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
+        let lock = match &lease.of {
+            Leased::Lock(lock) => *lock,
+            Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.keep(part, until)),
+        };
         self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
         self.with(lock, |lock, cx| {
             let Some(hold) = &mut lock.hold else { return };

@@ -3,22 +3,22 @@
 //! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Client;
-use crate::error::{Error, Failure, Votes};
+use crate::error::{Error, Failure};
 use crate::event::{Holder, Inspection, Outcome, Waiter};
-use crate::ids::OpId;
+use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
-use crate::session::{Form, OpKind, Purpose, within};
-use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, integer};
+use crate::session::{OpKind, Purpose, within};
+use crate::text::{lossy, signed};
+use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
 
 impl Client {
-    pub(crate) fn inspect(&mut self, op: OpId, name: &str) {
+    pub(super) fn inspect(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -30,7 +30,7 @@ impl Client {
         self.send_inspect(op, Form::Digest);
     }
 
-    pub(crate) fn send_inspect(&mut self, op: OpId, form: Form) {
+    pub(super) fn send_inspect(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.inspect_command(form, name);
         if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
@@ -38,13 +38,13 @@ impl Client {
         }
     }
 
-    pub(crate) fn inspect_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+    pub(super) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
-                None => FailureClass::Fatal(Error::Protocol(format!("inspect answered {reply}"))),
+                None => FailureClass::Fatal(Error::Protocol(["inspect answered ", &reply.shown()].concat())),
             },
-            Err(failure) => Failed::by(failure, by_source).class,
+            Err(failure) => Failed::by(failure, form).class,
         };
         match class {
             FailureClass::NoScript => self.send_inspect(op, Form::Source),
@@ -85,8 +85,8 @@ fn read(reply: &Reply) -> Option<Inspection> {
 
 fn text(scalar: &Scalar) -> Option<String> {
     match scalar {
-        Scalar::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        Scalar::Int(number) => Some(format!("{number}")),
+        Scalar::Text(text) => Some(lossy(text)),
+        Scalar::Int(number) => Some(signed(*number)),
         Scalar::Nil => None,
     }
 }
@@ -102,7 +102,7 @@ fn is_token(text: &str) -> bool {
 }
 
 impl Client {
-    pub(crate) fn force(&mut self, op: OpId, name: &str) {
+    pub(super) fn force(&mut self, op: Caller, name: &str) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -114,7 +114,7 @@ impl Client {
         self.send_force(op, Form::Digest);
     }
 
-    pub(crate) fn send_force(&mut self, op: OpId, form: Form) {
+    pub(super) fn send_force(&mut self, op: Caller, form: Form) {
         let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let command = self.cx.force_command(form, name);
         if self.cx.send(within::CALL, Purpose::Force { op }, command) {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn force_replied(&mut self, op: OpId, result: Result<Reply, Failure>, by_source: bool) {
+    pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) => {
@@ -131,14 +131,13 @@ impl Client {
                 }
                 Err(text) => Failed::unreadable(text),
             },
-            Err(failure) => Failed::by(failure, by_source),
+            Err(failure) => Failed::by(failure, form),
         };
         match failed.class {
             FailureClass::NoScript => self.send_force(op, Form::Source),
             // A second command could take the lock from the next holder.
             FailureClass::Retry(cause) if failed.maybe_applied => {
-                let waited = waited(&self.cx, op);
-                let error = Error::Unreachable { waited, cause: Some(cause), votes: Votes::default() };
+                let error = Error::unreachable(waited(&self.cx, op), Some(cause));
                 self.cx.complete(op, Err(error));
             }
             FailureClass::Retry(_) => self.cx.send_op_again(op),

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::{Client, Semaphore};
 use crate::error::Error;
-use crate::ids::{LockId, OpId};
+use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::OpKind;
@@ -22,7 +22,7 @@ const ASKING: usize = 16;
 
 impl Client {
     /// The semaphore's key. Opens the semaphore if it is not in use yet.
-    pub(crate) fn semaphore_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
+    pub(super) fn semaphore_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
         let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
         let key = name.key.clone();
         self.semaphores
@@ -31,19 +31,19 @@ impl Client {
         Ok(key)
     }
 
-    pub(crate) fn push_to_semaphore(&mut self, key: &str, op: OpId, options: AcquireOptions) {
+    pub(super) fn push_to_semaphore(&mut self, key: &str, op: Caller, options: AcquireOptions) {
         if let Some(semaphore) = self.semaphores.get_mut(key) {
             semaphore.queue.push(op, options);
         }
         self.serve(key);
     }
 
-    pub(crate) fn lanes(&self, key: &str) -> Vec<LockId> {
+    pub(super) fn lanes(&self, key: &str) -> Vec<LockId> {
         self.semaphores.get(key).map(|semaphore| semaphore.lanes.clone()).unwrap_or_default()
     }
 
     /// Opens lanes for waiting callers as far as asking makes sense. Called after every change of a lane.
-    pub(crate) fn serve(&mut self, key: &str) {
+    pub(super) fn serve(&mut self, key: &str) {
         loop {
             let Some(semaphore) = self.semaphores.get_mut(key) else { return };
             let (locks, cx) = (&mut self.locks, &mut self.cx);
@@ -81,7 +81,7 @@ impl Client {
 
     /// A lane has no caller any more. The callers behind it move up by one, as long as each wants as many
     /// permits as the one before.
-    pub(crate) fn move_up(&mut self, lane: LockId) {
+    pub(super) fn move_up(&mut self, lane: LockId) {
         let lane_name = self.locks.get(lane).map(|lane| &lane.name).filter(|name| name.family == Family::Semaphore);
         let Some(key) = lane_name.map(|name| name.key.clone()) else { return };
         let Some(semaphore) = self.semaphores.get(&key) else { return };
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Makes a call the caller of a lane.
-    fn enter(&mut self, lane: LockId, op: OpId, options: AcquireOptions) {
+    fn enter(&mut self, lane: LockId, op: Caller, options: AcquireOptions) {
         if let Some(open) = self.cx.ops.get_mut(&op) {
             open.kind = OpKind::Acquire { lock: lane, tries: options.wait == Wait::No };
         }
@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Ends a call that has no lane yet.
-    pub(crate) fn cancel_queued(&mut self, key: &str, op: OpId, error: Error) {
+    pub(super) fn cancel_queued(&mut self, key: &str, op: Caller, error: Error) {
         let Some(semaphore) = self.semaphores.get_mut(key) else { return };
         let tries = semaphore.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
         self.cx.complete(op, Err(error));
@@ -158,20 +158,20 @@ impl Client {
     }
 
     /// Whether a call that has no lane yet is a try.
-    pub(crate) fn is_queued_try(&self, key: &str, op: OpId) -> bool {
+    pub(super) fn is_queued_try(&self, key: &str, op: Caller) -> bool {
         let mut calls = self.semaphores.get(key).into_iter().flat_map(|semaphore| semaphore.queue.iter());
         calls.any(|(other, options)| other == op && options.wait == Wait::No)
     }
 
     /// The error for a call that has no lane yet. It is the same as for the calls before it.
-    pub(crate) fn queued_empty_handed(&self, key: &str, op: OpId) -> Option<Error> {
+    pub(super) fn queued_empty_handed(&self, key: &str, op: Caller) -> Option<Error> {
         let lanes = self.semaphores.get(key)?.lanes.iter();
         let lane = lanes.filter_map(|lane| self.locks.get(*lane)).find(|lane| asks(lane))?;
         Some(lane.empty_handed(&self.cx, op))
     }
 
     /// Ends all calls that have no lane yet, because the client is closed.
-    pub(crate) fn close_semaphores(&mut self) {
+    pub(super) fn close_semaphores(&mut self) {
         for semaphore in self.semaphores.values_mut() {
             while let Some((op, _)) = semaphore.queue.pop(|op| self.cx.ops.contains_key(&op)) {
                 self.cx.complete(op, Err(Error::Closed));

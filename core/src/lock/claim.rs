@@ -2,17 +2,17 @@
 //!
 //! The first try, the heartbeat, a poll and a resend are all the same command.
 
-use alloc::format;
 use core::time::Duration;
 
 use super::LockState;
+use super::grant::GiveBack;
 use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, Call, Context, Form, InFlight, Purpose, Slot, Timer, covering, within};
+use crate::session::{Acquire, AcquireMode, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within};
 use crate::time::Instant;
-use crate::wire::{Answer, Failed, FailureClass, Status};
+use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest time between two commands for a lock that is about to become free.
 const SOON: Duration = Duration::from_millis(5);
@@ -77,14 +77,14 @@ impl Claim {
     }
 
     /// Schedules the next command, unless an earlier one is scheduled.
-    pub(crate) fn send_by(&mut self, cx: &mut Context, lock: LockId, at: Instant) {
+    pub(super) fn send_by(&mut self, cx: &mut Context, lock: LockId, at: Instant) {
         let at = self.timer.map_or(at, |set| set.at.min(at));
         cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, Some(at));
     }
 
     /// Schedules the next poll, for when no message may announce that the lock is free. The pause starts at 50 ms and
     /// doubles up to the heartbeat's interval.
-    pub(crate) fn poll(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn poll(&mut self, cx: &mut Context, lock: LockId) {
         let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
         self.attempts = self.attempts.saturating_add(1);
         let wait = cx.random.jitter(wait);
@@ -92,14 +92,14 @@ impl Claim {
     }
 
     /// Schedules the next command for when the holder's lease should have ended.
-    pub(crate) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
+    pub(super) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
         if let Some(left) = left {
             let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
             self.send_by(cx, lock, cx.now + free);
         }
     }
 
-    pub(crate) fn clear_timer(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn clear_timer(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Heartbeat(lock), &mut self.timer, None);
     }
 }
@@ -111,7 +111,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
-    pub(crate) fn ask(&mut self, cx: &mut Context) {
+    pub(super) fn ask(&mut self, cx: &mut Context) {
         let Some((_, head)) = self.queue.head() else { return };
         let waits = self.queue.len() > self.queue.tries();
         match &mut self.claim {
@@ -127,14 +127,14 @@ impl LockState {
     }
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
-    pub(crate) fn ask_beside(&mut self, cx: &mut Context) {
+    pub(super) fn ask_beside(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) {
             self.ask(cx);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
-    pub(crate) fn ask_anew(&mut self, cx: &mut Context) {
+    pub(super) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.claim.is_some() {
             return self.ask(cx);
         }
@@ -144,7 +144,7 @@ impl LockState {
     }
 
     /// Asks with a new token after a pause.
-    pub(crate) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
+    pub(super) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
         let Some((_, head)) = self.queue.head() else { return };
         let mut claim = Claim::new(cx.new_token(), &head);
         claim.waits = self.queue.len() > self.queue.tries();
@@ -152,7 +152,7 @@ impl LockState {
         self.claim = Some(claim);
     }
 
-    pub(crate) fn send_acquire(&mut self, cx: &mut Context, form: Form) {
+    fn send_acquire(&mut self, cx: &mut Context, form: Form) {
         let Some((_, head)) = self.queue.head() else { return };
         let callers = self.queue.len();
         let Some(claim) = &mut self.claim else { return };
@@ -197,19 +197,19 @@ impl LockState {
         self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, sent: &SentCommand, token: Token, answer: &Answer) {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
-            claim.in_flight.ended(false);
+            claim.in_flight.answered();
             claim.sent = None;
             let recovered = claim.failure.take().is_some();
             if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
                 claim.attempts = 0;
             }
-            return self.claim_answered(cx, call.sent, answer);
+            return self.claim_answered(cx, sent.at, answer);
         }
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
-        hold.in_flight.ended(false);
+        hold.in_flight.answered();
         // A convert in flight may have overtaken it and buried this token.
         if hold.converting.is_some() {
             return;
@@ -225,13 +225,13 @@ impl LockState {
             Status::Again => {
                 hold.server = answer.server;
                 hold.fences.add(answer.value, answer.block);
-                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.extend(cx, id, validity);
                 hold.heard(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
             // The command took the lock or joined the queue anew, so the lease was lost in between.
-            _ => self.lose_hold(cx, crate::error::LossReason::Gone, true),
+            _ => self.lose_hold(cx, crate::error::LossReason::Gone, GiveBack::Always),
         }
     }
 
@@ -248,8 +248,8 @@ impl LockState {
             // The token is buried although this client did not give it up: an operator took the lock before
             // the grant was known here.
             Status::Gone => self.ask_by_another_token(cx),
-            status => {
-                let error = Error::Protocol(format!("acquire answered {status:?} to a token that only waits"));
+            _ => {
+                let error = Error::Protocol("acquire gave an answer that no waiting token can get".into());
                 self.refuse_all(cx, &error);
             }
         }
@@ -291,13 +291,12 @@ impl LockState {
 
     pub(crate) fn acquire_failed(&mut self, cx: &mut Context, token: Token, failed: Failed) {
         let id = self.id;
-        let maybe_applied = failed.maybe_applied;
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) {
-            hold.in_flight.ended(maybe_applied);
+            hold.in_flight.failed(&failed);
             return;
         }
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) else { return };
-        claim.in_flight.ended(maybe_applied);
+        claim.in_flight.failed(&failed);
         match failed.class {
             FailureClass::NoScript => self.send_acquire(cx, Form::Source),
             FailureClass::Retry(failure) => {
@@ -312,7 +311,7 @@ impl LockState {
     }
 
     /// The server refuses this name: fails every local caller.
-    pub(crate) fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
+    fn refuse_all(&mut self, cx: &mut Context, error: &Error) {
         while let Some((op, _)) = self.queue.head() {
             self.end_caller(cx, op, error.clone());
         }

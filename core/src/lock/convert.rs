@@ -7,24 +7,25 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::grant::GiveBack;
 use super::hold::{Converting, Fences, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
-use crate::ids::{LeaseId, OpId, Token};
+use crate::ids::{Caller, LeaseId, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Call, Context, Convert, Form, InFlight, Purpose, Timer, within};
-use crate::wire::{Answer, Failed, FailureClass, Status};
+use crate::session::{Context, Convert, InFlight, Purpose, SentCommand, Timer, within};
+use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
 fn retry_within(cx: &Context, validity: &Validity) -> Duration {
-    (validity.until.since(cx.now) / 4).clamp(Duration::from_millis(10), cx.config.claim_window / 3)
+    (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
 }
 
 const OTHER_READERS: Error = Error::Conflict("other readers hold the lock as well: only a sole reader can upgrade");
 const UNDER_WAY: Error = Error::Conflict("the lease is being converted already: wait for that call to end");
 
 impl LockState {
-    pub(crate) fn convert(&mut self, cx: &mut Context, op: OpId, id: LeaseId, to: Mode) {
+    pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {
         let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
@@ -32,7 +33,7 @@ impl LockState {
             return cx.complete(op, Err(UNDER_WAY));
         }
         if lease.mode == to {
-            return self.converted(cx, op, id, true);
+            return self.converted(cx, op, id, ConvertedBy::Client);
         }
         if hold.holders.len() > 1 {
             return cx.complete(op, Err(OTHER_READERS));
@@ -96,17 +97,17 @@ impl LockState {
         }
     }
 
-    pub(crate) fn convert_answered(&mut self, cx: &mut Context, call: &Call, new: Token, answer: &Answer) {
+    pub(crate) fn convert_answered(&mut self, cx: &mut Context, sent: &SentCommand, new: Token, answer: &Answer) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(mut converting) = hold.converting.take_if(|converting| converting.new == new) else {
             if hold.token == new {
-                hold.in_flight.ended(false);
+                hold.in_flight.answered();
             }
             return;
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
-        converting.in_flight.ended(false);
+        converting.in_flight.answered();
         match answer.status {
             Status::Converted | Status::Again => {
                 hold.token = new;
@@ -118,7 +119,7 @@ impl LockState {
                 hold.in_flight = converting.in_flight;
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
-                let told = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let told = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.validity = Validity { until: told.until.max(hold.validity.until), ..told };
                 hold.watch(cx, id);
                 hold.heard(cx, id, answer.waiting);
@@ -126,7 +127,7 @@ impl LockState {
                     lease.mode = converting.to;
                     lease.fence = fence.unwrap_or(lease.fence);
                 }
-                self.converted(cx, converting.op, converting.lease, false);
+                self.converted(cx, converting.op, converting.lease, ConvertedBy::Server);
                 self.settle(cx, None);
             }
             Status::Conflict => {
@@ -141,7 +142,7 @@ impl LockState {
                 // The lease had already been lost. The new token must be buried too.
                 hold.converting = Some(converting);
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
-                self.lose_hold(cx, reason, true);
+                self.lose_hold(cx, reason, GiveBack::Always);
             }
         }
     }
@@ -151,14 +152,14 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return };
         let Some(converting) = hold.converting.as_mut().filter(|converting| converting.new == new) else {
             if hold.token == new {
-                hold.in_flight.ended(failed.maybe_applied);
+                hold.in_flight.failed(&failed);
             }
             return;
         };
-        converting.in_flight.ended(failed.maybe_applied);
+        converting.in_flight.failed(&failed);
         match failed.class {
             FailureClass::NoScript => self.send_convert(cx, Form::Source),
-            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, true),
+            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, GiveBack::Always),
             FailureClass::Fatal(error) if !converting.in_flight.any() => {
                 let op = converting.op;
                 self.unconvert(cx);
@@ -188,7 +189,7 @@ impl LockState {
     }
 
     /// Completes a local upgrade as soon as there is a fence for it.
-    pub(crate) fn finish_upgrade(&mut self, cx: &mut Context) {
+    pub(super) fn finish_upgrade(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
         let Some((op, id)) = hold.upgrading else { return };
         if !cx.ops.contains_key(&op) {
@@ -201,17 +202,25 @@ impl LockState {
             lease.mode = Mode::Exclusive;
             lease.fence = fence;
         }
-        self.converted(cx, op, id, true);
+        self.converted(cx, op, id, ConvertedBy::Client);
     }
 
-    fn converted(&mut self, cx: &mut Context, op: OpId, id: LeaseId, local: bool) {
+    fn converted(&mut self, cx: &mut Context, op: Caller, id: LeaseId, by: ConvertedBy) {
         let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
         lease.pending.retain(|pending| *pending != op);
         let until = hold.validity.until;
         let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
+        let local = by == ConvertedBy::Client;
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Converted(grant)));
     }
+}
+
+/// Who made a conversion: this client, if it has what the new mode needs, or the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ConvertedBy {
+    Client,
+    Server,
 }

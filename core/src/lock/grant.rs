@@ -1,6 +1,5 @@
 //! Becoming the holder: by an answer, or by a message that another client's script published.
 
-use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::wire::{Answer, Granted};
 
 impl LockState {
     /// The waiting token is granted, according to an answer.
-    pub(crate) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
+    pub(super) fn granted(&mut self, cx: &mut Context, validity: Validity, answer: &Answer) {
         if self.waits_for_convert(cx) {
             return;
         }
@@ -48,7 +47,7 @@ impl LockState {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == grant.token) else { return };
         if grant.server > hold.server {
             // The server granted the token anew, so the lease was lost in between.
-            return self.lose_hold(cx, LossReason::Gone, true);
+            return self.lose_hold(cx, LossReason::Gone, GiveBack::Always);
         }
         // An answer came first, but this message may be the first to say that others wait.
         hold.heard(cx, id, Some(grant.waiting));
@@ -120,7 +119,7 @@ impl LockState {
         let both_shared = granted == Mode::Shared && self.hold.as_ref().is_some_and(|old| old.mode == Mode::Shared);
         if !both_shared {
             if self.hold.is_some() {
-                self.lose_hold_quietly(cx, LossReason::Gone, true);
+                self.lose_hold_quietly(cx, LossReason::Gone, GiveBack::Always);
             }
             return Vec::new();
         }
@@ -140,7 +139,7 @@ impl LockState {
             hold.token == token || converting.is_some_and(|converting| converting.new == token)
         };
         if self.hold.as_ref().is_some_and(holds) {
-            return self.lose_hold(cx, LossReason::Revoked, false);
+            return self.lose_hold(cx, LossReason::Revoked, GiveBack::IfInFlight);
         }
         let asks = self.claim.as_ref().is_some_and(|claim| claim.token == token);
         if asks {
@@ -149,7 +148,7 @@ impl LockState {
     }
 
     /// The server has buried the claim's token. Waiting callers go on with a new one.
-    pub(crate) fn ask_by_another_token(&mut self, cx: &mut Context) {
+    pub(super) fn ask_by_another_token(&mut self, cx: &mut Context) {
         if let Some(mut claim) = self.claim.take() {
             claim.clear_timer(cx, self.id);
             self.stop_listening(cx);
@@ -157,26 +156,33 @@ impl LockState {
         self.settle(cx, None);
     }
 
-    /// The lease has ended, by the clock or according to the server. With `clean`, the token is given back as well.
-    pub(crate) fn lose_hold(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
-        self.lose_hold_quietly(cx, reason, clean);
+    /// The lease has ended, by the clock or according to the server.
+    pub(crate) fn lose_hold(&mut self, cx: &mut Context, reason: LossReason, give_back: GiveBack) {
+        self.lose_hold_quietly(cx, reason, give_back);
         self.settle(cx, None);
     }
 
-    fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, clean: bool) {
+    fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, give_back: GiveBack) {
         let Some(hold) = &mut self.hold else { return };
-        let clean = clean || hold.in_flight.any() || hold.converting.is_some();
-        // In the order in which the leases were granted. Sorting with a heap needs a tenth of the code,
-        // which matters in WebAssembly.
-        for lease in BinaryHeap::from(core::mem::take(&mut hold.holders)).into_sorted_vec() {
+        let in_flight = hold.in_flight.any() || hold.converting.is_some();
+        for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }
-        if clean {
+        if give_back == GiveBack::Always || in_flight {
             self.give_back_hold(cx, None);
         } else if let Some(mut hold) = self.hold.take() {
             hold.clear_timers(cx, self.id);
         }
     }
+}
+
+/// Whether to give the token of a lost lease back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GiveBack {
+    /// The server may still have it.
+    Always,
+    /// The server doesn't have it, unless one of its commands arrives late.
+    IfInFlight,
 }
 
 /// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.

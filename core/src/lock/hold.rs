@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::ids::{LeaseId, LockId, OpId, Token};
+use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, InFlight, Slot, Timer, drift, margin};
 use crate::time::{Instant, millis};
@@ -22,22 +22,23 @@ pub(crate) struct Hold {
     pub(crate) validity: Validity,
     /// The server's time, in µs, of the newest answer that said that we hold the lock.
     pub(crate) server: u64,
-    pub(crate) fences: Fences,
+    pub(super) fences: Fences,
     /// When the client last learned the length of the queue.
-    pub(crate) heard: Instant,
+    pub(super) heard: Instant,
     pub(crate) budget: Option<Budget>,
+    /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
     /// Whether a local caller has held it. The first holder is not a hand-over.
-    pub(crate) used: bool,
+    pub(super) used: bool,
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
     /// The TTL of the renewal that the next local caller waits for.
-    pub(crate) passing: Option<Duration>,
-    pub(crate) refill: Refill,
+    pub(super) passing: Option<Duration>,
+    pub(super) refill: Refill,
     pub(crate) converting: Option<Converting>,
     /// A local upgrade that waits for a fence.
-    pub(crate) upgrading: Option<(OpId, LeaseId)>,
+    pub(super) upgrading: Option<(Caller, LeaseId)>,
     pub(crate) timers: HoldTimers,
 }
 
@@ -46,13 +47,13 @@ pub(crate) struct Hold {
 pub(crate) struct Validity {
     pub(crate) until: Instant,
     /// The TTL that the last successful command set.
-    pub(crate) granted: Duration,
+    pub(super) granted: Duration,
     /// The earliest time at which that command was sent.
     pub(crate) since: Instant,
     /// When its reply arrived. None for a grant by message.
-    pub(crate) answered: Option<Instant>,
+    pub(super) answered: Option<Instant>,
     /// The server had the lease at this time or later.
-    pub(crate) confirmed: Instant,
+    pub(super) confirmed: Instant,
 }
 
 impl Validity {
@@ -73,19 +74,19 @@ pub(crate) struct Budget {
 pub(crate) struct Refill {
     pub(crate) unanswered: bool,
     /// The size of the last answered refill.
-    pub(crate) size: u64,
+    pub(super) size: u64,
     /// The size of the unanswered refill.
-    pub(crate) asked: u64,
+    pub(super) asked: u64,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
 }
 
 /// A convert that has not been answered.
 pub(crate) struct Converting {
-    pub(crate) op: OpId,
-    pub(crate) lease: LeaseId,
+    pub(crate) op: Caller,
+    pub(super) lease: LeaseId,
     pub(crate) new: Token,
-    pub(crate) to: Mode,
+    pub(super) to: Mode,
     pub(crate) in_flight: InFlight,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
@@ -114,7 +115,7 @@ pub(crate) enum Admission {
 }
 
 impl Hold {
-    pub(crate) fn in_use(&self) -> bool {
+    pub(super) fn in_use(&self) -> bool {
         !self.holders.is_empty()
     }
 
@@ -141,7 +142,7 @@ impl Hold {
     }
 
     /// Whether the lock is busy for a caller that does not wait. A reader may still ask the server while other readers hold it.
-    pub(crate) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
+    pub(super) fn excludes(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let asks = self.mode == Mode::Shared && options.mode == Mode::Shared && !cx.config.mixed_fleet;
         match self.admits(cx, options) {
             Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences => false,
@@ -165,7 +166,7 @@ impl Hold {
     }
 
     /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
-    pub(crate) fn needs_confirming(&self, cx: &Context) -> bool {
+    pub(super) fn needs_confirming(&self, cx: &Context) -> bool {
         cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
     }
 
@@ -198,7 +199,7 @@ impl Hold {
     }
 
     /// Processes a successful renewal or new grant. A late answer never shortens the validity.
-    pub(crate) fn extend(&mut self, cx: &mut Context, lock: LockId, validity: Validity) {
+    pub(super) fn extend(&mut self, cx: &mut Context, lock: LockId, validity: Validity) {
         let confirmed = validity.confirmed.max(self.validity.confirmed);
         if validity.until > self.validity.until {
             self.validity = validity;
@@ -211,13 +212,13 @@ impl Hold {
     }
 
     /// Sets the timers that follow from the validity.
-    pub(crate) fn watch(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn watch(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, Some(self.validity.until));
         self.schedule_renewal(cx, lock);
     }
 
     /// The longest TTL that a renewal must set for its holders. None if they need no renewal.
-    pub(crate) fn wants(&self, cx: &Context) -> Option<Duration> {
+    pub(super) fn wants(&self, cx: &Context) -> Option<Duration> {
         self.holders.iter().filter_map(|id| cx.leases.get(id)?.wants(cx.now, self.validity.until)).max()
     }
 
@@ -228,7 +229,7 @@ impl Hold {
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);
     }
 
-    pub(crate) fn clear_timers(&mut self, cx: &mut Context, lock: LockId) {
+    pub(super) fn clear_timers(&mut self, cx: &mut Context, lock: LockId) {
         cx.timers.set(Timer::Deadline(lock), &mut self.timers.deadline, None);
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, None);
         cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, None);
@@ -239,7 +240,7 @@ impl Hold {
     }
 }
 
-pub(crate) fn is_reader(cx: &Context, id: LeaseId) -> bool {
+fn is_reader(cx: &Context, id: LeaseId) -> bool {
     cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Shared)
 }
 
@@ -252,7 +253,7 @@ fn together(at: Instant, ttl: Duration) -> Instant {
 
 /// Fences that the server reserved for this hold. Each is given to one holder.
 #[derive(Debug)]
-pub(crate) struct Fences {
+pub(super) struct Fences {
     next: u64,
     /// How many are left, starting with `next`.
     left: u64,
@@ -265,7 +266,7 @@ impl Fences {
     }
 
     /// The next fence. It is greater than all before it.
-    pub(crate) fn take(&mut self) -> Option<u64> {
+    pub(super) fn take(&mut self) -> Option<u64> {
         if self.left == 0 {
             (self.next, self.left) = self.spare.take()?;
         }
@@ -280,7 +281,7 @@ impl Fences {
     }
 
     /// Adds a block from a refill. A late one never lowers the next fence.
-    pub(crate) fn add(&mut self, first: u64, count: u64) {
+    pub(super) fn add(&mut self, first: u64, count: u64) {
         if let Some((spare, spared)) = &mut self.spare {
             let end = spare.saturating_add(*spared);
             if first == end {

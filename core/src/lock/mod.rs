@@ -34,14 +34,15 @@ mod table;
 use core::time::Duration;
 
 use self::hold::Hold;
-use crate::error::{Error, Failure, Votes};
+use crate::error::{Error, Failure};
 use crate::event::{Grant, Outcome, ReleaseOutcome};
-use crate::ids::{INNER, LeaseId, LockId, OpId};
+use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::{AcquireOptions, Mode, Wait};
-use crate::session::{Context, Lease, OpKind, ReleaseParams, Subscription, Timer};
+use crate::session::{Context, Lease, Leased, OpKind, ReleaseParams, Subscription, Timer};
 use crate::wire::Name;
 
 pub(crate) use claim::Claim;
+pub(crate) use grant::GiveBack;
 pub(crate) use hold::Admission;
 pub(crate) use queue::LocalQueue;
 pub(crate) use reentrant::keys_of;
@@ -67,7 +68,7 @@ impl LockState {
     }
 
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
-    pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<OpId>) {
+    pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<Caller>) {
         let mut leaver = leaver;
         self.finish_upgrade(cx);
         while let Some((op, options)) = self.queue.head() {
@@ -108,28 +109,16 @@ impl LockState {
     }
 
     /// Makes the first local caller a holder, without a round trip.
-    fn hand_over(&mut self, cx: &mut Context, op: OpId, options: AcquireOptions) {
+    fn hand_over(&mut self, cx: &mut Context, op: Caller, options: AcquireOptions) {
         let Some(hold) = &mut self.hold else { return };
         let local = hold.used;
         let Some(fence) = hold.fences.take() else { return };
         if local && let Some(budget) = &mut hold.budget {
             budget.left = budget.left.saturating_sub(1);
         }
-        // If it is a part of several names, the lease has the number of its call.
-        let id = if op.0 & INNER == 0 { cx.new_lease() } else { LeaseId(op.0) };
+        let id = cx.new_lease();
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
-        let mut lease = Lease {
-            lock: self.id,
-            kind: options.kind,
-            mode: options.mode,
-            fence,
-            ttl: options.ttl,
-            renew: options.renew,
-            ends: None,
-            told: hold.validity.until,
-            holds: 1,
-            pending: alloc::vec::Vec::new(),
-        };
+        let mut lease = Lease::new(Leased::Lock(self.id), op, &options, fence, hold.validity.until);
         if let Some(end) = end {
             cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
         }
@@ -149,14 +138,16 @@ impl LockState {
             // Other clients may want to say that they wait for a lock that is handed over here.
             cx.listen();
         }
-        self.ask_whether_wanted(cx, local);
+        if local {
+            self.ask_whether_wanted(cx);
+        }
     }
 
     /// Removes a lease from its hold. True if it was there.
     pub(crate) fn leave(&mut self, id: LeaseId) -> bool {
         let Some(hold) = &mut self.hold else { return false };
         let Some(at) = hold.holders.iter().position(|holder| *holder == id) else { return false };
-        hold.holders.swap_remove(at);
+        hold.holders.remove(at);
         if hold.upgrading.is_some_and(|(_, lease)| lease == id) {
             hold.upgrading = None;
         }
@@ -166,7 +157,7 @@ impl LockState {
     }
 
     /// Gives the held token back to the server, together with the token of an unanswered convert.
-    pub(crate) fn give_back_hold(&mut self, cx: &mut Context, op: Option<OpId>) {
+    fn give_back_hold(&mut self, cx: &mut Context, op: Option<Caller>) {
         let Some(mut hold) = self.hold.take() else { return };
         hold.clear_timers(cx, self.id);
         let valid_until = Some(hold.validity.until);
@@ -185,7 +176,7 @@ impl LockState {
     }
 
     /// Removes the waiting token from the server's queue.
-    pub(crate) fn give_up_claim(&mut self, cx: &mut Context) {
+    fn give_up_claim(&mut self, cx: &mut Context) {
         let Some(mut claim) = self.claim.take() else { return };
         claim.clear_timer(cx, self.id);
         self.stop_listening(cx);
@@ -204,7 +195,7 @@ impl LockState {
         if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
             return;
         }
-        let tries: alloc::vec::Vec<OpId> = self.queue.iter().map(|(op, _)| op).filter(|op| is_try(cx, *op)).collect();
+        let tries: alloc::vec::Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(|op| is_try(cx, *op)).collect();
         for op in tries {
             let error = self.busy(cx, op);
             self.end_caller(cx, op, error);
@@ -215,14 +206,14 @@ impl LockState {
     }
 
     /// Ends a local caller that was not granted.
-    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
+    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
         self.queue.ended(tries, |op| cx.ops.contains_key(&op));
     }
 
     /// The error for a caller whose wait has ended: another caller has the lock, or no server answered.
-    pub(crate) fn empty_handed(&self, cx: &Context, op: OpId) -> Error {
+    pub(crate) fn empty_handed(&self, cx: &Context, op: Caller) -> Error {
         let failure = self.claim.as_ref().and_then(|claim| claim.failure.clone());
         let told = failure.is_none() && self.claim.as_ref().is_some_and(Claim::is_known_busy);
         if told || self.hold.as_ref().is_some_and(Hold::in_use) {
@@ -232,15 +223,15 @@ impl LockState {
         let cause = failure
             .or_else(|| cx.flows.failure_since(cx.ops.get(&op)?.since))
             .or(unanswered.then_some(Failure::TimedOut));
-        Error::Unreachable { waited: waited(cx, op), cause, votes: Votes::default() }
+        Error::unreachable(waited(cx, op), cause)
     }
 
     /// The error for a lock that another caller holds or will get first.
-    pub(crate) fn busy(&self, cx: &Context, op: OpId) -> Error {
+    pub(crate) fn busy(&self, cx: &Context, op: Caller) -> Error {
         let here = self.hold.as_ref().filter(|hold| hold.in_use()).map(|hold| hold.validity.until);
         let ends = here.or_else(|| self.claim.as_ref()?.holder_ends);
         let holder_remaining = ends.map(|ends| ends.since(cx.now));
-        Error::Busy { waited: waited(cx, op), holder_remaining, votes: Votes::default() }
+        Error::busy(waited(cx, op), holder_remaining)
     }
 
     /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
@@ -254,10 +245,10 @@ impl LockState {
     }
 }
 
-pub(crate) fn waited(cx: &Context, op: OpId) -> Duration {
+pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {
     cx.ops.get(&op).map(|op| cx.now.since(op.since)).unwrap_or_default()
 }
 
-pub(crate) fn is_try(cx: &Context, op: OpId) -> bool {
+pub(crate) fn is_try(cx: &Context, op: Caller) -> bool {
     matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Acquire { tries: true, .. }))
 }

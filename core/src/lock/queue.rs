@@ -2,27 +2,27 @@
 
 use alloc::collections::VecDeque;
 
-use crate::ids::OpId;
+use crate::ids::Caller;
 use crate::options::{AcquireOptions, Wait};
 
 /// Local callers in order. The first one is always open. Callers further back that have ended are removed later.
 #[derive(Default)]
 pub(crate) struct LocalQueue {
-    entries: VecDeque<(OpId, AcquireOptions)>,
+    entries: VecDeque<(Caller, AcquireOptions)>,
     live: usize,
     /// How many of the live callers don't wait. They end with the first answer.
     tries: usize,
 }
 
 impl LocalQueue {
-    pub(crate) fn push(&mut self, op: OpId, options: AcquireOptions) {
+    pub(crate) fn push(&mut self, op: Caller, options: AcquireOptions) {
         self.entries.push_back((op, options));
         self.live = self.live.saturating_add(1);
         self.tries = self.tries.saturating_add(usize::from(options.wait == Wait::No));
     }
 
     /// Counts a caller out that is no longer among the open calls.
-    pub(crate) fn ended(&mut self, tries: bool, is_open: impl Fn(OpId) -> bool) {
+    pub(crate) fn ended(&mut self, tries: bool, is_open: impl Fn(Caller) -> bool) {
         self.live = self.live.saturating_sub(1);
         self.tries = self.tries.saturating_sub(usize::from(tries));
         // Only while ended entries are left, because looking up an open call costs a cache miss.
@@ -36,14 +36,14 @@ impl LocalQueue {
     }
 
     /// Removes the first caller. It goes on waiting elsewhere, or is about to be ended.
-    pub(crate) fn pop(&mut self, is_open: impl Fn(OpId) -> bool) -> Option<(OpId, AcquireOptions)> {
+    pub(crate) fn pop(&mut self, is_open: impl Fn(Caller) -> bool) -> Option<(Caller, AcquireOptions)> {
         let (op, options) = self.entries.pop_front()?;
         self.ended(options.wait == Wait::No, is_open);
         Some((op, options))
     }
 
     /// The first caller.
-    pub(crate) fn head(&self) -> Option<(OpId, AcquireOptions)> {
+    pub(crate) fn head(&self) -> Option<(Caller, AcquireOptions)> {
         self.entries.front().copied()
     }
 
@@ -60,7 +60,7 @@ impl LocalQueue {
     }
 
     /// Every entry, including those that have ended.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (OpId, AcquireOptions)> + '_ {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Caller, AcquireOptions)> + '_ {
         self.entries.iter().copied()
     }
 }

@@ -4,14 +4,13 @@
 //! message on the lock's channel, and all waiters ask again. The message is only a hint, so a waiter also asks from
 //! time to time, and when the holder's lease should have ended.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::LockState;
 use crate::event::{Grant, Outcome};
-use crate::ids::{Channel, LeaseId, OpId};
+use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{Kind, Wait};
 use crate::session::Context;
 
@@ -26,7 +25,7 @@ impl LockState {
     }
 
     /// Adds one hold to the owner's lease.
-    pub(crate) fn hold_again(&self, cx: &mut Context, op: OpId, id: LeaseId) {
+    pub(crate) fn hold_again(&self, cx: &mut Context, op: Caller, id: LeaseId) {
         let Some(until) = self.hold.as_ref().map(|hold| hold.validity.until) else { return };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
         lease.holds = lease.holds.saturating_add(1);
@@ -36,7 +35,7 @@ impl LockState {
     }
 
     /// Serves further calls of the owner that now holds the lock. Otherwise they would wait for themselves.
-    pub(crate) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
+    pub(super) fn reenter(&mut self, cx: &mut Context, kind: Kind, id: LeaseId) {
         if !matches!(kind, Kind::Reentrant(_)) {
             return;
         }
@@ -50,7 +49,7 @@ impl LockState {
     }
 
     /// Another client holds the lock, perhaps for `left`. Asks again when a message arrives on its channel, and periodically.
-    pub(crate) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
+    pub(super) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
         let (id, channel) = (self.id, channel(&self.name.key));
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.waits) else { return };
         self.subscription.want(cx, Channel::Of(id), &channel);
@@ -61,7 +60,7 @@ impl LockState {
     }
 
     /// No caller waits for the lock any more.
-    pub(crate) fn stop_listening(&mut self, cx: &mut Context) {
+    pub(super) fn stop_listening(&mut self, cx: &mut Context) {
         if matches!(self.name.family, crate::options::Family::Reentrant) {
             self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name.key));
         }
@@ -78,7 +77,7 @@ const PREFIX: &str = "redisson_lock__channel:";
 
 /// The lock's channel.
 fn channel(key: &str) -> String {
-    if key.contains('{') { format!("{PREFIX}{key}") } else { format!("{PREFIX}{{{key}}}") }
+    if key.contains('{') { [PREFIX, key].concat() } else { [PREFIX, "{", key, "}"].concat() }
 }
 
 /// The keys of the locks that a channel can belong to.

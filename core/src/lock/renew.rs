@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::grant::GiveBack;
 use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
-use crate::ids::{OpId, Token};
-use crate::session::{Acquire, AcquireMode, Call, Context, Form, OpKind, Purpose, Timer, covering, within};
-use crate::wire::{Answer, Failed, FailureClass, Status};
+use crate::ids::{Caller, Token};
+use crate::session::{Acquire, AcquireMode, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
+use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
@@ -51,7 +52,7 @@ impl LockState {
     }
 
     /// The next local caller needs more time than is left.
-    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
+    pub(super) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
         let Some(hold) = &mut self.hold else { return };
         if hold.passing.is_none_or(|sent| sent < ttl) {
             hold.passing = Some(ttl);
@@ -62,8 +63,9 @@ impl LockState {
     pub(crate) fn renew_answered(
         &mut self,
         cx: &mut Context,
-        call: &Call,
-        (token, op): (Token, Option<OpId>),
+        sent: &SentCommand,
+        token: Token,
+        op: Option<Caller>,
         answer: &Answer,
     ) {
         let id = self.id;
@@ -74,7 +76,7 @@ impl LockState {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
                 if hold.converting.is_none() {
-                    let told = Validity::new(cx, call.sent, left);
+                    let told = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
                     let until = told.until.max(hold.validity.until);
                     let confirmed = told.confirmed.max(hold.validity.confirmed);
@@ -96,17 +98,17 @@ impl LockState {
     }
 
     /// The server says that we don't hold the lease. That is the answer to a verify.
-    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<OpId>, reason: LossReason) {
+    fn renew_found_nothing(&mut self, cx: &mut Context, op: Option<Caller>, reason: LossReason) {
         if let Some(op) = op
             && matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Verify { .. }))
         {
             cx.complete(op, Ok(Outcome::Verified(false)));
         }
-        self.lose_hold(cx, reason, false);
+        self.lose_hold(cx, reason, GiveBack::IfInFlight);
     }
 
     /// Ends a user's extend or verify.
-    fn lease_call_answered(&mut self, cx: &mut Context, op: OpId) {
+    fn lease_call_answered(&mut self, cx: &mut Context, op: Caller) {
         let Some(hold) = &self.hold else { return };
         let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Verify { lease, .. }) => (*lease, Outcome::Verified(true)),
@@ -124,7 +126,7 @@ impl LockState {
         cx.complete(op, Ok(outcome));
     }
 
-    pub(crate) fn renew_failed(&mut self, cx: &mut Context, (token, op): (Token, Option<OpId>), failed: Failed) {
+    pub(crate) fn renew_failed(&mut self, cx: &mut Context, token: Token, op: Option<Caller>, failed: Failed) {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else {
             return ask_by_new_token(cx, op);
         };
@@ -148,7 +150,7 @@ impl LockState {
     }
 
     /// Sends a user's extend or verify. Both are renewals; a verify changes nothing.
-    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: OpId, form: Form) {
+    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: Caller, form: Form) {
         let Some(hold) = &mut self.hold else { return };
         let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl), 0),
@@ -189,7 +191,7 @@ impl LockState {
     }
 
     /// Asks for fences and a confirmation early, so that local callers don't have to wait for them.
-    pub(crate) fn refill_if_low(&mut self, cx: &mut Context) {
+    pub(super) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let untold = hold.budget.is_none() && !hold.tainted && !cx.config.mixed_fleet;
         let low = hold.fences.left() <= hold.refill.size / 2;
@@ -199,10 +201,10 @@ impl LockState {
     }
 
     /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
-    pub(crate) fn ask_whether_wanted(&mut self, cx: &mut Context, local: bool) {
+    pub(super) fn ask_whether_wanted(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
-        if local && hold.budget.is_none() && long_ago {
+        if hold.budget.is_none() && long_ago {
             self.send_refill(cx, Form::Digest);
         }
     }
@@ -218,7 +220,7 @@ impl LockState {
         let least = u64::from(cx.config.local_handoffs).saturating_add(1);
         let last = hold.refill.size;
         let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
-        let size = callers.saturating_add(1).max(grown).clamp(least, MOST_FENCES);
+        let size = callers.saturating_add(1).max(grown).max(least).min(MOST_FENCES);
         let what = Acquire {
             token: hold.token,
             kind: hold.kind,
@@ -255,7 +257,7 @@ impl LockState {
         self.settle(cx, None);
     }
 
-    pub(crate) fn refill_answered(&mut self, cx: &mut Context, call: &Call, token: Token, answer: &Answer) {
+    pub(crate) fn refill_answered(&mut self, cx: &mut Context, sent: &SentCommand, token: Token, answer: &Answer) {
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         hold.refill.unanswered = false;
@@ -266,7 +268,7 @@ impl LockState {
                 hold.refill.size = hold.refill.asked;
                 hold.server = hold.server.max(answer.server);
                 hold.fences.add(answer.value, answer.block);
-                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());
+                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 if hold.converting.is_none() {
                     hold.extend(cx, id, validity);
                 }
@@ -276,7 +278,7 @@ impl LockState {
             _ if hold.converting.is_some() => {}
             status => {
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
-                self.lose_hold(cx, reason, false);
+                self.lose_hold(cx, reason, GiveBack::IfInFlight);
             }
         }
     }
@@ -291,7 +293,7 @@ impl LockState {
                 hold.refill.failures = hold.refill.failures.saturating_add(1);
                 cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, Some(cx.now + wait));
             }
-            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, false),
+            FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, GiveBack::IfInFlight),
             // The next holder has to ask the server itself, and gets the error.
             FailureClass::Fatal(_) => {
                 hold.tainted = true;
@@ -303,13 +305,13 @@ impl LockState {
 
 /// Whether the answer reports what the command set. A verify sets nothing, and neither does an extend to less than the
 /// remaining time. If their answers counted as new grants, frequent calls would postpone the renewal to the very end.
-fn sets(cx: &Context, op: Option<OpId>, left: Duration) -> bool {
+fn sets(cx: &Context, op: Option<Caller>, left: Duration) -> bool {
     let Some(op) = op else { return true };
     matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Extend { ttl, .. }) if left <= covering(*ttl))
 }
 
 /// A user's extend or verify is sent again with the new token, if its token was replaced or is being replaced.
-fn ask_by_new_token(cx: &mut Context, op: Option<OpId>) {
+fn ask_by_new_token(cx: &mut Context, op: Option<Caller>) {
     let Some(op) = op else { return };
     // The server has answered: if the next command waits in our own queue, that is not the server's silence.
     cx.sends_another(op);

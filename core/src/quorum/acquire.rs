@@ -1,5 +1,6 @@
 //! Asking all servers at once, and deciding as soon as the outcome is certain.
 
+use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
@@ -8,10 +9,10 @@ use super::members::{Members, Task};
 use super::{Quorum, only_exclusive};
 use crate::error::{Error, Failure, Votes};
 use crate::event::{Grant, Input, Outcome};
-use crate::ids::OpId;
+use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, OpKind};
+use crate::session::{Context, Lease, Leased, OpKind, Timer, covering};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
@@ -20,7 +21,7 @@ const LAST_RETRY: Duration = Duration::from_millis(200);
 const TURNS: Duration = Duration::from_secs(1);
 
 impl Quorum {
-    pub(crate) fn acquire(&mut self, op: OpId, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -47,7 +48,7 @@ impl Quorum {
     }
 
     /// A caller's wait has ended.
-    pub(crate) fn wait_ends(&mut self, op: OpId) {
+    pub(super) fn wait_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         if let OpKind::Acquire { lock, .. } = open.kind
@@ -59,7 +60,7 @@ impl Quorum {
     }
 
     /// Ends a wait with an error.
-    pub(crate) fn end_acquire(&mut self, op: OpId, error: Error) {
+    pub(super) fn end_acquire(&mut self, op: Caller, error: Error) {
         let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         self.with(*lock, |lock, cx, members| {
             lock.end_caller(cx, op, error);
@@ -70,7 +71,7 @@ impl Quorum {
 
 impl QuorumLock {
     /// Updates the state: gives up what no caller wants any more, and asks on behalf of the first caller.
-    pub(crate) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
         match self.stage {
             Stage::Held(..) => return,
             Stage::Asking(op) | Stage::Raising(op, _) if cx.ops.contains_key(&op) => return,
@@ -78,7 +79,7 @@ impl QuorumLock {
             Stage::Idle => {}
         }
         match self.queue.head() {
-            None => cx.timers.set(crate::session::Timer::Heartbeat(self.id), &mut self.timer, None),
+            None => cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None),
             Some(_) if self.timer.is_some() => {}
             Some((op, options)) => {
                 self.options = options;
@@ -90,28 +91,27 @@ impl QuorumLock {
     }
 
     /// Asks every server that has not agreed yet.
-    pub(crate) fn ask(&mut self, cx: &Context, members: &mut Members) {
+    fn ask(&mut self, cx: &Context, members: &mut Members) {
         let AcquireOptions { ttl, max_hold, .. } = self.options;
-        let ttl = max_hold.map_or(ttl, |most| ttl.min(crate::session::covering(most)));
+        let ttl = max_hold.map_or(ttl, |most| ttl.min(covering(most)));
         let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
         for (at, state) in (0..).zip(&mut self.states) {
             let owes = || members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key));
             if let MemberState::Empty | MemberState::Denied(_) = state {
                 if owes() {
                     let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
-                    let error = Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
-                    *state = MemberState::Denied(error);
+                    *state = MemberState::Denied(Error::unreachable(Duration::ZERO, cause));
                     continue;
                 }
-                let op = members.new_op(Some(Task::Member(self.id)));
+                let task = Some(Task::Member(self.id));
+                let op = members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options });
                 *state = MemberState::Asked(op);
-                members.tell(at, cx.now, Input::Acquire { op, name: &self.name, options });
             }
         }
     }
 
     /// The timer fired: makes the next attempt, or tries again to win the servers that a held lease lacks.
-    pub(crate) fn due(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
             self.ask(cx, members);
@@ -121,7 +121,7 @@ impl QuorumLock {
     }
 
     /// A server's machine has answered. [`Self::decide`] counts the answer.
-    pub(crate) fn answered(
+    pub(super) fn answered(
         &mut self,
         cx: &mut Context,
         members: &mut Members,
@@ -132,8 +132,9 @@ impl QuorumLock {
         match (&mut *state, result) {
             (MemberState::Asked(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
                 *state = MemberState::Ours { lease: grant.lease, fence: grant.fence, raise: Raise::No };
-                let key = members.lease_key(at, grant.lease);
-                members.tasks.insert(key, Task::Member(self.id));
+                if let Some(member) = members.get(at) {
+                    member.leases.insert(grant.lease, self.id);
+                }
                 if let Some(until) = self.until {
                     members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
                 }
@@ -157,7 +158,7 @@ impl QuorumLock {
     }
 
     /// Counts the answers, and continues as soon as the outcome is certain.
-    pub(crate) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
         let majority = members.majority();
         if let Stage::Asking(op) = self.stage
             && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
@@ -203,14 +204,14 @@ impl QuorumLock {
             *raise = Raise::Asked(op, least);
             // The machine may not know the current time yet.
             members.tell(at, cx.now, Input::Wake);
-            if let Some(client) = members.client(at) {
-                client.raise(op, *lease, least);
+            if let Some(member) = members.get(at) {
+                member.client.raise(Caller::User(op), *lease, least);
             }
         }
     }
 
-    fn grant(&mut self, cx: &mut Context, members: &mut Members, op: OpId, fence: u64) {
-        let AcquireOptions { kind, mode, ttl, renew, max_hold, wait, .. } = self.options;
+    fn grant(&mut self, cx: &mut Context, members: &mut Members, op: Caller, fence: u64) {
+        let AcquireOptions { mode, ttl, renew, max_hold, wait, .. } = self.options;
         let id = cx.new_lease();
         self.stage = Stage::Held(id, fence);
         self.attempts = 0;
@@ -224,23 +225,11 @@ impl QuorumLock {
         }
         // The machines have already reported everything that has ended, so a majority is valid at this moment.
         let valid_until = self.valid_until(members).unwrap_or(cx.now);
-        let lease = Lease {
-            lock: self.id,
-            kind,
-            mode,
-            fence,
-            ttl,
-            renew,
-            ends: None,
-            told: valid_until,
-            holds: 1,
-            pending: alloc::vec::Vec::new(),
-        };
-        cx.leases.insert(id, lease);
+        cx.leases.insert(id, Lease::new(Leased::Lock(self.id), op, &self.options, fence, valid_until));
         let grant = Grant { lease: id, mode, fence, valid_until, local: false };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(wait == Wait::No, |op| cx.ops.contains_key(&op));
-        self.end_callers(cx, members, true);
+        self.end_callers(cx, members, Callers::Tries);
     }
 
     /// There is no majority: gives everything back. Waiting callers ask again after a pause.
@@ -248,8 +237,8 @@ impl QuorumLock {
         self.votes = self.votes(members);
         self.turns_since = None;
         self.give_back(cx, members, None);
-        let retry = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
-        self.end_callers(cx, members, retry);
+        let retryable = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
+        self.end_callers(cx, members, if retryable { Callers::Tries } else { Callers::All });
         if !self.queue.is_empty() {
             self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
             self.attempts = self.attempts.saturating_add(1);
@@ -257,7 +246,7 @@ impl QuorumLock {
     }
 
     /// After a release, the next local caller asks at once, but only for a limited time.
-    pub(crate) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
         if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
             self.turns_since = None;
             self.ask_after(cx, LAST_RETRY);
@@ -265,27 +254,26 @@ impl QuorumLock {
         self.settle(cx, members);
     }
 
-    /// Ends the callers that don't wait, or all callers.
-    fn end_callers(&mut self, cx: &mut Context, members: &Members, tries_only: bool) {
-        if tries_only && self.queue.tries() == 0 {
+    fn end_callers(&mut self, cx: &mut Context, members: &Members, callers: Callers) {
+        if callers == Callers::Tries && self.queue.tries() == 0 {
             return;
         }
-        let ended = |op: &OpId| cx.ops.contains_key(op) && (!tries_only || is_try(cx, *op));
-        let ops: alloc::vec::Vec<OpId> = self.queue.iter().map(|(op, _)| op).filter(ended).collect();
+        let ended = |op: &Caller| cx.ops.contains_key(op) && (callers == Callers::All || is_try(cx, *op));
+        let ops: Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(ended).collect();
         for op in ops {
             let error = self.empty_handed(cx, members, op);
             self.end_caller(cx, op, error);
         }
     }
 
-    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: OpId, error: Error) {
+    pub(super) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
         self.queue.ended(tries, |op| cx.ops.contains_key(&op));
     }
 
     /// The error for a caller that ends without a lease: from the last attempt, or from the answers to the current one.
-    fn empty_handed(&self, cx: &Context, members: &Members, op: OpId) -> Error {
+    fn empty_handed(&self, cx: &Context, members: &Members, op: Caller) -> Error {
         let waited = waited(cx, op);
         let first = matches!(self.stage, Stage::Asking(first) | Stage::Raising(first, _) if first == op);
         let held = matches!(self.stage, Stage::Held(..));
@@ -295,8 +283,7 @@ impl QuorumLock {
             true => {
                 let mut votes = self.votes(members);
                 for vote in votes.0.iter_mut().filter(|vote| first && vote.answer.is_none()) {
-                    let cause = Some(Failure::TimedOut);
-                    vote.answer = Some(Err(Error::Unreachable { waited, cause, votes: Votes::default() }));
+                    vote.answer = Some(Err(Error::unreachable(waited, Some(Failure::TimedOut))));
                 }
                 votes
             }
@@ -309,4 +296,11 @@ impl QuorumLock {
         }
         denied(votes, waited, members)
     }
+}
+
+/// Callers of a lock: those that don't wait, or all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Callers {
+    Tries,
+    All,
 }

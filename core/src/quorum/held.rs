@@ -5,91 +5,65 @@ use core::time::Duration;
 
 use super::Quorum;
 use super::lock::{MemberState, QuorumLock, Raise, Stage};
-use super::members::{Members, Task};
+use super::members::{Members, TallyKind, Task};
 use crate::error::{Error, LossReason};
-use crate::event::{Input, Outcome, ReleaseOutcome};
-use crate::ids::{LeaseId, OpId};
+use crate::event::Input;
+use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::options::check_ttl;
-use crate::session::{Context, Tally, TallyKind};
+use crate::session::{Context, Lease};
 use crate::time::Instant;
 
 impl Quorum {
-    pub(crate) fn release(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
-        };
-        if lease.holds > 1 {
-            lease.holds = lease.holds.saturating_sub(1);
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
-        }
-        let lock = lease.lock;
-        self.cx.end_lease(id, &Error::NotHeld);
-        let mut tally = Tally::new(TallyKind::Release, self.members.list.len());
+    pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
+        let Some(lock) = self.cx.unnest(op, id).and_then(|lease| lease.lock()) else { return };
         self.with(lock, |lock, cx, members| {
-            for (at, state) in lock.states.iter().enumerate() {
-                if matches!(state, MemberState::Ours { .. }) {
-                    tally.asks(at);
-                }
-            }
-            cx.open_tally(op, tally);
-            lock.give_back(cx, members, Some(op));
+            lock.scatter(cx, op);
+            lock.give_back(cx, members, Some(Task::Part(op, TallyKind::Release)));
             lock.next_turn(cx, members);
         });
     }
 
-    pub(crate) fn extend(&mut self, op: OpId, id: LeaseId, ttl: Duration) {
+    pub(super) fn extend(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
-            Ok(()) => self.lease_call(op, id, TallyKind::Extend(id), Some(ttl)),
+            Ok(()) => self.lease_call(op, id, TallyKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
         }
     }
 
-    pub(crate) fn verify(&mut self, op: OpId, id: LeaseId) {
-        self.lease_call(op, id, TallyKind::Verify(id), None);
+    pub(super) fn verify(&mut self, op: Caller, id: LeaseId) {
+        self.lease_call(op, id, TallyKind::Verify(id), |op, lease| Input::Verify { op, lease });
     }
 
     /// Asks every server where we hold the lock: to extend the lease, or whether it is still there.
-    fn lease_call(&mut self, op: OpId, id: LeaseId, kind: TallyKind, ttl: Option<Duration>) {
+    fn lease_call(
+        &mut self,
+        op: Caller,
+        id: LeaseId,
+        kind: TallyKind,
+        input: impl Fn(OpId, LeaseId) -> Input<'static>,
+    ) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
-        let lock = lease.lock;
-        let mut tally = Tally::new(kind, self.members.list.len());
+        let Some(lock) = lease.lock() else { return };
         self.with(lock, |lock, cx, members| {
-            for (at, state) in lock.states.iter().enumerate() {
-                if matches!(state, MemberState::Ours { .. }) {
-                    tally.asks(at);
-                }
-            }
-            cx.open_tally(op, tally);
-            for (at, state) in (0..).zip(&lock.states) {
-                let MemberState::Ours { lease, .. } = *state else { continue };
-                let op = members.new_op(Some(Task::Part(op)));
-                let input = match ttl {
-                    Some(ttl) => Input::Extend { op, lease, ttl },
-                    None => Input::Verify { op, lease },
-                };
-                members.tell(at, cx.now, input);
+            lock.scatter(cx, op);
+            for (at, lease) in lock.ours() {
+                members.call(at, cx.now, Some(Task::Part(op, kind)), |op| input(op, lease));
             }
         });
     }
 
-    pub(crate) fn nest(&mut self, op: OpId, id: LeaseId) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        lease.holds = lease.holds.saturating_add(1);
-        let held = Outcome::Held(lease.holds);
-        self.cx.answer(op, Ok(held));
-    }
-
-    pub(crate) fn keep(&mut self, id: LeaseId, until: Instant) {
-        let Some(lease) = self.cx.leases.get(&id).filter(|lease| lease.renew) else { return };
-        self.with(lease.lock, |lock, cx, members| lock.keep(cx, members, until));
+    pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
+        let lease = self.cx.leases.get(&id).filter(|lease| lease.renew);
+        let Some(lock) = lease.and_then(Lease::lock) else { return };
+        self.with(lock, |lock, cx, members| lock.keep(cx, members, until));
     }
 
     /// Closes the client: ends the waits and releases the leases.
-    pub(crate) fn close(&mut self, op: OpId) {
+    pub(super) fn close(&mut self, op: Caller) {
         self.cx.closed = true;
         for id in (0..self.locks.len()).filter_map(|id| u32::try_from(id).ok()) {
-            self.with(crate::ids::LockId(id), |lock, cx, members| {
+            self.with(LockId(id), |lock, cx, members| {
                 while let Some((op, _)) = lock.queue.head() {
                     lock.end_caller(cx, op, Error::Closed);
                 }
@@ -105,17 +79,15 @@ impl Quorum {
 
 impl QuorumLock {
     /// Every server's machine renews until then and no longer.
-    pub(crate) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
+    pub(super) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
         self.until = Some(until);
-        for (at, state) in (0..).zip(&self.states) {
-            if let MemberState::Ours { lease, .. } = *state {
-                members.tell(at, cx.now, Input::Keep { lease, until });
-            }
+        for (at, lease) in self.ours() {
+            members.tell(at, cx.now, Input::Keep { lease, until });
         }
     }
 
     /// The lease on one server has ended. Without a majority, the whole lease is lost.
-    pub(crate) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
+    pub(super) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
         let was = mem::replace(state, MemberState::Denied(Error::Lost(reason)));
         if let MemberState::Ours { raise: Raise::Asked(op, _), .. } = was {

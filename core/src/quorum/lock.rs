@@ -14,51 +14,51 @@ use core::fmt::Write;
 use core::mem;
 use core::time::Duration;
 
-use super::members::Members;
+use super::members::{Members, Task};
 use crate::error::{Error, Vote, Votes};
 use crate::event::Input;
-use crate::ids::{LeaseId, LockId, OpId};
+use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
 use crate::options::AcquireOptions;
 use crate::session::{Context, Slot, Timer};
 use crate::time::Instant;
 
 pub(crate) struct QuorumLock {
-    pub(crate) id: LockId,
-    pub(crate) name: Arc<str>,
+    pub(super) id: LockId,
+    pub(super) name: Arc<str>,
     /// The name with its prefix.
     pub(crate) key: String,
-    pub(crate) queue: LocalQueue,
-    pub(crate) stage: Stage,
-    pub(crate) states: Vec<MemberState>,
+    pub(super) queue: LocalQueue,
+    pub(super) stage: Stage,
+    pub(super) states: Vec<MemberState>,
     /// The options of the current caller or holder.
-    pub(crate) options: AcquireOptions,
+    pub(super) options: AcquireOptions,
     /// When a renewed lease ends at the latest.
     pub(crate) until: Option<Instant>,
     /// The result of the last attempt, if nothing has been granted since.
-    pub(crate) votes: Votes,
+    pub(super) votes: Votes,
     /// How many attempts have failed in a row.
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
-    pub(crate) turns_since: Option<Instant>,
+    pub(super) turns_since: Option<Instant>,
     /// The next attempt, or the next try to win another server for a held lease.
     pub(crate) timer: Slot,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Stage {
+pub(super) enum Stage {
     /// No claim is in progress.
     Idle,
     /// All servers are asked, on behalf of this caller.
-    Asking(OpId),
+    Asking(Caller),
     /// A majority agreed. It must now remember the fence.
-    Raising(OpId, u64),
+    Raising(Caller, u64),
     /// The lock is held, with this fence.
     Held(LeaseId, u64),
 }
 
 /// What is known about one server.
-pub(crate) enum MemberState {
+pub(super) enum MemberState {
     Empty,
     /// The server was asked for the lock.
     Asked(OpId),
@@ -74,7 +74,7 @@ pub(crate) enum MemberState {
 
 /// Whether a server remembers the quorum's fence.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Raise {
+pub(super) enum Raise {
     No,
     /// The server was asked to remember at least this fence.
     Asked(OpId, u64),
@@ -105,21 +105,32 @@ impl QuorumLock {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none()
     }
 
-    pub(crate) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
+    pub(super) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
         self.states.iter().filter(|state| which(state)).count()
     }
 
+    /// The servers where we hold the lock, with our leases there.
+    pub(super) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
+        let lease = |state: &MemberState| if let MemberState::Ours { lease, .. } = state { Some(*lease) } else { None };
+        (0..).zip(&self.states).filter_map(move |(at, state)| Some((at, lease(state)?)))
+    }
+
+    /// Opens a user's call to the servers where we hold the lock.
+    pub(super) fn scatter(&self, cx: &mut Context, op: Caller) {
+        cx.scatter(op, self.states.iter().map(|state| matches!(state, MemberState::Ours { .. })));
+    }
+
     /// How many servers count: we hold the lock there, and they remember the quorum's fence.
-    pub(crate) fn agreed(&self) -> usize {
+    pub(super) fn agreed(&self) -> usize {
         self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
     }
 
     /// How many servers can still come to count.
-    pub(crate) fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.count(|state| {
             matches!(state, MemberState::Asked(_) | MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. })
         })
@@ -136,37 +147,37 @@ impl QuorumLock {
     }
 
     /// What each server has answered so far.
-    pub(crate) fn votes(&self, members: &Members) -> Votes {
+    pub(super) fn votes(&self, members: &Members) -> Votes {
         let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
             let answer = match state {
                 MemberState::Empty | MemberState::Asked(_) => None,
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
             };
-            Vote { server: member.server.clone(), answer }
+            Vote::new(member.server.clone(), answer)
         });
         votes.collect()
     }
 
-    /// Gives back whatever the servers may have for us. `call` waits for the servers where we hold the lock.
-    pub(crate) fn give_back(&mut self, cx: &mut Context, members: &mut Members, call: Option<OpId>) {
+    /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock.
+    pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
         self.stage = Stage::Idle;
         self.until = None;
         for (at, state) in (0..).zip(&mut self.states) {
-            clear(cx, members, at, mem::replace(state, MemberState::Empty), call);
+            clear(cx, members, at, mem::replace(state, MemberState::Empty), task);
         }
     }
 
     /// Schedules the next attempt after a random pause.
-    pub(crate) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
+    pub(super) fn ask_after(&mut self, cx: &mut Context, most: Duration) {
         let at = cx.now + cx.random.jitter(most);
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, Some(at));
     }
 }
 
 /// Gives back whatever one server may have for us.
-pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, call: Option<OpId>) {
+pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
         MemberState::Asked(op) => {
             members.tasks.remove(&op);
@@ -176,14 +187,14 @@ pub(crate) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
             if let Raise::Asked(op, _) = raise {
                 members.tasks.remove(&op);
             }
-            members.release(at, cx.now, lease, call);
+            members.release(at, cx.now, lease, task);
         }
         MemberState::Empty | MemberState::Denied(_) => {}
     }
 }
 
 /// The error for these votes. It includes them.
-pub(crate) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
+pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
     let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
     let hopeless = || errors().filter(|error| is_final(error));
     if hopeless().count() >= members.majority()

@@ -4,33 +4,46 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
+use crate::session::IdMap;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, Output};
-use crate::ids::{ByNumber, ClientId, LeaseId, LockId, OpId};
+use crate::ids::{Caller, ClientId, CommandId, LeaseId, LockId, OpId};
 use crate::options::Config;
 use crate::time::Instant;
 
 pub(crate) struct Member {
     pub(crate) client: Box<Client>,
     pub(crate) server: Arc<str>,
+    /// What our leases on it are of.
+    pub(super) leases: IdMap<LeaseId, LockId>,
 }
 
-/// Why a server's machine was called, or what a lease on it belongs to.
+/// Why a server's machine was called.
 #[derive(Clone, Copy)]
-pub(crate) enum Task {
+pub(super) enum Task {
     /// What one server says about a lock.
     Member(LockId),
     /// A part of a user's call.
-    Part(OpId),
+    Part(Caller, TallyKind),
+}
+
+/// What a user's call asks the servers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TallyKind {
+    Release,
+    Extend(LeaseId),
+    Verify(LeaseId),
+    Inspect,
+    Force,
+    Close,
 }
 
 pub(crate) struct Members {
-    pub(crate) list: Vec<Member>,
-    /// Even numbers are calls to the servers' machines, odd numbers are leases on them.
-    pub(crate) tasks: HashMap<OpId, Task, ByNumber>,
+    pub(super) list: Vec<Member>,
+    /// The calls to the servers' machines.
+    pub(super) tasks: IdMap<OpId, Task>,
     last: u64,
 }
 
@@ -41,18 +54,18 @@ impl Members {
             let mut machine = Box::new(Client::new(client.of_member(at), config.clone())?);
             // Leaves time for a second attempt, because the timeout of one server is short.
             machine.cx.patience = config.response_timeout.saturating_mul(2);
-            list.push(Member { client: machine, server: (*server).into() });
+            list.push(Member { client: machine, server: (*server).into(), leases: IdMap::default() });
         }
-        Ok(Self { list, tasks: HashMap::default(), last: 0 })
+        Ok(Self { list, tasks: IdMap::default(), last: 0 })
     }
 
-    pub(crate) fn majority(&self) -> usize {
+    pub(super) fn majority(&self) -> usize {
         (self.list.len() / 2).saturating_add(1)
     }
 
     /// A number for a call to a server's machine.
-    pub(crate) fn new_op(&mut self, task: Option<Task>) -> OpId {
-        self.last = self.last.saturating_add(2);
+    pub(super) fn new_op(&mut self, task: Option<Task>) -> OpId {
+        self.last = self.last.saturating_add(1);
         let op = OpId(self.last);
         if let Some(task) = task {
             self.tasks.insert(op, task);
@@ -60,29 +73,39 @@ impl Members {
         op
     }
 
-    pub(crate) fn lease_key(&self, at: u16, lease: LeaseId) -> OpId {
-        OpId(self.outer(at, lease.0).saturating_mul(2).saturating_add(1))
+    pub(super) fn get(&mut self, at: u16) -> Option<&mut Member> {
+        self.list.get_mut(usize::from(at))
     }
 
-    pub(crate) fn client(&mut self, at: u16) -> Option<&mut Client> {
-        self.list.get_mut(usize::from(at)).map(|member| &mut *member.client)
-    }
-
-    pub(crate) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
-        if let Some(client) = self.client(at) {
-            client.handle(now, input);
+    pub(super) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
+        if let Some(member) = self.get(at) {
+            member.client.handle(now, input);
         }
     }
 
+    /// Makes a call to one server's machine.
+    pub(super) fn call<'a>(
+        &mut self,
+        at: u16,
+        now: Instant,
+        task: Option<Task>,
+        input: impl FnOnce(OpId) -> Input<'a>,
+    ) -> OpId {
+        let op = self.new_op(task);
+        self.tell(at, now, input(op));
+        op
+    }
+
     /// Gives a lease back to one server, for a user's call or on its own.
-    pub(crate) fn release(&mut self, at: u16, now: Instant, lease: LeaseId, call: Option<OpId>) {
-        self.tasks.remove(&self.lease_key(at, lease));
-        let op = self.new_op(call.map(Task::Part));
-        self.tell(at, now, Input::Release { op, lease });
+    pub(crate) fn release(&mut self, at: u16, now: Instant, lease: LeaseId, task: Option<Task>) {
+        if let Some(member) = self.get(at) {
+            member.leases.remove(&lease);
+        }
+        self.call(at, now, task, |op| Input::Release { op, lease });
     }
 
     /// Advances the time of all machines.
-    pub(crate) fn wake(&mut self, now: Instant) {
+    pub(super) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {
             if member.client.poll_timeout().is_some_and(|(at, _)| at <= now) {
                 member.client.handle(now, Input::Wake);
@@ -90,7 +113,7 @@ impl Members {
         }
     }
 
-    pub(crate) fn poll_output(&mut self) -> Option<(u16, Output)> {
+    pub(super) fn poll_output(&mut self) -> Option<(u16, Output)> {
         for (at, member) in (0..).zip(&mut self.list) {
             if let Some(output) = member.client.poll_output() {
                 return Some((at, output));
@@ -99,19 +122,19 @@ impl Members {
         None
     }
 
-    /// Converts a server's number of a call or a lease to a number that is unique over all servers.
-    pub(crate) fn outer(&self, at: u16, number: u64) -> u64 {
-        number.saturating_mul(self.count()).saturating_add(u64::from(at))
+    /// Converts a server's number of a command to a number that is unique over all servers.
+    pub(super) fn outer(&self, at: u16, id: CommandId) -> CommandId {
+        CommandId(id.0.saturating_mul(self.count().into()).saturating_add(at.into()))
     }
 
     /// Converts it back to the server's index and its own number.
-    pub(crate) fn inner(&self, number: u64) -> (u16, u64) {
-        let count = self.count();
-        let at = number.checked_rem(count).unwrap_or_default();
-        (u16::try_from(at).unwrap_or_default(), number.checked_div(count).unwrap_or_default())
+    pub(super) fn inner(&self, CommandId(id): CommandId) -> (u16, CommandId) {
+        let count = self.count().into();
+        let at = id.checked_rem(count).and_then(|at| u16::try_from(at).ok());
+        (at.unwrap_or_default(), CommandId(id.checked_div(count).unwrap_or_default()))
     }
 
-    fn count(&self) -> u64 {
-        self.list.len() as u64
+    pub(super) fn count(&self) -> u16 {
+        self.list.len() as u16
     }
 }

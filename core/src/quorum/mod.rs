@@ -3,14 +3,13 @@
 //!
 //! ```text
 //! user's call ──► Quorum ──► QuorumLock (a name) ──► one MemberState for each server ──► Client ──► commands
-//!                    └─────► Tally (a call with a part for each server)
+//!                    └─────► Gather (a call with a part for each server)
 //! ```
 //!
 //! A client knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
 
 mod acquire;
 mod held;
-mod inspect;
 mod lock;
 mod members;
 mod roster;
@@ -25,13 +24,13 @@ use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 
 use crate::error::{Error, Failure};
-use crate::event::{Input, Outcome, Output, Reason};
-use crate::ids::{CallId, ClientId, LeaseId, LockId, NodeId, OpId};
+use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
+use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::Config;
 use crate::session::{Context, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
-use members::{Members, Task};
+use members::{Member, Members, TallyKind, Task};
 
 pub use roster::Roster;
 
@@ -39,7 +38,7 @@ pub use roster::Roster;
 pub(crate) struct Quorum {
     /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
-    pub(crate) members: Members,
+    members: Members,
     locks: Vec<Option<Box<QuorumLock>>>,
     by_name: Table<Arc<str>, LockId>,
     /// Names with new outputs from the servers' machines that are not counted yet.
@@ -81,35 +80,50 @@ impl Quorum {
 
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let held = self.cx.leases.get(&lease)?;
-        self.lock(held.lock)?.valid_until(&self.members)
+        self.lock(held.lock()?)?.valid_until(&self.members)
+    }
+
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        self.cx.lease(id)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + self.by_name.len() + self.members.tasks.len();
-        open == 0 && cx.timers.next().is_none() && self.members.list.iter().all(|member| member.client.is_idle())
+        let idle = |member: &Member| member.client.is_idle() && member.leases.is_empty();
+        open == 0 && cx.timers.next().is_none() && self.members.list.iter().all(idle)
     }
 
     fn take_in(&mut self, input: Input<'_>) {
         let now = self.cx.now;
         match input {
-            Input::Acquire { op, name, options } => self.acquire(op, name, options),
-            Input::Cancel { op } => self.end_acquire(op, Error::Cancelled),
-            Input::Release { op, lease } => self.release(op, lease),
-            Input::Extend { op, lease, ttl } => self.extend(op, lease, ttl),
-            Input::Convert { op, .. } | Input::AcquireAll { op, .. } => self.cx.answer(op, Err(only_exclusive())),
-            Input::Hold { op, lease } => self.nest(op, lease),
+            Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
+            Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
+            Input::Release { op, lease } => self.release(Caller::User(op), lease),
+            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Convert { op, .. } | Input::AcquireAll { op, .. } => {
+                self.cx.answer(Caller::User(op), Err(only_exclusive()));
+            }
+            Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
-            Input::Verify { op, lease } => self.verify(op, lease),
-            Input::Inspect { op, name } => self.inspect(op, name),
-            Input::ForceRelease { op, name } => self.force(op, name),
-            Input::Close { op } => self.close(op),
-            Input::Reply { call, result } => {
-                let (at, call) = self.members.inner(call.0);
-                self.members.tell(at, now, Input::Reply { call: CallId(call), result });
+            Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
+            Input::Inspect { op, name } => {
+                self.ask_all(Caller::User(op), TallyKind::Inspect, |op| Input::Inspect { op, name });
+            }
+            Input::ForceRelease { op, name } => {
+                self.ask_all(Caller::User(op), TallyKind::Force, |op| Input::ForceRelease { op, name });
+            }
+            Input::Close { op } => self.close(Caller::User(op)),
+            Input::Reply { id, result } => {
+                let (at, id) = self.members.inner(id);
+                self.members.tell(at, now, Input::Reply { id, result });
             }
             // There are no subscriptions: waiters poll.
-            Input::Message { .. } | Input::Subscribed { .. } | Input::Unsubscribed { .. } | Input::Wake => {}
+            Input::DedicatedReply { .. }
+            | Input::Message { .. }
+            | Input::Subscribed { .. }
+            | Input::Unsubscribed { .. }
+            | Input::Wake => {}
         }
     }
 
@@ -134,9 +148,9 @@ impl Quorum {
                 continue;
             };
             match output {
-                Output::Send { call, command, .. } => {
-                    let call = CallId(self.members.outer(at, call.0));
-                    self.cx.outputs.push_back(Output::Send { call, node: NodeId(at), command });
+                Output::Send { id, command, .. } => {
+                    let id = self.members.outer(at, id);
+                    self.cx.outputs.push_back(Output::Send { id, node: NodeId(at), command });
                 }
                 // A lock that is taken by force is noticed at the next renewal.
                 Output::Subscribe { channel, .. } => {
@@ -144,10 +158,13 @@ impl Quorum {
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
                     self.members.tell(at, self.cx.now, input);
                 }
-                Output::Unsubscribe { .. } => {}
+                Output::Unsubscribe { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
                 Output::Completed { op, result } => self.completed(at, op, result),
                 Output::Lost { lease, reason } => {
-                    if let Some(Task::Member(id)) = self.members.tasks.remove(&self.members.lease_key(at, lease)) {
+                    let Some(member) = self.members.get(at) else { continue };
+                    // Nobody will release it there.
+                    member.client.cx.forget_loss(lease);
+                    if let Some(id) = member.leases.remove(&lease) {
                         self.with(id, |lock, cx, members| lock.lost(cx, members, at, reason));
                         self.told.push(id);
                     }
@@ -162,7 +179,7 @@ impl Quorum {
                 self.with(id, |lock, cx, members| lock.answered(cx, members, (at, op), result));
                 self.told.push(id);
             }
-            (Some(Task::Part(call)), result) => self.part_ended(call, at, result),
+            (Some(Task::Part(call, kind)), result) => self.part_ended(call, kind, at, result),
             // No caller wants it any more.
             (None, Ok(Outcome::Acquired(grant))) => self.members.release(at, self.cx.now, grant.lease, None),
             (None, _) => {}

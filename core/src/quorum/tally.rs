@@ -1,69 +1,58 @@
-//! A user's call with a part for each server.
+//! A user's call to all servers. Its result is what a majority says.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem;
 
 use super::Quorum;
 use super::lock::denied;
-use super::members::Task;
+use super::members::{TallyKind, Task};
 use crate::error::{Error, Vote};
-use crate::event::{Input, Outcome, ReleaseOutcome};
-use crate::ids::OpId;
+use crate::event::{Holder, Input, Inspection, Outcome, ReleaseOutcome};
+use crate::ids::{Caller, OpId};
 use crate::lock::waited;
-use crate::session::{Context, OpKind, Tally, TallyKind};
-
-impl Context {
-    /// Opens a call. Each of its parts has its own time limit.
-    pub(crate) fn open_tally(&mut self, op: OpId, tally: Tally) {
-        self.open(op, OpKind::Tally(Box::new(tally)), None);
-    }
-}
+use crate::session::Gather;
 
 impl Quorum {
     /// Asks all servers the same.
-    pub(crate) fn ask_all<'a>(&mut self, op: OpId, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
-        let servers = self.members.list.len();
-        let tally = Tally { kind, parts: (0..servers).map(|_| None).collect() };
-        self.cx.open_tally(op, tally);
-        for at in (0..servers).filter_map(|at| u16::try_from(at).ok()) {
-            let part = self.members.new_op(Some(Task::Part(op)));
-            self.members.tell(at, self.cx.now, input(part));
+    pub(super) fn ask_all<'a>(&mut self, op: Caller, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
+        if self.cx.closed && kind != TallyKind::Close {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        self.cx.scatter(op, self.members.list.iter().map(|_| true));
+        for at in 0..self.members.count() {
+            self.members.call(at, self.cx.now, Some(Task::Part(op, kind)), &input);
         }
     }
 
     /// A part of a call has ended. The call ends as soon as its outcome is certain.
-    pub(crate) fn part_ended(&mut self, op: OpId, at: u16, result: Result<Outcome, Error>) {
-        let Some(OpKind::Tally(tally)) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
-        if let Some(part) = tally.parts.get_mut(usize::from(at)) {
-            *part = Some(result);
-        }
+    pub(super) fn part_ended(&mut self, op: Caller, kind: TallyKind, at: u16, result: Result<Outcome, Error>) {
+        let Some(gather) = self.cx.gather(op, at, result) else { return };
+        let count = |which: fn(&Result<Outcome, Error>) -> bool| gather.answers().filter(|part| which(part)).count();
+        let (yes, failed, open) = (count(agrees), count(fails), gather.open());
         let majority = self.members.majority();
-        let open = tally.count(Option::is_none);
-        let yes = tally.count(|part| matches!(part, Some(Ok(outcome)) if agrees(outcome)));
-        let failed = tally.count(|part| matches!(part, Some(Err(error)) if fails(error)));
-        let waits_for_all = matches!(tally.kind, TallyKind::Inspect | TallyKind::Force | TallyKind::Close);
+        let waits_for_all = matches!(kind, TallyKind::Inspect | TallyKind::Force | TallyKind::Close);
         let certain = if waits_for_all { open == 0 } else { yes >= majority || yes.saturating_add(open) < majority };
         if !certain {
             return;
         }
-        let kind = tally.kind;
-        let parts = core::mem::take(&mut tally.parts);
+        let gather = mem::take(gather);
         let result = match kind {
-            TallyKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&parts, majority) }),
+            TallyKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&gather, majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
-                Err(self.failed(op, parts))
+                Err(self.failed(op, gather))
             }
-            TallyKind::Inspect => Ok(Outcome::Inspected(self.majority_view(&parts))),
+            TallyKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
             TallyKind::Force => {
-                let had = parts.iter().filter(|part| matches!(part, Some(Ok(Outcome::Revoked(1..)))));
+                let had = gather.answers().filter(|part| matches!(part, Ok(Outcome::Revoked(1..))));
                 Ok(Outcome::Revoked(u32::from(had.count() >= majority)))
             }
             TallyKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
             TallyKind::Extend(lease) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
-            TallyKind::Extend(_) => Err(parts.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
-            TallyKind::Release => Ok(Outcome::Released(released(&parts, yes >= majority))),
+            TallyKind::Extend(_) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
+            TallyKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
+            TallyKind::Release => Ok(Outcome::Released(ended_before(&gather))),
         };
         if let TallyKind::Extend(lease) | TallyKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
@@ -73,48 +62,58 @@ impl Quorum {
         self.cx.complete(op, result);
     }
 
-    fn failed(&self, op: OpId, parts: Vec<Option<Result<Outcome, Error>>>) -> Error {
-        let votes = parts
-            .into_iter()
-            .zip(&self.members.list)
-            .map(|(part, member)| Vote { server: member.server.clone(), answer: part.map(|part| part.map(|_| ())) });
-        let votes = votes.collect();
-        denied(votes, waited(&self.cx, op), &self.members)
+    fn failed(&self, op: Caller, gather: Gather) -> Error {
+        let votes = gather.0.into_iter().zip(&self.members.list);
+        let votes = votes.map(|(part, member)| Vote::new(member.server.clone(), part.map(|part| part.map(|_| ()))));
+        denied(votes.collect(), waited(&self.cx, op), &self.members)
     }
 }
 
-const fn agrees(outcome: &Outcome) -> bool {
-    !matches!(
-        outcome,
-        Outcome::Verified(false) | Outcome::Released(ReleaseOutcome::AlreadyExpired | ReleaseOutcome::NotOwner)
-    )
+fn agrees(part: &Result<Outcome, Error>) -> bool {
+    use ReleaseOutcome::{AlreadyExpired, NotOwner};
+    !matches!(part, Err(_) | Ok(Outcome::Verified(false) | Outcome::Released(AlreadyExpired | NotOwner)))
 }
 
-/// Whether the error says nothing about the lease.
-const fn fails(error: &Error) -> bool {
-    !matches!(error, Error::NotHeld | Error::Lost(_))
+/// Whether an error says nothing about the lease.
+fn fails(part: &Result<Outcome, Error>) -> bool {
+    !matches!(part, Ok(_) | Err(Error::NotHeld | Error::Lost(_)))
 }
 
 fn lost(part: Result<Outcome, Error>) -> Option<Error> {
     part.err().filter(|error| matches!(error, Error::Lost(_)))
 }
 
-fn released(parts: &[Option<Result<Outcome, Error>>], by_majority: bool) -> ReleaseOutcome {
-    let taken = parts.iter().any(|part| matches!(part, Some(Ok(Outcome::Released(ReleaseOutcome::NotOwner)))));
-    match by_majority {
-        true => ReleaseOutcome::Released,
-        false if taken => ReleaseOutcome::NotOwner,
-        false => ReleaseOutcome::AlreadyExpired,
-    }
+/// The outcome of a release that found no lease on a majority.
+fn ended_before(gather: &Gather) -> ReleaseOutcome {
+    let taken = gather.answers().any(|part| *part == Ok(Outcome::Released(ReleaseOutcome::NotOwner)));
+    if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
 /// How many leases a majority of the servers may still have.
-fn unreleased(parts: &[Option<Result<Outcome, Error>>], majority: usize) -> u32 {
-    let left = parts.iter().map(|part| match part {
-        Some(Ok(Outcome::Closed { unreleased })) => *unreleased,
-        _ => 0,
-    });
-    let mut left: Vec<u32> = left.collect();
-    left.sort_unstable_by(|one, other| other.cmp(one));
-    left.get(majority.saturating_sub(1)).copied().unwrap_or(0)
+fn unreleased(gather: &Gather, majority: usize) -> u32 {
+    let left = gather.answers().map(|part| if let Ok(Outcome::Closed { unreleased }) = part { *unreleased } else { 0 });
+    let left: Vec<u32> = left.collect();
+    let have_at_least = |count: u32| left.iter().filter(|other| **other >= count).count();
+    left.iter().copied().filter(|count| have_at_least(*count) >= majority).max().unwrap_or(0)
+}
+
+/// A holder counts if a majority reports it. Its token and remaining time are from the first server that
+/// does. There are no queues.
+fn majority_view(gather: &Gather, majority: usize) -> Inspection {
+    let seen =
+        || gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None });
+    let by_majority = |holder: &&Holder| {
+        let same = seen().filter(|seen| seen.holders.iter().any(|other| owner(other) == owner(holder)));
+        same.count() >= majority
+    };
+    Inspection {
+        holders: seen().flat_map(|seen| &seen.holders).find(by_majority).cloned().into_iter().collect(),
+        waiters: Vec::new(),
+        last_fence: seen().filter_map(|seen| seen.last_fence).max(),
+    }
+}
+
+/// The part of a token that is the same on all servers: the client's id without its last 16 bits, and without the counter.
+fn owner(holder: &Holder) -> &str {
+    if holder.foreign { &holder.token } else { holder.token.get(..32).unwrap_or(&holder.token) }
 }

@@ -5,8 +5,9 @@ use core::time::Duration;
 use super::Context;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
+use crate::text::Digits;
 use crate::time::millis;
-use crate::wire::{Command, Name};
+use crate::wire::{Command, Form, Name};
 
 /// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
 struct Script {
@@ -31,14 +32,7 @@ const SEMAPHORE_FORCE: Script = Script::of(leasehold_lua::semaphore::FORCE);
 const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
-const SEVERAL: Script = Script::of(leasehold_lua::SEVERAL);
-
-/// Whether to send the digest, or the source after the server answered NOSCRIPT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Digest,
-    Source,
-}
+const MULTI: Script = Script::of(leasehold_lua::MULTI);
 
 /// What an acquire may do apart from taking a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,22 +97,24 @@ impl Context {
         let mut command = all_keys(script, form, name);
         self.push_token(&mut command, what.token);
         match what.kind {
-            Kind::Semaphore { permits, limit } => command.push_display(format_args!("{permits}/{limit}")),
+            Kind::Semaphore { permits, limit } => {
+                command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()])
+            }
             Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
         }
-        command.push_display(millis(what.ttl));
+        command.push_number(millis(what.ttl));
         command.push(match what.how {
             AcquireMode::Try => b"try",
             AcquireMode::Wait => b"wait",
             AcquireMode::Refill => b"refill",
         });
-        command.push_display(millis(self.config.claim_window));
-        command.push_display(what.block);
+        command.push_number(millis(self.config.claim_window));
+        command.push_number(what.block);
         self.push_fleet(&mut command, name);
         command
     }
 
-    pub(crate) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
+    pub(super) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
         let script = match name.family {
             Family::Lock => &RELEASE,
             Family::Reentrant => &REENTRANT_RELEASE,
@@ -134,7 +130,7 @@ impl Context {
     /// For an exclusive lease, declares only the lock's own key. So renewals go on while its slot moves.
     pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
         let mut command = self.begin_renew(form, name, token, mode);
-        command.push_display(millis(ttl));
+        command.push_number(millis(ttl));
         command
     }
 
@@ -155,7 +151,7 @@ impl Context {
         let mut command = begin(script, form, if side.is_some() { 2 } else { 1 }, 128);
         command.push(name.key.as_bytes());
         if let Some(side) = side {
-            command.push_display(format_args!("{}{side}", name.side()));
+            command.push_parts(&[name.side(), side]);
         }
         self.push_token(&mut command, token);
         command
@@ -166,8 +162,8 @@ impl Context {
         self.push_token(&mut command, what.old);
         self.push_token(&mut command, what.new);
         command.push(what.mode.word().as_bytes());
-        command.push_display(millis(what.ttl));
-        command.push_display(what.block);
+        command.push_number(millis(what.ttl));
+        command.push_number(what.block);
         push_bury(&mut command, what.bury);
         self.push_fleet(&mut command, name);
         command
@@ -178,11 +174,11 @@ impl Context {
     pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64, ttl: Duration) -> Command {
         let mut command = begin(&RAISE, form, 2, 160);
         command.push(name.key.as_bytes());
-        command.push_display(format_args!("{}fence", name.side()));
+        command.push_parts(&[name.side(), "fence"]);
         self.push_token(&mut command, token);
-        command.push_display(fence);
-        command.push_display(millis(ttl));
-        command.push_display(millis(self.config.fence_retention));
+        command.push_number(fence);
+        command.push_number(millis(ttl));
+        command.push_number(millis(self.config.fence_retention));
         command
     }
 
@@ -194,10 +190,10 @@ impl Context {
     /// All names at once, each with its own token.
     pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
         let keys = parts.len().saturating_mul(KEYS);
-        let mut command = begin(&SEVERAL, form, keys, keys.saturating_mul(48));
+        let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
         parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
-        command.push_display(millis(ttl));
-        command.push_display(millis(self.config.fence_retention));
+        command.push_number(millis(ttl));
+        command.push_number(millis(self.config.fence_retention));
         parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
         command
     }
@@ -214,17 +210,17 @@ impl Context {
     }
 
     fn push_token(&self, command: &mut Command, token: Token) {
-        command.push_display(format_args!("{}:{}", self.client, token.0));
+        command.push_parts(&[&self.client, ":", Digits::of(token.0).as_str()]);
     }
 
     fn push_fleet(&self, command: &mut Command, name: &Name) {
-        command.push_display(millis(self.config.fence_retention));
+        command.push_number(millis(self.config.fence_retention));
         command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }
 
 fn push_bury(command: &mut Command, bury: bool) {
-    command.push_display(if bury { millis(BURIED) } else { 0 });
+    command.push_number(if bury { millis(BURIED) } else { 0 });
 }
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
@@ -237,7 +233,7 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
         Command::with_capacity(bytes.saturating_add(body_bytes).saturating_add(24), keys.saturating_add(12));
     command.push(name.as_bytes());
     command.push_parts(body);
-    command.push_display(keys);
+    command.push_number(keys as u64);
     command
 }
 
@@ -251,6 +247,6 @@ fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
 fn push_keys(command: &mut Command, name: &Name) {
     command.push(name.key.as_bytes());
     for side in name.sides() {
-        command.push_display(format_args!("{}{side}", name.side()));
+        command.push_parts(&[name.side(), side]);
     }
 }

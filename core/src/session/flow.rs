@@ -18,10 +18,10 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::time::Duration;
 
-use super::calls::{Call, Purpose};
+use super::unanswered::{Purpose, SentCommand};
 use crate::error::Failure;
 use crate::time::Instant;
-use crate::wire::{Command, slot};
+use crate::wire::{Command, hash_slot};
 
 /// The window before anything is known about the server.
 const INITIAL: u16 = 64;
@@ -112,18 +112,18 @@ impl Flows {
 
     /// The index of the flow that commands about this key belong to.
     pub(crate) fn place_of(&self, key: &str) -> u8 {
-        if self.flows.len() == 1 { 0 } else { u8::try_from(slot(key) >> RANGE).unwrap_or(0) }
+        if self.flows.len() == 1 { 0 } else { u8::try_from(hash_slot(key.as_bytes()) >> RANGE).unwrap_or(0) }
     }
 
     /// The flow by which a command may leave now. None if it must wait.
-    pub(crate) fn room(&self, command: &Command) -> Option<u8> {
+    pub(super) fn room(&self, command: &Command) -> Option<u8> {
         let place = self.place(command);
         let flow = self.flows.get(usize::from(place))?;
         (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
     }
 
     /// Queues a command until there is room. `due` is when it is needed.
-    pub(crate) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+    pub(super) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
         self.numbers = self.numbers.saturating_add(1);
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
@@ -152,18 +152,18 @@ impl Flows {
     }
 
     /// A command has ended: with a reply, with a timeout, or without reaching the server.
-    pub(crate) fn ended(&mut self, now: Instant, call: &Call, failure: Option<&Failure>) {
+    pub(crate) fn ended(&mut self, now: Instant, sent: &SentCommand, failure: Option<&Failure>) {
         let most = self.most;
-        let Some(flow) = self.flows.get_mut(usize::from(call.flow)) else { return };
+        let Some(flow) = self.flows.get_mut(usize::from(sent.flow)) else { return };
         flow.in_flight = flow.in_flight.saturating_sub(1);
         match failure {
             None | Some(Failure::Refused(_)) => {
-                flow.answered(now, now.since(call.sent), most);
+                flow.answered(now, now.since(sent.at), most);
                 self.last_failure = None;
             }
             Some(failure) => {
                 if *failure == Failure::TimedOut {
-                    flow.silent(now, call.sent);
+                    flow.silent(now, sent.at);
                 }
                 if !matches!(failure, Failure::Unsupported(_)) {
                     self.last_failure = Some((now, failure.clone()));

@@ -3,13 +3,18 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::Context;
 use super::timers::Slot;
-use crate::ids::{LockId, OpId};
-use crate::options::{Kind, Mode};
+use crate::error::{Error, LossReason};
+use crate::event::{LeaseInfo, Outcome, ReleaseOutcome};
+use crate::ids::{Caller, LeaseId, LockId};
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
 
 pub(crate) struct Lease {
-    pub(crate) lock: LockId,
+    pub(crate) of: Leased,
+    /// The call that acquired it. Its caller is notified of a loss.
+    pub(super) caller: Caller,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) fence: u64,
@@ -20,11 +25,35 @@ pub(crate) struct Lease {
     /// The end that the holder learned when it got or extended the lease.
     pub(crate) told: Instant,
     pub(crate) holds: u32,
-    /// Calls that end when the lease does.
-    pub(crate) pending: Vec<OpId>,
+    /// How it was lost, if it was.
+    pub(super) lost: Option<LossReason>,
+    /// Unanswered that end when the lease does.
+    pub(crate) pending: Vec<Caller>,
+}
+
+/// What a lease is of.
+pub(crate) enum Leased {
+    Lock(LockId),
+    /// Several names, each with a lease of its own.
+    Parts(Vec<LeaseId>),
 }
 
 impl Lease {
+    /// A lease that lasts at least until `told`.
+    pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, told: Instant) -> Self {
+        let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
+        Self { of, caller, kind, mode, fence, ttl, renew, ends: None, told, holds: 1, lost: None, pending: Vec::new() }
+    }
+
+    /// The lock, if it is a lease of one.
+    pub(crate) fn lock(&self) -> Option<LockId> {
+        if let Leased::Lock(lock) = self.of { Some(lock) } else { None }
+    }
+
+    const fn info(&self) -> LeaseInfo {
+        LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: self.lost }
+    }
+
     /// The TTL that a renewal at `now` must set for this lease, whose hold is valid until `until`. None if it needs
     /// no renewal. A fixed lease needs one only if its hold ends before the end that its holder knows.
     pub(crate) fn wants(&self, now: Instant, until: Instant) -> Option<Duration> {
@@ -36,6 +65,53 @@ impl Lease {
             Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),
             None => Some(self.ttl),
         }
+    }
+}
+
+impl Context {
+    /// Adds a hold to a lease.
+    pub(crate) fn nest(&mut self, op: Caller, id: LeaseId) {
+        let held = self.leases.get_mut(&id).map(|lease| {
+            lease.holds = lease.holds.saturating_add(1);
+            Outcome::Held(lease.holds)
+        });
+        self.answer(op, held.ok_or(Error::NotHeld));
+    }
+
+    /// The state of a lease that has holds which are not released yet.
+    pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
+        self.leases.get(&id).or_else(|| self.lost.get(&id)).map(Lease::info)
+    }
+
+    /// Takes a hold away from a lease. Returns the lease if it was the last hold: then the call goes on.
+    pub(crate) fn unnest(&mut self, op: Caller, id: LeaseId) -> Option<Lease> {
+        let outcome = match self.leases.get_mut(&id) {
+            None => self.unnest_lost(id),
+            Some(lease) if lease.holds > 1 => {
+                lease.holds = lease.holds.saturating_sub(1);
+                ReleaseOutcome::StillHeld
+            }
+            Some(_) => return self.end_lease(id, &Error::NotHeld),
+        };
+        self.answer(op, Ok(Outcome::Released(outcome)));
+        None
+    }
+
+    /// Forgets a lease that was lost, and that nobody will release.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn forget_loss(&mut self, id: LeaseId) {
+        self.lost.remove(&id);
+    }
+
+    /// Takes a hold away from a lease that has ended. The last one removes what is known of it.
+    fn unnest_lost(&mut self, id: LeaseId) -> ReleaseOutcome {
+        let Some(lease) = self.lost.get_mut(&id) else { return ReleaseOutcome::AlreadyExpired };
+        lease.holds = lease.holds.saturating_sub(1);
+        let (holds, lost) = (lease.holds, lease.lost);
+        if holds == 0 {
+            self.lost.remove(&id);
+        }
+        if lost == Some(LossReason::Taken) { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
     }
 }
 

@@ -1,47 +1,49 @@
 //! What all state machines share: the current time, the outputs, timers, users' calls, commands in flight, leases and
 //! releases. Knows nothing about who is granted a lock.
 
-mod calls;
 mod commands;
 mod flow;
+mod gather;
+mod id_map;
 mod lease;
 mod op;
 mod random;
 mod release;
 mod subscription;
 mod timers;
+mod unanswered;
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use self::calls::Calls;
 use self::flow::Flows;
 use self::op::Op;
 use self::random::Random;
 use self::release::Release;
 use self::timers::Timers;
+use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
-use crate::ids::{ByNumber, ClientId, INNER, LeaseId, NodeId, OpId, Token};
+use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
-use crate::wire::Command;
-#[cfg(feature = "quorum")]
-pub(crate) use op::{Tally, TallyKind};
+use crate::wire::{Command, Form};
 
-pub(crate) use calls::{Call, InFlight, Purpose};
-pub(crate) use commands::{Acquire, AcquireMode, Convert, Form};
+pub(crate) use commands::{Acquire, AcquireMode, Convert};
 pub(crate) use flow::within;
-pub(crate) use lease::{Lease, covering, drift, margin};
-pub(crate) use op::OpKind;
+pub(crate) use gather::PartEvent;
+pub(crate) use id_map::IdMap;
+pub(crate) use lease::{Lease, Leased, covering, drift, margin};
+pub(crate) use op::{Gather, OpKind};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
+pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
 
 pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
 
@@ -51,20 +53,22 @@ pub(crate) struct Context {
     pub(crate) client: String,
     pub(crate) config: Config,
     pub(crate) outputs: VecDeque<Output>,
-    /// Results for the engine's own calls: see [`INNER`](crate::ids::INNER).
-    pub(crate) inner: VecDeque<Output>,
+    /// What happened to parts of calls and leases, and is not gathered yet.
+    pub(crate) parts: Vec<(PartId, PartEvent)>,
     pub(crate) timers: Timers,
-    pub(crate) calls: Calls,
+    pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
-    pub(crate) ops: HashMap<OpId, Op, ByNumber>,
-    pub(crate) leases: HashMap<LeaseId, Lease, ByNumber>,
-    pub(crate) releases: HashMap<Token, Release, ByNumber>,
+    pub(crate) ops: IdMap<Caller, Op>,
+    pub(crate) leases: IdMap<LeaseId, Lease>,
+    /// The users' leases that were lost and have holds that are not released yet.
+    lost: IdMap<LeaseId, Lease>,
+    pub(crate) releases: IdMap<Token, Release>,
     /// How many of the releases were sent at least once without an answer.
-    pub(crate) owed: usize,
+    owed: usize,
     /// How many of the releases are for tokens that were held until they were given back.
-    pub(crate) unreleased: u32,
+    unreleased: u32,
     /// When the server last confirmed the release of such a token.
-    pub(crate) last_released: Instant,
+    last_released: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
@@ -79,17 +83,18 @@ impl Context {
         let seed = client.seed();
         Self {
             now: Instant::default(),
-            client: format!("{client}"),
+            client: client.text(),
             outputs: VecDeque::new(),
-            inner: VecDeque::new(),
+            parts: Vec::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
-            calls: Calls::new(config.response_timeout),
+            unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             config,
-            ops: HashMap::default(),
-            leases: HashMap::default(),
-            releases: HashMap::default(),
+            ops: IdMap::default(),
+            leases: IdMap::default(),
+            lost: IdMap::default(),
+            releases: IdMap::default(),
             owed: 0,
             unreleased: 0,
             last_released: Instant::default(),
@@ -117,16 +122,16 @@ impl Context {
     }
 
     /// The client's own channel.
-    pub(crate) fn channel(&self) -> String {
-        format!("leasehold:{}", self.client)
+    fn channel(&self) -> String {
+        ["leasehold:", &self.client].concat()
     }
 
     /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true
     /// if it has left: the caller then updates its state. For a queued command,
     /// [`Client::pump`](crate::client::Client::pump) does that later.
     pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
-        let by_source = is_by_source(&command);
-        if by_source {
+        let form = command.form();
+        if form == Form::Source {
             self.is_answered(purpose);
         }
         match self.flows.room(&command) {
@@ -136,7 +141,7 @@ impl Context {
             }
             None => {
                 let mut due = self.now + within;
-                if by_source {
+                if form == Form::Source {
                     // Until the server has this script, it refuses every other command that needs it.
                     due = Instant::default();
                 }
@@ -159,21 +164,20 @@ impl Context {
     }
 
     /// A user's call sends another command. The time of the one before says nothing about this one.
-    pub(crate) fn sends_another(&mut self, op: OpId) {
+    pub(crate) fn sends_another(&mut self, op: Caller) {
         if let Some(open) = self.ops.get_mut(&op) {
             open.sent = None;
         }
     }
 
     pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
-        let by_source = is_by_source(&command);
-        let call = self.calls.open(Call { sent: self.now, purpose, by_source, flow });
+        let id = self.unanswered.open(SentCommand { at: self.now, purpose, form: command.form(), flow });
         self.flows.sent(flow);
-        self.outputs.push_back(Output::Send { call, node: NodeId(0), command });
+        self.outputs.push_back(Output::Send { id, node: NodeId(0), command });
     }
 
     /// Opens a user's call that can't be answered at once. `patience` is its time limit.
-    pub(crate) fn open(&mut self, op: OpId, kind: OpKind, patience: Option<Duration>) {
+    pub(crate) fn open(&mut self, op: Caller, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
         let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
@@ -181,7 +185,7 @@ impl Context {
     }
 
     /// Records that the caller of a try set a time limit.
-    pub(crate) fn bound(&mut self, op: OpId, options: &AcquireOptions) {
+    pub(crate) fn bound(&mut self, op: Caller, options: &AcquireOptions) {
         if options.within.is_some()
             && let Some(open) = self.ops.get_mut(&op)
         {
@@ -190,7 +194,7 @@ impl Context {
     }
 
     /// A command of a user's call has left.
-    pub(crate) fn op_sent(&mut self, op: OpId) {
+    pub(crate) fn op_sent(&mut self, op: Caller) {
         let now = self.now;
         if let Some(open) = self.ops.get_mut(&op) {
             open.sent.get_or_insert(now);
@@ -198,13 +202,11 @@ impl Context {
     }
 
     /// Answers a user's call that was never opened.
-    pub(crate) fn answer(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        self.told(op.0).push_back(Output::Completed { op, result });
-    }
-
-    /// The output queue for this number: the driver's, or the engine's own.
-    fn told(&mut self, number: u64) -> &mut VecDeque<Output> {
-        if number & INNER == 0 { &mut self.outputs } else { &mut self.inner }
+    pub(crate) fn answer(&mut self, op: Caller, result: Result<Outcome, Error>) {
+        match op {
+            Caller::User(op) => self.outputs.push_back(Output::Completed { op, result }),
+            Caller::Part(part) => self.parts.push((part, PartEvent::Ended(result))),
+        }
     }
 
     /// The time limit for calls that don't wait.
@@ -213,14 +215,14 @@ impl Context {
     }
 
     /// Ends a user's call, unless it has already ended.
-    pub(crate) fn complete(&mut self, op: OpId, result: Result<Outcome, Error>) {
+    pub(crate) fn complete(&mut self, op: Caller, result: Result<Outcome, Error>) {
         if self.close_op(op) {
             self.answer(op, result);
         }
     }
 
     /// Removes a user's call. The caller of this function answers it. False if it has already ended.
-    pub(crate) fn close_op(&mut self, op: OpId) -> bool {
+    pub(crate) fn close_op(&mut self, op: Caller) -> bool {
         let Some(mut ended) = self.ops.remove(&op) else { return false };
         self.timers.set(Timer::OpEnds(op), &mut ended.ends, None);
         self.timers.set(Timer::OpAgain(op), &mut ended.again, None);
@@ -228,7 +230,7 @@ impl Context {
     }
 
     /// Sets the time limit of a user's call.
-    pub(crate) fn end_op_within(&mut self, op: OpId, patience: Duration) {
+    pub(crate) fn end_op_within(&mut self, op: Caller, patience: Duration) {
         if let Some(open) = self.ops.get_mut(&op) {
             self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
         }
@@ -240,9 +242,7 @@ impl Context {
         if !self.closed || self.unreleased > 0 {
             return;
         }
-        let is_close = |(op, open): (&OpId, &Op)| matches!(open.kind, OpKind::Close).then_some(*op);
-        // The oldest first, because the order of a hash map differs between machines.
-        while let Some(op) = self.ops.iter().filter_map(is_close).min() {
+        while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Close)) {
             if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
                 let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
                 return self.end_op_within(op, brief);
@@ -252,7 +252,7 @@ impl Context {
     }
 
     /// The time limit of a close is over. It is extended as long as the server keeps confirming releases.
-    pub(crate) fn close_ends(&mut self, op: OpId, since: Instant) {
+    pub(crate) fn close_ends(&mut self, op: Caller, since: Instant) {
         let ends = self.last_released.max(since) + self.patience();
         if self.unreleased > 0 && ends > self.now {
             return self.end_op_within(op, ends.since(self.now));
@@ -273,12 +273,15 @@ impl Context {
 
     /// Notifies the holder that its lease was lost.
     pub(crate) fn lose_lease(&mut self, id: LeaseId, reason: LossReason) {
-        if self.end_lease(id, &Error::Lost(reason)).is_some() {
-            self.told(id.0).push_back(Output::Lost { lease: id, reason });
+        if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)) {
+            match lease.caller {
+                Caller::User(_) => {
+                    lease.lost = Some(reason);
+                    self.lost.insert(id, lease);
+                    self.outputs.push_back(Output::Lost { lease: id, reason });
+                }
+                Caller::Part(part) => self.parts.push((part, PartEvent::Lost(reason))),
+            }
         }
     }
-}
-
-fn is_by_source(command: &Command) -> bool {
-    command.words().next() == Some(b"EVAL")
 }

@@ -1,16 +1,15 @@
 //! A user's call that has not ended.
 
 use alloc::sync::Arc;
-#[cfg(feature = "quorum")]
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::timers::Slot;
+use crate::error::Error;
+use crate::event::Outcome;
 use crate::ids::{LeaseId, LockId};
 use crate::time::Instant;
 use crate::wire::Name;
-#[cfg(feature = "quorum")]
-use crate::{error::Error, event::Outcome};
 
 pub(crate) struct Op {
     pub(crate) since: Instant,
@@ -62,46 +61,10 @@ pub(crate) enum OpKind {
         name: Name,
     },
     Close,
-    /// A quorum's call. It consists of one call to each server.
-    #[cfg(feature = "quorum")]
-    Tally(Box<Tally>),
+    /// The call consists of one call to each part.
+    Gather(Gather),
 }
 
-/// A user's call with a part for each server of a quorum.
-#[cfg(feature = "quorum")]
-pub(crate) struct Tally {
-    pub(crate) kind: TallyKind,
-    /// The result of each server. None while it has not answered.
-    pub(crate) parts: Vec<Option<Result<Outcome, Error>>>,
-}
-
-/// What the servers are asked.
-#[cfg(feature = "quorum")]
-#[derive(Clone, Copy)]
-pub(crate) enum TallyKind {
-    Release,
-    Extend(LeaseId),
-    Verify(LeaseId),
-    Inspect,
-    Force,
-    Close,
-}
-
-#[cfg(feature = "quorum")]
-impl Tally {
-    /// A call that no server has been asked for yet.
-    pub(crate) fn new(kind: TallyKind, servers: usize) -> Self {
-        Self { kind, parts: (0..servers).map(|_| Some(Err(Error::NotHeld))).collect() }
-    }
-
-    /// Marks a server as asked.
-    pub(crate) fn asks(&mut self, at: usize) {
-        if let Some(part) = self.parts.get_mut(at) {
-            *part = None;
-        }
-    }
-
-    pub(crate) fn count(&self, which: impl Fn(&Option<Result<Outcome, Error>>) -> bool) -> usize {
-        self.parts.iter().filter(|part| which(part)).count()
-    }
-}
+/// The results of a user's call, one for each part. None for a part that has not answered.
+#[derive(Default)]
+pub(crate) struct Gather(pub(crate) Vec<Option<Result<Outcome, Error>>>);

@@ -4,23 +4,22 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::calls::{InFlight, Purpose};
-use super::commands::Form;
 use super::flow::within;
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
+use super::unanswered::{InFlight, Purpose};
 use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
-use crate::ids::{LeaseId, OpId, Token};
+use crate::ids::{Caller, LeaseId, Token};
 use crate::time::Instant;
-use crate::wire::{Failed, FailureClass, Name, Status};
+use crate::wire::{Failed, FailureClass, Form, Name, Status};
 
 /// A token that is being given back. It belongs to no name in use any more.
 pub(crate) struct Release {
     name: Name,
     bury: bool,
     /// The call that waits for the outcome.
-    pub(crate) op: Option<OpId>,
+    pub(crate) op: Option<Caller>,
     heirs: Vec<LeaseId>,
     /// Until when the lease was valid. None for a token that only waited.
     valid_until: Option<Instant>,
@@ -53,7 +52,7 @@ pub(crate) struct ReleaseParams {
     pub(crate) token: Token,
     pub(crate) bury: bool,
     pub(crate) valid_until: Option<Instant>,
-    pub(crate) op: Option<OpId>,
+    pub(crate) op: Option<Caller>,
     /// If this token was held, the readers that go on under another token.
     pub(crate) heirs: Vec<LeaseId>,
     /// Whether an unanswered convert may have moved the lease to another token. That token is given back too.
@@ -70,7 +69,7 @@ impl ReleaseParams {
 
 impl Release {
     /// Whether it stands for a lease that was held until it was given back. If two tokens may have the lease, only one counts.
-    pub(crate) const fn is_a_lease(&self) -> bool {
+    pub(super) const fn is_a_lease(&self) -> bool {
         self.held && !self.moved
     }
 }
@@ -114,7 +113,7 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
-    pub(crate) fn send_release(&mut self, token: Token, form: Form) {
+    fn send_release(&mut self, token: Token, form: Form) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury);
@@ -159,7 +158,7 @@ impl Context {
     pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
         let Some(release) = self.releases.get_mut(&token) else { return };
         let owed = release.in_flight.lost;
-        release.in_flight.ended(failed.maybe_applied);
+        release.in_flight.failed(&failed);
         if release.in_flight.lost && !owed {
             self.owed = self.owed.saturating_add(1);
         }
@@ -197,7 +196,7 @@ impl Context {
     pub(crate) fn release_answered(&mut self, token: Token, status: Status) -> Vec<LeaseId> {
         let Some(release) = self.releases.get_mut(&token) else { return Vec::new() };
         self.last_released = self.now;
-        release.in_flight.ended(false);
+        release.in_flight.answered();
         let was_valid = release.valid_until.is_some_and(|until| release.given_up < until);
         let outcome = match status {
             Status::Released if was_valid => ReleaseOutcome::Released,
@@ -222,7 +221,7 @@ impl Context {
         }
     }
 
-    fn forget_release(&mut self, token: Token) -> Option<OpId> {
+    fn forget_release(&mut self, token: Token) -> Option<Caller> {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.in_flight.lost));
         self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));

@@ -59,7 +59,7 @@ impl Subscription {
     }
 
     /// Whether it was never requested.
-    pub(crate) fn is_off(&self) -> bool {
+    fn is_off(&self) -> bool {
         self.state == State::Off && self.timer.is_none()
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::event::Reason;
-use crate::ids::{Channel, LeaseId, LockId, OpId, Token};
+use crate::ids::{Caller, Channel, LeaseId, LockId, Token};
 use crate::time::Instant;
 
 /// What a timer is for. At most one of each is set.
@@ -22,9 +22,9 @@ pub(crate) enum Timer {
     /// The time for a hold's local hand-overs is over.
     BudgetEnds(LockId),
     /// A user's call ends.
-    OpEnds(OpId),
+    OpEnds(Caller),
     /// A user's call is due to be sent again.
-    OpAgain(OpId),
+    OpAgain(Caller),
     /// An unanswered convert is due to be resent.
     Convert(LockId),
     /// An unanswered release is due to be resent.
@@ -226,6 +226,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
+    use crate::ids::OpId;
 
     /// Sets, moves, clears and takes timers in an order that follows from `seed`, beside a sorted map.
     fn compare_with_a_map(seed: u64) {
@@ -241,7 +242,7 @@ mod tests {
         let mut count = 0;
         for _ in 0..2_000 {
             let which = draw(40);
-            let timer = Timer::OpEnds(OpId(which));
+            let timer = Timer::OpEnds(Caller::User(OpId(which)));
             let slot = &mut slots[which as usize];
             let known = map.iter().find(|(_, op)| **op == which).map(|(key, _)| *key);
             match draw(4) {
@@ -252,7 +253,7 @@ mod tests {
                 1 => {
                     let taken = timers.pop_due(at(draw(200)));
                     let first = map.first_key_value().map(|(key, op)| (*key, *op));
-                    if let Some(Timer::OpEnds(OpId(op))) = taken {
+                    if let Some(Timer::OpEnds(Caller::User(OpId(op)))) = taken {
                         assert_eq!(first.map(|(_, op)| op), Some(op));
                         map.pop_first();
                         // The owner may clear its slot only later.
@@ -273,7 +274,7 @@ mod tests {
             }
             assert_eq!(timers.next().map(|(at, _)| at), map.first_key_value().map(|((at, _), _)| *at));
         }
-        while let Some(Timer::OpEnds(OpId(op))) = timers.pop_due(at(1_000)) {
+        while let Some(Timer::OpEnds(Caller::User(OpId(op)))) = timers.pop_due(at(1_000)) {
             assert_eq!(map.pop_first().map(|(_, op)| op), Some(op));
         }
         assert!(map.is_empty() && timers.next().is_none());
@@ -287,10 +288,10 @@ mod tests {
     #[test]
     fn ends_of_leases_come_before_anything_else_that_is_due() {
         let (mut timers, mut slots) = (Timers::default(), [None; 2]);
-        timers.set(Timer::OpEnds(OpId(1)), &mut slots[0], Some(Instant::from_micros(1)));
+        timers.set(Timer::OpEnds(Caller::User(OpId(1))), &mut slots[0], Some(Instant::from_micros(1)));
         timers.set(Timer::LeaseEnds(LeaseId(1)), &mut slots[1], Some(Instant::from_micros(2)));
         assert_eq!(timers.pop_due(Instant::from_micros(0)), None);
         assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::LeaseEnds(LeaseId(1))));
-        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::OpEnds(OpId(1))));
+        assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::OpEnds(Caller::User(OpId(1)))));
     }
 }

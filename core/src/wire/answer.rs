@@ -1,6 +1,5 @@
 //! Parses a script's answer. `lua/README.md` describes the list.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
@@ -41,7 +40,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Parses a reply. The error says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
-        Self::of(reply).ok_or_else(|| format!("expected a status and six numbers, got {reply}"))
+        Self::of(reply).ok_or_else(|| ["expected a status and six numbers, got ", &reply.shown()].concat())
     }
 
     fn of(reply: &Reply) -> Option<Self> {

@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::text::Digits;
+
 /// A command: its words in order, the name first. All words share one buffer, so a driver can copy them cheaply.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
@@ -28,17 +30,8 @@ impl Command {
         self.end_word();
     }
 
-    pub(crate) fn push_display(&mut self, word: impl fmt::Display) {
-        use core::fmt::Write;
-        struct Bytes<'a>(&'a mut Vec<u8>);
-        impl Write for Bytes<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
-        }
-        let _ = write!(Bytes(&mut self.buffer), "{word}");
-        self.end_word();
+    pub(crate) fn push_number(&mut self, number: u64) {
+        self.push(Digits::of(number).as_bytes());
     }
 
     fn end_word(&mut self) {
@@ -55,6 +48,24 @@ impl Command {
             self.buffer.get(start..end).unwrap_or_default()
         })
     }
+
+    /// Whether it has the script's digest or its source.
+    pub(crate) fn form(&self) -> Form {
+        if self.words().next() == Some(b"EVAL") { Form::Source } else { Form::Digest }
+    }
+
+    /// The key that decides which server of a cluster runs the command: the script's first key. None if it has no key.
+    pub fn key(&self) -> Option<&[u8]> {
+        let mut words = self.words().skip(2);
+        words.next().filter(|keys| *keys != b"0").and(words.next())
+    }
+}
+
+/// Whether to send the digest, or the source after the server answered NOSCRIPT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Digest,
+    Source,
 }
 
 impl fmt::Debug for Command {

@@ -1,9 +1,9 @@
 //! What to do after a failure: retry, send the script's source, or give up.
 
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
+use super::command::Form;
 use crate::error::{Error, Failure, Votes};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +41,10 @@ impl FailureClass {
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
                 Self::Fatal(Error::Auth(text))
             }
-            _ if PASSING.iter().any(|code| has(&text, &format!(": {code} ")) || has(&text, &format!(": -{code} "))) => {
+            _ if PASSING
+                .iter()
+                .any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) =>
+            {
                 Self::Retry(Failure::Unavailable(text))
             }
             // A slot began to move while a script ran, which may have done a part of its work.
@@ -73,9 +76,9 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn by(failure: Failure, by_source: bool) -> Self {
+    pub(crate) fn by(failure: Failure, form: Form) -> Self {
         let class = match FailureClass::of(failure) {
-            FailureClass::NoScript if by_source => {
+            FailureClass::NoScript if form == Form::Source => {
                 FailureClass::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into()))
             }
             class => class,
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn where_in_a_script_an_error_arose_is_left_out() {
         let text = "OOM command not allowed when used memory > 'maxmemory'.";
-        let told = of(&format!("{text} script: 36564d1ac37b, on @user_script:69."));
+        let told = of(&alloc::format!("{text} script: 36564d1ac37b, on @user_script:69."));
         assert_eq!(told, FailureClass::Fatal(Error::Server(text.into())));
         assert!(
             matches!(of("ERR no such script: a"), FailureClass::Fatal(Error::Server(text)) if text == "ERR no such script: a")
@@ -149,12 +152,12 @@ mod tests {
             "ERR Error running script (call to f_1): @user_script:69: @user_script: 69: Lua script attempted to access a non \
              local key in a cluster node",
         ] {
-            let failed = Failed::by(Failure::Refused(text.into()), false);
+            let failed = Failed::by(Failure::Refused(text.into()), Form::Digest);
             assert!(matches!(failed.class, FailureClass::Retry(Failure::Interrupted(_))), "{text}");
             assert!(failed.maybe_applied, "{text}");
         }
         let failed =
-            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), false);
+            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), Form::Digest);
         assert!(!failed.maybe_applied);
     }
 

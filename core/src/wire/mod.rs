@@ -10,7 +10,9 @@ mod reply;
 pub(crate) use answer::{Answer, Status, fence, integer, time_left};
 pub(crate) use failure::{Failed, FailureClass};
 pub(crate) use message::{Granted, Message};
-pub(crate) use name::{Name, slot};
+pub(crate) use name::Name;
+pub use name::hash_slot;
 
 pub use command::Command;
+pub(crate) use command::Form;
 pub use reply::{Reply, Scalar};

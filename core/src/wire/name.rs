@@ -1,7 +1,6 @@
 //! A lock's name and its keys.
 
 use alloc::borrow::Cow;
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
@@ -25,14 +24,17 @@ pub(crate) struct Name {
 impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
     pub(crate) fn new(key: String, family: Family) -> Self {
-        let side =
-            if hash_tag(&key).is_some() { format!("leasehold::{key}:") } else { format!("leasehold:{{{key}}}:") };
+        let side = if hash_tag(key.as_bytes()).is_some() {
+            ["leasehold::", &key, ":"].concat()
+        } else {
+            ["leasehold:{", &key, "}:"].concat()
+        };
         Self { key: key.into(), side: side.into(), family }
     }
 
     /// The whole key: prefix and name.
     pub(crate) fn key<'a>(prefix: &str, name: &'a str) -> Cow<'a, str> {
-        if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(format!("{prefix}{name}")) }
+        if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned([prefix, name].concat()) }
     }
 
     /// The whole key, if it is valid for a lock.
@@ -48,7 +50,7 @@ impl Name {
         if key.starts_with("leasehold:") {
             return refuse("begins with `leasehold:`, which is reserved: choose another name");
         }
-        if key.bytes().any(|byte| matches!(byte, b'{' | b'}')) && hash_tag(&key).is_none() {
+        if key.bytes().any(|byte| matches!(byte, b'{' | b'}')) && hash_tag(key.as_bytes()).is_none() {
             return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
         }
         Ok(key.into_owned())
@@ -67,18 +69,21 @@ impl Name {
     }
 }
 
-/// Redis's rule: the text between the first `{` and the next `}`, if it is not empty.
-fn hash_tag(key: &str) -> Option<&str> {
-    let (tag, _) = key.split_once('{')?.1.split_once('}')?;
+/// Redis's rule: the bytes between the first `{` and the next `}`, if there are any.
+fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = key.split_at_checked(key.iter().position(|byte| *byte == b'{')? + 1)?;
+    let tag = rest.get(..rest.iter().position(|byte| *byte == b'}')?)?;
     (!tag.is_empty()).then_some(tag)
 }
 
-/// The cluster slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key.
-pub(crate) fn slot(key: &str) -> u16 {
-    let byte_in = |crc: u16, byte: u8| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
+/// The slot of a key in a cluster, 0 to 16,383: CRC16 (XMODEM) of its hash tag, or of the whole key.
+///
+/// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
+pub fn hash_slot(key: &[u8]) -> u16 {
+    let add = |crc: u16, byte: &u8| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
     };
-    hash_tag(key).unwrap_or(key).bytes().fold(0, byte_in) & 0x3fff
+    hash_tag(key).unwrap_or(key).iter().fold(0, add) & 0x3fff
 }
 
 #[cfg(test)]
@@ -95,11 +100,15 @@ mod tests {
     #[test]
     fn a_key_is_in_the_slot_that_a_cluster_tells() {
         // As CLUSTER KEYSLOT answers.
+        let slot = |key: &str| hash_slot(key.as_bytes());
         assert_eq!(slot("123456789"), 12739);
         assert_eq!(slot("foo"), 12182);
-        assert_eq!(slot("x{foo}y"), slot("foo"));
-        assert_eq!(slot("leasehold:{foo}:fence"), slot("foo"));
-        assert_ne!(slot("foo{}"), slot("foo"));
+        assert_eq!(slot(""), 0);
+        for (key, tag) in [("x{foo}y", "foo"), ("leasehold:{a}:fence", "a"), ("x{y}{z}", "y"), ("{{a}", "{a")] {
+            assert_eq!(slot(key), slot(tag), "{key}");
+        }
+        assert_ne!(slot("foo{}"), slot("foo"), "an empty tag is none");
+        assert_eq!(slot("{}x"), 10_595, "an empty tag is none");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::text::{lossy, signed};
+
 /// An element of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
@@ -24,30 +26,43 @@ pub enum Reply {
     List(Vec<Scalar>),
 }
 
-/// For messages: the first elements of the reply, each shortened to fit on a line.
-impl fmt::Display for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Reply {
+    /// For messages: the first elements of the reply, each shortened to fit on a line.
+    pub(crate) fn shown(&self) -> String {
         const WORDS: usize = 8;
         const BYTES: usize = 40;
         let words = match self {
             Self::One(word) => core::slice::from_ref(word),
             Self::List(words) => words,
         };
+        let mut shown = String::new();
         for (place, word) in words.iter().enumerate() {
             if place > 0 {
-                f.write_str(", ")?;
+                shown.push_str(", ");
             }
             match word {
-                _ if place == WORDS => return f.write_str(".."),
-                Scalar::Nil => f.write_str("nil")?,
-                Scalar::Int(number) => write!(f, "{number}")?,
+                _ if place == WORDS => {
+                    shown.push_str("..");
+                    break;
+                }
+                Scalar::Nil => shown.push_str("nil"),
+                Scalar::Int(number) => shown.push_str(&signed(*number)),
                 Scalar::Text(text) => {
-                    let (begin, more) = text.get(..BYTES).map_or((text.as_slice(), ""), |begin| (begin, ".."));
-                    write!(f, "\"{}{more}\"", String::from_utf8_lossy(begin))?;
+                    let (begin, more) = text.get(..BYTES).map_or((text.as_slice(), "\""), |begin| (begin, "..\""));
+                    shown.push('"');
+                    shown.push_str(&lossy(begin));
+                    shown.push_str(more);
                 }
             }
         }
-        if words.is_empty() { f.write_str("nothing") } else { Ok(()) }
+        if shown.is_empty() { "nothing".into() } else { shown }
+    }
+}
+
+/// For messages: the first elements of the reply, each shortened to fit on a line.
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
     }
 }
 

@@ -2,9 +2,9 @@
 
 use leasehold_core::{Command, Error, Grant, Input, Instant, Mode, Outcome, Output, ReleaseOutcome, Reply, Scalar};
 
-use crate::world::{About, Held, World};
+use crate::world::{About, FuzzedEngine, Held};
 
-impl World {
+impl FuzzedEngine {
     pub(crate) fn input(&mut self, input: Input<'_>) {
         self.engine.handle(Instant::from_micros(self.now), input);
         let mut outputs = 0;
@@ -20,12 +20,20 @@ impl World {
 
     fn observe(&mut self, output: Output) {
         match output {
-            Output::Send { call, command, .. } => {
-                assert!(call.0 > self.last_call, "seed {}: {call:?} was used before", self.seed);
-                self.last_call = call.0;
-                self.calls.insert(call.0, command);
+            Output::Send { id, command, .. } => {
+                assert!(id.0 > self.last_call, "seed {}: {id:?} was used before", self.seed);
+                self.last_call = id.0;
+                self.calls.insert(id.0, command);
+            }
+            Output::SendDedicated { op, command } => {
+                assert!(self.ops.contains_key(&op.0), "seed {}: {op:?} has ended, and sends", self.seed);
+                self.dedicated.insert(op.0, command);
+            }
+            Output::CloseDedicated { op } => {
+                self.dedicated.remove(&op.0);
             }
             Output::Completed { op, result } => {
+                assert!(!self.dedicated.contains_key(&op.0), "seed {}: the connection of {op:?} stays open", self.seed);
                 let about = self.ops.remove(&op.0);
                 let about = about.unwrap_or_else(|| panic!("seed {}: {op:?} ended twice: {result:?}", self.seed));
                 self.ended(about, result);
@@ -53,10 +61,10 @@ impl World {
             held.holds += 1;
             return;
         }
-        assert!(grant.lease.0 > self.last_lease, "seed {}: {:?} was used before", self.seed, grant.lease);
+        assert!(self.used_leases.insert(grant.lease.0), "seed {}: {:?} was used before", self.seed, grant.lease);
         assert!(grant.valid_until.as_micros() > self.now, "seed {}: over when it begins: {grant:?}", self.seed);
         assert!(!self.closed, "seed {}: closed, and grants", self.seed);
-        self.last_lease = grant.lease.0;
+        self.last_lease = self.last_lease.max(grant.lease.0);
         self.leases.insert(grant.lease.0, Held { name, mode: grant.mode, holds: 1 });
         self.holders_are_apart(name);
     }

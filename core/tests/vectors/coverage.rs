@@ -1,120 +1,231 @@
-//! Which inputs, outputs, outcomes and errors the vectors have.
+//! The vectors have every variant of what an engine takes in and puts out.
+//!
+//! A variant gets its word in a match without a wildcard: a new one does not compile without a word, and fails the test
+//! without a vector.
+
+#[path = "files.rs"]
+mod files;
 
 use std::collections::BTreeSet;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
 
 use serde_json::Value;
 
-const EVERYTHING: [(&str, &[&str]); 9] = [
-    (
-        "input",
-        &[
-            "acquire",
-            "acquire-all",
-            "cancel",
-            "release",
-            "extend",
-            "convert",
-            "hold",
-            "verify",
-            "inspect",
-            "close",
-            "reply",
-            "message",
-            "subscribed",
-            "unsubscribed",
-            "wake",
-        ],
-    ),
-    ("reply", &["one", "list", "refused", "unavailable", "interrupted", "timed-out", "unsupported"]),
-    ("output", &["send", "subscribe", "unsubscribe", "completed", "lost"]),
-    (
-        "result",
-        &[
-            "acquired",
-            "acquired-all",
-            "released",
-            "extended",
-            "converted",
-            "held",
-            "verified",
-            "inspected",
-            "closed",
-            "error",
-        ],
-    ),
-    ("released", &["released", "still-held", "already-expired", "not-owner"]),
-    (
-        "error",
-        &[
-            "invalid-option",
-            "not-held",
-            "conflict",
-            "unsupported",
-            "cross-slot",
-            "closed",
-            "busy",
-            "cancelled",
-            "lost",
-            "unreachable",
-            "auth",
-            "server",
-            "protocol",
-            "wrong-kind",
-        ],
-    ),
-    ("reason", &["expired", "gone", "taken", "max-hold"]),
-    (
-        "field",
-        &[
-            "name",
-            "names",
-            "ttl",
-            "wait",
-            "max_hold",
-            "local_handoffs",
-            "claim_window",
-            "response_timeout",
-            "node_timeout",
-            "fence_retention",
-            "servers",
-        ],
-    ),
-    ("vote", &["none", "agreed", "timed-out", "busy", "unreachable"]),
-];
+use crate::{Error, Failure, Input, Kind, LossReason, Mode, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait};
+
+/// The words of all variants of a type, from a match that must be exhaustive.
+macro_rules! words {
+    ($kind:literal, $of:ty { $($variant:pat => $word:literal,)+ }) => {{
+        let _: fn(&$of) -> &'static str = |variant| match variant {
+            $($variant => $word,)+
+        };
+        ($kind, vec![$($word),+])
+    }};
+}
+
+fn everything() -> [(&'static str, Vec<&'static str>); 14] {
+    [
+        words!("input", Input<'_> {
+            Input::Acquire { .. } => "acquire",
+            Input::AcquireAll { .. } => "acquire-all",
+            Input::DedicatedReply { .. } => "dedicated-reply",
+            Input::Cancel { .. } => "cancel",
+            Input::Release { .. } => "release",
+            Input::Extend { .. } => "extend",
+            Input::Convert { .. } => "convert",
+            Input::Hold { .. } => "hold",
+            Input::Keep { .. } => "keep",
+            Input::Verify { .. } => "verify",
+            Input::Inspect { .. } => "inspect",
+            Input::ForceRelease { .. } => "force-release",
+            Input::Close { .. } => "close",
+            Input::Reply { .. } => "reply",
+            Input::Message { .. } => "message",
+            Input::Subscribed { .. } => "subscribed",
+            Input::Unsubscribed { .. } => "unsubscribed",
+            Input::Wake => "wake",
+        }),
+        words!("kind", Kind {
+            Kind::Lock => "lock",
+            Kind::Reentrant(_) => "reentrant",
+            Kind::Semaphore { .. } => "semaphore",
+        }),
+        words!("mode", Mode {
+            Mode::Exclusive => "exclusive",
+            Mode::Shared => "shared",
+        }),
+        words!("wait", Wait {
+            Wait::No => "no",
+            Wait::For(_) => "for",
+            Wait::Forever => "forever",
+        }),
+        words!("reply", Reply {
+            Reply::One(_) => "one",
+            Reply::List(_) => "list",
+        }),
+        words!("scalar", Scalar {
+            Scalar::Nil => "nil",
+            Scalar::Int(_) => "int",
+            Scalar::Text(_) => "text",
+        }),
+        words!("failure", Failure {
+            Failure::Refused(_) => "refused",
+            Failure::Unavailable(_) => "unavailable",
+            Failure::Interrupted(_) => "interrupted",
+            Failure::TimedOut => "timed-out",
+            Failure::Unsupported(_) => "unsupported",
+            Failure::Closed(_) => "closed",
+        }),
+        words!("output", Output {
+            Output::Send { .. } => "send",
+            Output::SendDedicated { .. } => "send-dedicated",
+            Output::CloseDedicated { .. } => "close-dedicated",
+            Output::Subscribe { .. } => "subscribe",
+            Output::Unsubscribe { .. } => "unsubscribe",
+            Output::Completed { .. } => "completed",
+            Output::Lost { .. } => "lost",
+        }),
+        words!("outcome", Outcome {
+            Outcome::Acquired(_) => "acquired",
+            Outcome::AcquiredAll { .. } => "acquired-all",
+            Outcome::Released(_) => "released",
+            Outcome::Extended { .. } => "extended",
+            Outcome::Converted(_) => "converted",
+            Outcome::Held(_) => "held",
+            Outcome::Verified(_) => "verified",
+            Outcome::Inspected(_) => "inspected",
+            Outcome::Revoked(_) => "revoked",
+            Outcome::Closed { .. } => "closed",
+        }),
+        words!("released", ReleaseOutcome {
+            ReleaseOutcome::Released => "released",
+            ReleaseOutcome::StillHeld => "still-held",
+            ReleaseOutcome::AlreadyExpired => "already-expired",
+            ReleaseOutcome::NotOwner => "not-owner",
+        }),
+        words!("error", Error {
+            Error::InvalidOption { .. } => "invalid-option",
+            Error::NotHeld => "not-held",
+            Error::NotReplicated { .. } => "not-replicated",
+            Error::Conflict(_) => "conflict",
+            Error::Unsupported(_) => "unsupported",
+            Error::CrossSlot => "cross-slot",
+            Error::Closed => "closed",
+            Error::Busy { .. } => "busy",
+            Error::Cancelled => "cancelled",
+            Error::Lost(_) => "lost",
+            Error::Unreachable { .. } => "unreachable",
+            Error::Auth(_) => "auth",
+            Error::Server(_) => "server",
+            Error::Protocol(_) => "protocol",
+            Error::WrongKind(_) => "wrong-kind",
+        }),
+        words!("reason", LossReason {
+            LossReason::Expired => "expired",
+            LossReason::Gone => "gone",
+            LossReason::Taken => "taken",
+            LossReason::Revoked => "revoked",
+            LossReason::MaxHold => "max-hold",
+        }),
+        // Names of options, and votes in words: no type has these.
+        (
+            "field",
+            vec![
+                "name",
+                "names",
+                "ttl",
+                "wait",
+                "max_hold",
+                "local_handoffs",
+                "claim_window",
+                "response_timeout",
+                "node_timeout",
+                "fence_retention",
+                "servers",
+            ],
+        ),
+        ("vote", vec!["none", "agreed", "timed-out", "busy", "unreachable"]),
+    ]
+}
+
+#[test]
+fn the_vectors_take_in_and_put_out_everything_an_engine_can() {
+    let mut seen = Seen::default();
+    files::files().iter().for_each(|path| seen.file(&files::read(path)));
+    let all = everything().into_iter().flat_map(|(kind, words)| words.into_iter().map(move |word| (kind, word)));
+    let missing: Vec<_> = all.filter(|(kind, word)| !seen.0.contains(&(*kind, word.to_string()))).collect();
+    assert!(missing.is_empty(), "no vector has these: {missing:?}");
+}
 
 #[derive(Default)]
-pub(crate) struct Coverage(BTreeSet<(&'static str, String)>);
+struct Seen(BTreeSet<(&'static str, String)>);
 
-impl Coverage {
-    pub(crate) fn add(&mut self, file: &Value) {
-        self.seen("field", &file["refused"]["field"]);
+impl Seen {
+    fn file(&mut self, file: &Value) {
+        self.word("field", &file["refused"]["field"]);
         for step in file["steps"].as_array().into_iter().flatten() {
-            self.seen("input", &step["input"]);
-            self.seen("reply", &step["input"]["reply"]["result"]);
-            for output in step["outputs"].as_array().into_iter().flatten() {
-                self.seen("output", output);
-                self.seen("reason", &output["lost"]["reason"]);
-                let result = &output["completed"]["result"];
-                self.seen("result", result);
-                self.seen("released", &result["released"]);
-                self.seen("error", &result["error"]["code"]);
-                self.seen("field", &result["error"]["field"]);
-                for vote in result["error"]["votes"].as_array().into_iter().flatten() {
-                    let answer = vote["answer"].as_str().unwrap_or("none");
-                    self.0.insert(("vote", answer.to_string()));
-                }
-            }
+            self.input(&step["input"]);
+            step["outputs"].as_array().into_iter().flatten().for_each(|output| self.output(output));
         }
     }
 
-    pub(crate) fn missing(&self) -> Vec<String> {
-        let all = EVERYTHING.iter().flat_map(|(kind, words)| words.iter().map(move |word| (*kind, word.to_string())));
-        all.filter(|seen| !self.0.contains(seen)).map(|(kind, word)| format!("{kind} {word}")).collect()
+    fn input(&mut self, input: &Value) {
+        self.word("input", input);
+        self.word("failure", &input["unsubscribed"]["cause"]);
+        let result = &input["reply"]["result"];
+        self.word("reply", result);
+        self.word("failure", result);
+        let list = result["list"].as_array().into_iter().flatten();
+        list.chain(result.get("one")).for_each(|scalar| self.scalar(scalar));
+        self.word("mode", &input["convert"]["mode"]);
+        let Some(acquire) = input.get("acquire") else { return };
+        self.word("mode", &acquire["mode"]);
+        let kind = if acquire.get("owner").is_some() {
+            "reentrant"
+        } else if acquire.get("permits").is_some() {
+            "semaphore"
+        } else {
+            "lock"
+        };
+        self.insert("kind", kind);
+        if acquire["wait"].is_number() {
+            self.insert("wait", "for");
+        }
+        self.word("wait", &acquire["wait"]);
+    }
+
+    fn scalar(&mut self, scalar: &Value) {
+        let word = match scalar {
+            Value::Null => "nil",
+            Value::Number(_) => "int",
+            _ => "text",
+        };
+        self.insert("scalar", word);
+    }
+
+    fn output(&mut self, output: &Value) {
+        self.word("output", output);
+        self.word("reason", &output["lost"]["reason"]);
+        let result = &output["completed"]["result"];
+        self.word("outcome", result);
+        self.word("released", &result["released"]);
+        self.word("error", &result["error"]["code"]);
+        self.word("field", &result["error"]["field"]);
+        for vote in result["error"]["votes"].as_array().into_iter().flatten() {
+            self.insert("vote", vote["answer"].as_str().unwrap_or("none"));
+        }
     }
 
     /// A bare word, or the one key of an object.
-    fn seen(&mut self, kind: &'static str, value: &Value) {
-        let word = value.as_str().or_else(|| value.as_object()?.keys().next().map(String::as_str));
-        self.0.extend(word.map(|word| (kind, word.to_string())));
+    fn word(&mut self, kind: &'static str, value: &Value) {
+        if let Some(word) = value.as_str().or_else(|| value.as_object()?.keys().next().map(String::as_str)) {
+            self.insert(kind, word);
+        }
+    }
+
+    fn insert(&mut self, kind: &'static str, word: &str) {
+        self.0.insert((kind, word.to_string()));
     }
 }

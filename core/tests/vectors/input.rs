@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, Failure, Input, Kind, LeaseId, Mode, NodeId, OpId, Owner, Reply, Scalar, Wait,
+    AcquireOptions, CommandId, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply,
+    Scalar, Wait,
 };
 use serde::Deserialize;
 
@@ -33,6 +34,11 @@ pub(crate) enum Event {
         op: u64,
         lease: u64,
     },
+    Keep {
+        lease: u64,
+        /// A time, like a step's `at`.
+        until: u64,
+    },
     Verify {
         op: u64,
         lease: u64,
@@ -50,6 +56,10 @@ pub(crate) enum Event {
     },
     Reply {
         call: u64,
+        result: Ending,
+    },
+    DedicatedReply {
+        op: u64,
         result: Ending,
     },
     Message {
@@ -88,6 +98,8 @@ pub(crate) struct Acquire {
     max_hold: Option<u64>,
     wait: Option<WaitText>,
     within: Option<u64>,
+    /// How many, and for how long to wait for them.
+    replicas: Option<(u32, u64)>,
 }
 
 /// The options of an acquire, for several names.
@@ -101,6 +113,7 @@ pub(crate) struct AcquireAll {
     renew: Option<bool>,
     max_hold: Option<u64>,
     wait: Option<WaitText>,
+    replicas: Option<(u32, u64)>,
     #[serde(default)]
     one_script: bool,
 }
@@ -197,11 +210,13 @@ impl Event {
                 Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }
             }
             Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Keep { lease, until } => Input::Keep { lease: LeaseId(*lease), until: Instant::from_micros(*until) },
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },
             Self::Close { op } => Input::Close { op: OpId(*op) },
-            Self::Reply { call, result } => Input::Reply { call: CallId(*call), result: result.result() },
+            Self::Reply { call, result } => Input::Reply { id: CommandId(*call), result: result.result() },
+            Self::DedicatedReply { op, result } => Input::DedicatedReply { op: OpId(*op), result: result.result() },
             Self::Message { node, channel, payload } => {
                 Input::Message { node: NodeId(*node), channel: or_own(channel), payload: &payload.0 }
             }
@@ -243,15 +258,16 @@ impl Acquire {
                 Some(WaitText::Word(WaitWord::Forever)) => Wait::Forever,
             },
             within: self.within.map(Duration::from_millis),
+            replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
         }
     }
 }
 
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
-        let Self { op, mode, ttl, renew, max_hold, wait, .. } = *self;
-        Acquire { op, name: String::new(), mode, ttl, renew, max_hold, wait, within: None, owner: None, permits: None }
-            .options()
+        let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
+        let (name, within, owner, permits) = (String::new(), None, None, None);
+        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits }.options()
     }
 }
 

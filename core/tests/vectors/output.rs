@@ -9,9 +9,13 @@ use serde_json::{Value, json};
 
 pub(crate) fn output(output: &Output) -> Value {
     match output {
-        Output::Send { call, node, command } => {
+        Output::Send { id: call, node, command } => {
             on(*node, "send", json!({ "call": call.0, "command": command_words(command) }))
         }
+        Output::SendDedicated { op, command } => {
+            json!({ "send-dedicated": { "op": op.0, "command": command_words(command) } })
+        }
+        Output::CloseDedicated { op } => json!({ "close-dedicated": { "op": op.0 } }),
         Output::Subscribe { node, channel } => on(*node, "subscribe", json!({ "channel": channel })),
         Output::Unsubscribe { node, channel } => on(*node, "unsubscribe", json!({ "channel": channel })),
         Output::Completed { op, result } => {
@@ -38,6 +42,9 @@ pub(crate) fn error(error: &Error) -> Value {
             with_votes(of, json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) }))
         }
         Error::Lost(reason) => json!({ "code": code, "reason": reason.code() }),
+        Error::NotReplicated { confirmed, wanted, waited } => {
+            json!({ "code": code, "confirmed": confirmed, "wanted": wanted, "waited": ms(*waited) })
+        }
         Error::Auth(text) | Error::Server(text) | Error::WrongKind(text) | Error::Unsupported(text) => {
             json!({ "code": code, "text": text })
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
-use crate::client::{Client, Operation, OperationFuture, Replicas, unexpected_outcome};
+use crate::client::{Client, Operation, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock that you hold for a limited time.
@@ -23,16 +23,27 @@ pub struct Lease {
     id: LeaseId,
     name: Arc<str>,
     at_grant: (Fence, Mode),
+    /// The fence of each name, if the lease holds several.
+    fences: Option<Fences>,
     /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
 }
 
+/// Names with their fences.
+pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
+
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
-        Self { client, id: grant.lease, name, at_grant: (Fence(grant.fence), grant.mode), released: false }
+        let at_grant = (Fence(grant.fence), grant.mode);
+        Self { client, id: grant.lease, name, at_grant, fences: None, released: false }
     }
 
-    /// The lock's name, without the manager's prefix.
+    pub(super) fn with_fences(mut self, fences: Fences) -> Self {
+        self.fences = Some(fences);
+        self
+    }
+
+    /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -42,12 +53,22 @@ impl Lease {
     /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
     /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
-        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.0, |(fence, _)| Fence(fence))
+        self.client.shared.lease(self.id).map_or(self.at_grant.0, |lease| Fence(lease.fence))
+    }
+
+    /// The fencing token of each name, in the order in which you gave the names. Send each resource the fence of its
+    /// name. [`fence`](Self::fence) is the greatest of them.
+    pub fn fences(&self) -> impl ExactSizeIterator<Item = (&str, Fence)> {
+        let fences = match &self.fences {
+            Some(fences) => fences.iter().map(|(name, fence)| (&**name, *fence)).collect(),
+            None => vec![(&*self.name, self.fence())],
+        };
+        fences.into_iter()
     }
 
     /// Whether the lease is exclusive or shared.
     pub fn mode(&self) -> Mode {
-        self.client.shared.fence_and_mode(self.id).map_or(self.at_grant.1, |(_, mode)| mode)
+        self.client.shared.lease(self.id).map_or(self.at_grant.1, |lease| lease.mode)
     }
 
     /// How long the lease is still valid by the local clock, unless it is renewed. Zero once it has ended. No I/O.
@@ -141,9 +162,9 @@ impl Lease {
     pub fn nested(&self) -> Result<Self, Error> {
         match self.client.execute_now(&Operation::Hold { lease: self.id }, &self.name)? {
             Outcome::Held(_) => {
-                self.client.shared.add_hold(self.id);
-                let (client, name) = (Arc::clone(&self.client), Arc::clone(&self.name));
-                Ok(Self { client, id: self.id, name, at_grant: (self.fence(), self.mode()), released: false })
+                let (client, name, fences) = (Arc::clone(&self.client), Arc::clone(&self.name), self.fences.clone());
+                let at_grant = (self.fence(), self.mode());
+                Ok(Self { client, id: self.id, name, at_grant, fences, released: false })
             }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
@@ -151,7 +172,7 @@ impl Lease {
 
     /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
-        self.client.shared.hold_count(self.id)
+        self.client.shared.lease(self.id).map_or(0, |lease| lease.holds)
     }
 
     /// Turns an exclusive lease into a shared one. No writer can get in between, but waiting readers may join.
@@ -214,14 +235,6 @@ impl Lease {
             Ok(ReleaseOutcome::NotOwner) => Err(lost(LossReason::Taken)),
             // The lease was valid when the work ended. If the release did not reach the server, the lease ends with its TTL.
             Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Returns when enough replicas have the lease. Fails earlier if the lease is lost or the client is closed.
-    pub(super) async fn confirmed(&self, replicas: Replicas) -> Result<(), Error> {
-        tokio::select! {
-            confirmed = replicas.confirm(&self.client, self.id, &self.name) => confirmed,
-            error = self.interrupted() => Err(error),
         }
     }
 

@@ -1,15 +1,15 @@
 //! A lock with its options, and the ways to take it.
 
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Wait};
-use tokio::time::{Instant, timeout_at};
+use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait};
 use tracing::Instrument;
 
-use super::lease::Lease;
-use crate::client::{Client, Operation, Replicas, now, unexpected_outcome};
+use super::lease::{Fence, Lease};
+use crate::client::{Client, Operation, now, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -31,14 +31,32 @@ use crate::errors::Error;
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     client: Arc<Client>,
+    /// For several names: all of them as one text.
     name: Arc<str>,
+    several: Option<Several>,
     options: AcquireOptions,
-    replicas: Option<Replicas>,
+}
+
+/// The names of a lock over several names.
+#[derive(Clone)]
+struct Several {
+    names: Arc<[Arc<str>]>,
+    one_script: bool,
 }
 
 impl Lock {
     pub(super) fn new(client: Arc<Client>, name: &str, options: AcquireOptions) -> Self {
-        Self { client, name: name.into(), options, replicas: None }
+        Self { client, name: name.into(), several: None, options }
+    }
+
+    pub(super) fn of_several(
+        client: Arc<Client>,
+        names: impl IntoIterator<Item: AsRef<str>>,
+        options: AcquireOptions,
+    ) -> Self {
+        let names: Arc<[Arc<str>]> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        let label = names.join(", ").into();
+        Self { client, name: label, several: Some(Several { names, one_script: false }), options }
     }
 
     pub(super) fn with_kind(mut self, kind: Kind) -> Self {
@@ -91,13 +109,28 @@ impl Lock {
     /// confirmation is about this moment only: later renewals are not confirmed, and a failover to a replica
     /// that lags behind can still lose the lock.
     pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
-        self.replicas = Some(Replicas { min, timeout });
+        self.options.replicas = Some(Replicas { min, timeout });
         self
     }
 
-    /// The lock's name, without the manager's prefix.
+    /// Refuses [several names](crate::LockManager::multi) that no single script can take, because they are in several
+    /// slots of a cluster, with `cross-slot`. A lock of one name is not affected.
+    pub fn one_script(mut self) -> Self {
+        if let Some(several) = &mut self.several {
+            several.one_script = true;
+        }
+        self
+    }
+
+    /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The lock's names in the order in which you gave them, without the manager's prefix.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        let names = self.several.as_ref().map_or(slice::from_ref(&self.name), |several| &several.names);
+        names.iter().map(|name| &**name)
     }
 
     /// Waits until the lock is free, and takes it.
@@ -114,6 +147,7 @@ impl Lock {
     /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
     /// - `unsupported`: a quorum doesn't have this kind of lock.
     /// - `not-replicated`, and `lost` while the call waited for replicas.
+    /// - `cross-slot`: see [`one_script`](Self::one_script).
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         self.acquire_with(self.options.wait).await
@@ -184,40 +218,41 @@ impl Lock {
     async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
-        if let Some(replicas) = self.replicas {
-            replicas.check(&self.client, &self.name)?;
+        if self.options.replicas.is_some() && !self.client.can_connect() {
+            let problem = "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a \
+                           client. A quorum doesn't support it, because its servers are independent of each other";
+            return Err(Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() });
         }
         let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
-        let operation = Operation::Acquire { name: &self.name, options: AcquireOptions { wait, ..self.options } };
+        let options = AcquireOptions { wait, ..self.options };
+        if let Some(several) = &self.several {
+            return Box::pin(self.acquire_several(several, options)).await;
+        }
+        let operation = Operation::Acquire { name: &self.name, options };
         match self.client.execute(operation, Some(&self.name)).await? {
             Outcome::Acquired(grant) => {
                 if let Some(start) = start {
                     let waited = now().since(start);
                     tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
                 }
-                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
-                match self.replicas {
-                    Some(replicas) => Box::pin(confirm_or_release(lease, replicas, self.client.response_timeout)).await,
-                    None => Ok(lease),
-                }
+                Ok(Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant))
             }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
-}
 
-/// Returns the lease if enough replicas have it. Otherwise releases it. The release goes on if the server does not
-/// confirm it in time.
-async fn confirm_or_release(lease: Lease, replicas: Replicas, response_timeout: Duration) -> Result<Lease, Error> {
-    let deadline = Instant::now() + replicas.timeout + response_timeout;
-    match lease.confirmed(replicas).await {
-        Ok(()) => Ok(lease),
-        Err(error) => {
-            if let Ok(Err(error)) = timeout_at(deadline, lease.release()).await {
-                tracing::debug!(%error, "can't release a lease that too few replicas have; it ends with its TTL");
-            }
-            Err(error)
-        }
+    async fn acquire_several(&self, several: &Several, options: AcquireOptions) -> Result<Lease, Error> {
+        let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
+        let one_script = several.one_script;
+        let operation = Operation::AcquireAll { label: &self.name, names: &names, options, one_script };
+        let outcome = self.client.execute(operation, Some(&self.name)).await?;
+        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, outcome.grant()) else {
+            return Err(unexpected_outcome(&outcome, &self.name));
+        };
+        tracing::debug!(?fences, "lease granted");
+        let fences = several.names.iter().cloned().zip(fences.iter().copied().map(Fence::new)).collect();
+        let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
+        Ok(lease.with_fences(fences))
     }
 }
 

@@ -9,7 +9,6 @@ use redis::aio::ConnectionLike;
 
 use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
-use super::multi::Multi;
 use super::owner::Owner;
 use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
@@ -232,12 +231,28 @@ impl LockManager {
         Semaphore::new(self.mutex(name), limit)
     }
 
-    /// One lock over several names: all or none, without deadlocks.
+    /// One exclusive lock over several names: all or none. Clients that name them in different orders never deadlock.
     ///
-    /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with `invalid-option`.
-    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Multi {
-        let names = names.into_iter().map(|name| Arc::from(name.as_ref()));
-        Multi::new(Arc::clone(&self.client), names, self.defaults)
+    /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with
+    /// `invalid-option`.
+    ///
+    /// If all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them
+    /// at one moment. Otherwise the client takes them in sorted order, each through its queue. If that fails, is
+    /// cancelled, or takes longer than the wait, the client releases the names that it has. The lease is renewed,
+    /// extended, lost and released as a whole, and has a [fence for each name](crate::Lease::fences).
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// let lease = locks.multi(["account:1", "account:2"]).acquire().await?;
+    /// for (name, fence) in lease.fences() {
+    ///     println!("{name} with fence {fence}");
+    /// }
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Lock {
+        Lock::of_several(Arc::clone(&self.client), names, self.defaults)
     }
 
     /// Asks the server who holds the lock `name` and who waits for it, in one round trip.

@@ -6,12 +6,10 @@ mod builder;
 mod lease;
 mod lock;
 mod manager;
-mod multi;
 mod owner;
 
 pub use builder::Builder;
 pub use lease::{Fence, Lease};
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
-pub use multi::{Multi, MultiLease};
 pub use owner::Owner;

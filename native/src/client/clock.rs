@@ -11,13 +11,19 @@ pub(crate) fn now() -> Instant {
     Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
 }
 
-/// The current time of the standard library's monotonic clock.
+/// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn now() -> Instant {
-    use std::sync::OnceLock;
-    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-    let since = ORIGIN.get_or_init(std::time::Instant::now).elapsed();
-    Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+pub(super) fn now() -> Instant {
+    use std::sync::{LazyLock, Mutex, PoisonError};
+    use std::time::{Instant as Monotonic, SystemTime, UNIX_EPOCH};
+
+    use leasehold_core::Clock;
+
+    static CLOCK: LazyLock<(Monotonic, Mutex<Clock>)> = LazyLock::new(|| (Monotonic::now(), Mutex::default()));
+    let (origin, clock) = &*CLOCK;
+    let mut clock = clock.lock().unwrap_or_else(PoisonError::into_inner);
+    let monotonic = origin.elapsed();
+    clock.now(monotonic, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,22 +1,28 @@
 //! The task that drives a client: it sends commands, delivers replies and messages, and wakes the engine on time.
 
+use std::collections::HashMap;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Input, Instant};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use leasehold_core::{Command, Input, Instant, OpId};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 
 use super::clock;
 use super::shared::Shared;
 use super::state::Actions;
-use crate::net::{ChannelRequest, Completion, Endpoint, Link, run_subscriber};
+use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, run_subscriber};
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
     link: Link,
+    /// Where to open dedicated connections. None if the user provided the only connection.
+    endpoint: Option<Endpoint>,
+    /// The operations that have a dedicated connection.
+    dedicated: HashMap<OpId, Dedicated>,
     /// Handles the channels. It passes messages to the engine directly.
     subscriber: BoxFuture<'static, ()>,
     channel_requests: UnboundedSender<ChannelRequest>,
@@ -34,8 +40,8 @@ impl Driver {
         let (channel_requests, requests) = unbounded_channel();
         let engine = Arc::clone(&shared);
         let to_engine = move |event: Input<'_>| engine.handle(event);
-        let subscriber = Box::pin(run_subscriber(to_engine, endpoint, response_timeout, requests));
-        Self { shared, link, subscriber, channel_requests }
+        let subscriber = Box::pin(run_subscriber(to_engine, endpoint.clone(), response_timeout, requests));
+        Self { shared, link, endpoint, dedicated: HashMap::new(), subscriber, channel_requests }
     }
 
     /// Runs until the engine is closed.
@@ -52,8 +58,8 @@ impl Driver {
             self.shared.drive(&mut actions, |engine, now| match wakeup {
                 Wakeup::Notified => {}
                 Wakeup::Completions => {
-                    for Completion { call, result } in completions.drain(..) {
-                        engine.handle(now, Input::Reply { call, result });
+                    for Completion { id, result } in completions.drain(..) {
+                        engine.handle(now, Input::Reply { id, result });
                     }
                 }
                 Wakeup::Timer => engine.handle(now, Input::Wake),
@@ -62,13 +68,32 @@ impl Driver {
     }
 
     fn perform(&mut self, actions: &mut Actions) {
-        for (node, call, command) in actions.commands.drain(..) {
-            self.link.send(node, call, command);
+        for (node, id, command) in actions.commands.drain(..) {
+            self.link.send(node, id, command);
+        }
+        for (op, command) in actions.dedicated.drain(..) {
+            match command {
+                Some(command) => self.send_dedicated(op, command),
+                None => drop(self.dedicated.remove(&op)),
+            }
         }
         for request in actions.channel_requests.drain(..) {
             // The receiver belongs to `self.subscriber`, so sending can't fail.
             let _ = self.channel_requests.send(request);
         }
+    }
+
+    fn send_dedicated(&mut self, op: OpId, command: Command) {
+        // `Lock::wait_for_replicas` is refused without an endpoint.
+        let Some(endpoint) = &self.endpoint else { return };
+        let dedicated = self.dedicated.entry(op).or_insert_with(|| {
+            let (commands, receiver) = unbounded_channel();
+            let connection = DedicatedConnection::new(endpoint.clone());
+            let task = tokio::spawn(run_dedicated(Arc::clone(&self.shared), op, connection, receiver));
+            Dedicated { commands, task: task.abort_handle() }
+        });
+        // The task runs as long as `dedicated`, so sending can't fail.
+        let _ = dedicated.commands.send(command);
     }
 
     async fn next_wakeup(&mut self, completions: &mut Vec<Completion>, timer: &mut Timer) -> Wakeup {
@@ -79,6 +104,30 @@ impl Driver {
             () = &mut *subscriber => Wakeup::Notified,
             () = shared.driver_wakeup.notified() => Wakeup::Notified,
         }
+    }
+}
+
+/// The task that sends an operation's commands over a connection of their own. It ends when this is dropped.
+struct Dedicated {
+    commands: UnboundedSender<Command>,
+    task: AbortHandle,
+}
+
+impl Drop for Dedicated {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run_dedicated(
+    shared: Arc<Shared>,
+    op: OpId,
+    mut connection: DedicatedConnection,
+    mut commands: UnboundedReceiver<Command>,
+) {
+    while let Some(command) = commands.recv().await {
+        let result = connection.run(&command).await;
+        shared.handle(Input::DedicatedReply { op, result });
     }
 }
 

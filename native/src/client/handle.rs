@@ -13,9 +13,8 @@ use crate::net::{Endpoint, Link};
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
-    /// Where to open more connections. None if the user provided the only connection.
-    pub(super) endpoint: Option<Endpoint>,
-    pub(crate) response_timeout: Duration,
+    /// Whether the client can open more connections. It can't if the user provided the only one.
+    can_connect: bool,
 }
 
 impl Client {
@@ -28,8 +27,14 @@ impl Client {
         response_timeout: Duration,
     ) -> Arc<Self> {
         let shared = Arc::new(Shared::new(engine, server));
-        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint.clone(), response_timeout).run());
-        Arc::new(Self { shared, endpoint, response_timeout })
+        let can_connect = endpoint.is_some();
+        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint, response_timeout).run());
+        Arc::new(Self { shared, can_connect })
+    }
+
+    /// Whether the client can open more connections.
+    pub(crate) const fn can_connect(&self) -> bool {
+        self.can_connect
     }
 
     /// Runs an operation. `name` is the lock that it is about, if any.

@@ -9,14 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{
-    Command, Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome,
-};
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
 use tokio::sync::{Notify, watch};
 
 use super::clock;
 use super::operation::Operation;
-use super::state::{Actions, Deferred, OperationResult, PendingOperation, State, grant_of};
+use super::state::{Actions, Deferred, OperationResult, PendingOperation, State};
 
 /// The shared part of a client.
 pub(crate) struct Shared {
@@ -41,25 +39,20 @@ impl Shared {
     /// [`poll_result`](Self::poll_result) returns the result.
     pub(super) fn start(&self, operation: &Operation<'_>, waker: Option<&Waker>) -> Result<OperationResult, OpId> {
         self.with_state(|state, now, deferred| {
-            if let Operation::Release { lease } = operation
-                && let Some(reason) = state.drop_hold(*lease, deferred)
-            {
-                // The engine forgets a lost lease. Its loss is only known here.
-                let taken = reason == LossReason::Taken;
-                let outcome = if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired };
-                return Ok(Ok(Outcome::Released(outcome)));
-            }
             if state.stopped {
                 return Ok(operation.result_when_stopped(state.unreleased));
             }
             let op = state.next_op();
             let pending = PendingOperation { name: operation.name(), waker: None, result: None };
             state.operations.insert(op, pending);
-            state.engine.handle(now, operation.input(op));
+            match operation {
+                Operation::Release { lease } => state.release(now, op, *lease, deferred),
+                operation => state.engine.handle(now, operation.input(op)),
+            }
             if matches!(operation, Operation::Close) {
                 state.close_leases(deferred);
             }
-            state.drain_outputs(now, deferred);
+            state.drain_outputs(deferred);
             match state.operations.get_mut(&op) {
                 Some(pending) if pending.result.is_none() => {
                     pending.waker = waker.cloned();
@@ -96,8 +89,9 @@ impl Shared {
             let abandoned = state.operations.remove(&op);
             match &abandoned {
                 Some(PendingOperation { result: Some(result), .. }) => {
-                    if let Some(grant) = result.as_ref().ok().and_then(grant_of) {
-                        state.release(now, grant.lease, deferred);
+                    if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
+                        let op = state.next_op();
+                        state.release(now, op, grant.lease, deferred);
                     }
                 }
                 Some(PendingOperation { result: None, name: Some(_), .. }) => {
@@ -112,7 +106,10 @@ impl Shared {
 
     /// Releases one hold without waiting for the result.
     pub(crate) fn release(&self, lease: LeaseId) {
-        self.with_state(|state, now, deferred| state.release(now, lease, deferred));
+        self.with_state(|state, now, deferred| {
+            let op = state.next_op();
+            state.release(now, op, lease, deferred);
+        });
     }
 
     /// Closes the client without waiting for the result.
@@ -124,21 +121,9 @@ impl Shared {
         });
     }
 
-    /// Counts one more hold on a lease.
-    pub(crate) fn add_hold(&self, lease: LeaseId) {
-        if let Some(state) = self.lock().leases.get_mut(&lease) {
-            state.holds = state.holds.saturating_add(1);
-        }
-    }
-
-    /// How many holds a lease has.
-    pub(crate) fn hold_count(&self, lease: LeaseId) -> u32 {
-        self.lock().leases.get(&lease).map_or(0, |state| state.holds)
-    }
-
-    /// A lease's fence and mode. A conversion changes them.
-    pub(crate) fn fence_and_mode(&self, lease: LeaseId) -> Option<(u64, Mode)> {
-        self.lock().leases.get(&lease).map(|state| (state.fence, state.mode))
+    /// The state of a lease. None once its last hold was released.
+    pub(crate) fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
+        self.lock().engine.lease(lease)
     }
 
     /// How many leases have a hold.
@@ -150,41 +135,32 @@ impl Shared {
     ///
     /// If its time has run out, the engine reports the loss first. So a lease that has no time left is always a lost one.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
-        let left = |state: &State| {
-            // After the driver has stopped, the engine doesn't know that leases count as lost.
-            if state.leases.get(&lease).is_some_and(|state| state.lost.is_some()) {
-                return None;
-            }
-            state.engine.valid_until(lease).map(|until| until.since(clock::now()))
+        let left = |state: &State| match state.loss(lease) {
+            Some(_) => None,
+            None => state.engine.valid_until(lease).map(|until| until.since(clock::now())),
         };
         let before = left(&self.lock());
         match before {
             Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
                 state.engine.handle(now, Input::Wake);
-                state.drain_outputs(now, deferred);
+                state.drain_outputs(deferred);
                 left(state).unwrap_or_default()
             }),
             before => before.unwrap_or_default(),
         }
     }
 
-    /// A write to the lease on its server, as `EVALSHA` and as `EVAL`. None once the lease has ended.
-    pub(super) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
-        self.lock().engine.touch(lease)
-    }
-
     /// How a lease was lost. None if it wasn't.
     pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
-        self.lock().leases.get(&lease).and_then(|state| state.lost)
+        self.lock().loss(lease)
     }
 
     /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is released or the
     /// client is closed.
     pub(crate) fn loss_receiver(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
         let mut state = self.lock();
-        let closing = state.closing;
+        let (closing, lost) = (state.closing, state.loss(lease));
         let lease = state.leases.get_mut(&lease)?;
-        let lost = lease.lost;
         if lost.is_some() {
             // Other watchers may receive the loss a moment later, after the mutex is unlocked.
             return Some(watch::channel(lost).1);
@@ -199,11 +175,12 @@ impl Shared {
     pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut Engine, Instant)) {
         self.with_state(|state, now, deferred| {
             inputs(&mut state.engine, now);
-            state.drain_outputs(now, deferred);
+            state.drain_outputs(deferred);
             state.driver_notified = false;
             state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
             actions.commands.clear();
             mem::swap(&mut actions.commands, &mut state.actions.commands);
+            mem::swap(&mut actions.dedicated, &mut state.actions.dedicated);
             mem::swap(&mut actions.channel_requests, &mut state.actions.channel_requests);
             actions.wake_at = state.actions.wake_at;
             actions.closed = state.actions.closed;
@@ -226,7 +203,7 @@ impl Shared {
         let mut state = self.lock();
         let now = clock::now();
         let result = act(&mut state, now, &mut deferred);
-        state.drain_outputs(now, &mut deferred);
+        state.drain_outputs(&mut deferred);
         state.notify_driver_if_needed(&mut deferred);
         drop(state);
         if deferred.notify_driver {

@@ -5,8 +5,7 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, CallId, Command, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, Mode, NodeId, OpId, Outcome,
-    Output,
+    ByNumber, Command, CommandId, Engine, Error, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
 };
 use tokio::sync::watch;
 
@@ -39,14 +38,10 @@ pub(super) struct PendingOperation {
     pub(super) result: Option<OperationResult>,
 }
 
-/// A lease that has at least one hold.
+/// What the engine doesn't know about a lease. Dropped with the last hold.
 pub(super) struct LeaseState {
     name: Option<Arc<str>>,
-    pub(super) holds: u32,
-    pub(super) fence: u64,
-    pub(super) mode: Mode,
-    pub(super) lost: Option<LossReason>,
-    /// Created when a task first asks to be notified. Dropped with the last hold.
+    /// Created when a task first asks to be notified.
     pub(super) loss_sender: Option<LossSender>,
 }
 
@@ -56,7 +51,9 @@ pub(super) type LossSender = watch::Sender<Option<LossReason>>;
 /// What the driver has to do.
 #[derive(Default)]
 pub(super) struct Actions {
-    pub(super) commands: Vec<(NodeId, CallId, Command)>,
+    pub(super) commands: Vec<(NodeId, CommandId, Command)>,
+    /// Commands for a dedicated connection of this operation. None closes the connection.
+    pub(super) dedicated: Vec<(OpId, Option<Command>)>,
     /// Channels to subscribe to or to leave, in this order.
     pub(super) channel_requests: Vec<ChannelRequest>,
     /// When to wake the engine at the latest.
@@ -95,61 +92,50 @@ impl State {
         OpId(self.next_op)
     }
 
-    pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {
+    pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Send { call, node, command } => self.actions.commands.push((node, call, command)),
+                Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
+                Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
+                Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
                 Output::Subscribe { node, channel } => {
                     self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
                 }
                 Output::Unsubscribe { node: _, channel } => {
                     self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
                 }
-                Output::Completed { op, result } => self.complete(now, op, result, deferred),
-                Output::Lost { lease, reason } => self.mark_lost(lease, reason, deferred),
+                Output::Completed { op, result } => self.complete(op, result, deferred),
+                Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
             }
         }
     }
 
-    fn complete(&mut self, now: Instant, op: OpId, result: OperationResult, deferred: &mut Deferred) {
-        match &result {
-            Ok(Outcome::Closed { unreleased }) => {
-                self.actions.closed = true;
-                self.unreleased = *unreleased;
-            }
-            Ok(Outcome::Converted(grant)) => {
-                if let Some(lease) = self.leases.get_mut(&grant.lease) {
-                    (lease.fence, lease.mode) = (grant.fence, grant.mode);
-                }
-            }
-            _ => {}
+    fn complete(&mut self, op: OpId, result: OperationResult, deferred: &mut Deferred) {
+        if let Ok(Outcome::Closed { unreleased }) = result {
+            self.actions.closed = true;
+            self.unreleased = unreleased;
         }
-        let grant = result.as_ref().ok().and_then(grant_of);
-        match self.operations.get_mut(&op) {
-            Some(operation) => {
-                if let Some(grant) = grant {
-                    let name = operation.name.take();
-                    // The owner of a reentrant lock may get a lease that it already has.
-                    let lease = self.leases.entry(grant.lease).or_insert_with(|| LeaseState::new(name, &grant));
-                    lease.holds = lease.holds.saturating_add(1);
-                }
-                operation.result = Some(result);
-                deferred.wakers.extend(operation.waker.take());
-            }
-            // The future of this acquire was dropped.
-            None => {
-                if let Some(grant) = grant {
-                    let op = self.next_op();
-                    self.engine.handle(now, Input::Release { op, lease: grant.lease });
-                }
-            }
+        // If the future was dropped, nobody needs the result. An acquire was cancelled then, so it got no lease.
+        let Some(operation) = self.operations.get_mut(&op) else { return };
+        if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
+            let name = operation.name.take();
+            // The owner of a reentrant lock may get a lease that it already has.
+            self.leases.entry(grant.lease).or_insert(LeaseState { name, loss_sender: None });
         }
+        operation.result = Some(result);
+        deferred.wakers.extend(operation.waker.take());
     }
 
-    fn mark_lost(&mut self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
-        let Some(state) = self.leases.get_mut(&lease) else { return };
-        state.lost = Some(reason);
-        deferred.losses.push((state.name.clone(), state.loss_sender.clone(), reason));
+    fn notify_loss(&self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
+        let Some(LeaseState { name, loss_sender }) = self.leases.get(&lease) else { return };
+        deferred.losses.push((name.clone(), loss_sender.clone(), reason));
+    }
+
+    /// How a lease was lost. None if it wasn't.
+    pub(super) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        // Nothing renews a lease after the driver has stopped.
+        let stopped = (self.stopped && !self.closing).then_some(LossReason::Expired);
+        self.engine.lease(lease)?.lost.or(stopped)
     }
 
     /// The driver has stopped. Fails the pending operations, and reports the leases as lost, because nothing renews them.
@@ -162,10 +148,10 @@ impl State {
         if self.closing {
             return;
         }
-        let held: Vec<_> =
-            self.leases.iter().filter(|(_, state)| state.lost.is_none()).map(|(lease, _)| *lease).collect();
-        for lease in held {
-            self.mark_lost(lease, LossReason::Expired, deferred);
+        for lease in self.leases.keys() {
+            if self.engine.lease(*lease).is_some_and(|lease| lease.lost.is_none()) {
+                self.notify_loss(*lease, LossReason::Expired, deferred);
+            }
         }
     }
 
@@ -175,21 +161,11 @@ impl State {
         deferred.closed.extend(self.leases.values_mut().filter_map(|lease| lease.loss_sender.take()));
     }
 
-    pub(super) fn release(&mut self, now: Instant, lease: LeaseId, deferred: &mut Deferred) {
-        self.drop_hold(lease, deferred);
-        let op = self.next_op();
+    pub(super) fn release(&mut self, now: Instant, op: OpId, lease: LeaseId, deferred: &mut Deferred) {
         self.engine.handle(now, Input::Release { op, lease });
-    }
-
-    /// Removes one hold from a lease. Returns how the lease was lost, if it was.
-    pub(super) fn drop_hold(&mut self, lease: LeaseId, deferred: &mut Deferred) -> Option<LossReason> {
-        let state = self.leases.get_mut(&lease)?;
-        let lost = state.lost;
-        state.holds = state.holds.saturating_sub(1);
-        if state.holds == 0 {
+        if self.engine.lease(lease).is_none() {
             deferred.released.extend(self.leases.remove(&lease));
         }
-        lost
     }
 
     /// The driver wakes by itself at `actions.wake_at`. This notifies it if there is something to do sooner.
@@ -201,28 +177,11 @@ impl State {
             (Some((at, _)), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
-        let Actions { commands, channel_requests, closed, .. } = &self.actions;
-        if sooner || !commands.is_empty() || !channel_requests.is_empty() || *closed {
+        let Actions { commands, dedicated, channel_requests, closed, .. } = &self.actions;
+        let any = !commands.is_empty() || !dedicated.is_empty() || !channel_requests.is_empty();
+        if sooner || any || *closed {
             self.driver_notified = true;
             deferred.notify_driver = true;
         }
-    }
-}
-
-/// The lease that an operation was granted. For several names, the greatest fence is the lease's fence.
-pub(crate) fn grant_of(outcome: &Outcome) -> Option<Grant> {
-    match outcome {
-        Outcome::Acquired(grant) => Some(*grant),
-        Outcome::AcquiredAll { lease, fences, valid_until } => {
-            let fence = fences.iter().copied().max().unwrap_or_default();
-            Some(Grant { lease: *lease, mode: Mode::Exclusive, fence, valid_until: *valid_until, local: false })
-        }
-        _ => None,
-    }
-}
-
-impl LeaseState {
-    fn new(name: Option<Arc<str>>, grant: &Grant) -> Self {
-        Self { name, holds: 0, fence: grant.fence, mode: grant.mode, lost: None, loss_sender: None }
     }
 }

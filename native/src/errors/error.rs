@@ -300,6 +300,9 @@ impl Error {
                 let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
                 Self::Unreachable { name, server, waited, source, votes }
             }
+            Engine::NotReplicated { confirmed, wanted, waited } => {
+                Self::NotReplicated { name: lock(), confirmed, wanted, waited }
+            }
             Engine::Auth(problem) => Self::Auth { name, problem },
             Engine::Server(problem) if problem.starts_with("MOVED ") => {
                 let problem =

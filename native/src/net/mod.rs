@@ -3,21 +3,21 @@
 //! - [`Endpoint`] is where the servers are. [`Server`], [`Login`] and the functions around them make one and check it.
 //! - [`Link`] sends commands and returns a [`Completion`] for each.
 //! - [`run_subscriber`] takes [`ChannelRequest`]s and receives messages.
-//! - [`ReplicatedWrite`] asks how many replicas have a write.
+//! - [`DedicatedConnection`] carries the commands of one call only.
 //!
 //! Nothing in this folder knows the client that uses it.
 
 mod codec;
 mod connection;
+mod dedicated;
 mod links;
 mod pubsub;
-mod replication;
 mod topology;
 
 pub(crate) use connection::SharedConnection;
+pub(crate) use dedicated::DedicatedConnection;
 pub(crate) use links::{Completion, Link, connect_quorum};
 pub(crate) use pubsub::{ChannelRequest, run_subscriber};
-pub(crate) use replication::ReplicatedWrite;
 pub(crate) use topology::{
     Endpoint, Login, QUORUM_FIELD, Requirements, Server, check_server, no_address, parse_addresses,
 };

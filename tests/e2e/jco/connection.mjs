@@ -66,7 +66,7 @@ export class Endpoint {
   }
 }
 
-/** The messages of a subscribed connection from now on, until it ends or the reader stops. */
+/** The messages that arrive on a subscribed connection from now on, until it ends or the reader stops. */
 function payloads(redis) {
   const waiting = [];
   let wake = () => {};
@@ -98,7 +98,7 @@ function scalar(value) {
   return { tag: 'text', val: new Uint8Array(Buffer.from(value)) };
 }
 
-/** Why a call got no reply. When in doubt, the command counts as maybe applied. */
+/** Why a call got no reply. If that is not certain, the command may have run. */
 function failure(error) {
   if (error.name === 'ReplyError') return { tag: 'refused', val: error.message };
   if (error.message === 'Command timed out') return { tag: 'timed-out' };

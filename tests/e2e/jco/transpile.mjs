@@ -9,8 +9,9 @@ const jco = join(here, 'node_modules/.bin/jco');
 const options = ['--instantiation', 'async', '--no-wasi-shim', '--no-typescript', '--quiet', '--out-dir', 'generated'];
 execFileSync(jco, ['transpile', process.argv[2], ...options], { cwd: here, stdio: 'inherit' });
 
-// In jco 1.35.0, the next task that waits for the instance polls it with microtasks until it is free. The task that has it may wait
-// for a timer or a socket, which then never gets a turn of the event loop. Polling once in each turn fixes that.
+// In jco 1.35.0, a task that waits for the instance polls it in microtasks until it is free. The task that uses the instance may wait
+// for a timer or a socket. Node handles these only when no microtask is left, so both tasks would wait forever. Polling once in each
+// turn of the event loop fixes that.
 const BUSY = /queueMicrotask\((\(\) => \{\s+this\.#lockHandoffScheduled = false;)/;
 const file = join(here, 'generated/lock.js');
 const text = readFileSync(file, 'utf8');

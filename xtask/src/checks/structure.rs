@@ -13,7 +13,7 @@ use crate::tools::cargo::root;
 const MOST: usize = 3;
 
 /// The crates that are checked.
-const CRATES: [&str; 4] = ["core", "demo", "native", "xtask"];
+const CRATES: [&str; 6] = ["core", "demo", "native", "xtask", "bindings-wasi/lock", "bindings-wasi/tcp-connection"];
 
 /// What each module imports: `lock/hold` has the modules `time`, `session` and so on.
 type Imports = BTreeMap<String, BTreeSet<String>>;

@@ -1,12 +1,14 @@
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
 use leasehold_servers::{Server, find};
+use serde_json::Value;
 
 use crate::tools::cargo::{cargo, root, run, target};
-use crate::tools::error::Result;
-use crate::tools::{component, node, package, peers};
+use crate::tools::error::{Error, Result};
+use crate::tools::{chart, component, node, package, peers};
 
 /// Measure what locks cost, in one run with bare calls and other libraries
 #[derive(Args)]
@@ -23,6 +25,9 @@ pub(crate) struct Options {
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also draw the tables into this directory, as SVG
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
     /// Only these sections; all by default. `first-lock` exists only for the npm package, `renewals` only for the crate
     #[arg(value_parser = ["first-lock", "uncontended", "hot-key", "fleet", "renewals"])]
     sections: Vec<String>,
@@ -57,9 +62,35 @@ pub(crate) fn measure(options: &Options) -> Result {
         println!("building the benchmark, optimised");
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
     }
-    if let Some(path) = &options.json {
-        // The benchmark runs in another directory, but the path is relative to this one.
-        command.arg("--json").arg(std::path::absolute(path)?);
+    // The benchmark runs in another directory, but the paths are relative to this one.
+    let json = options.json.as_deref().map(std::path::absolute).transpose()?;
+    let measured = json.clone().unwrap_or(std::path::absolute(target().join("bench.json"))?);
+    if json.is_some() || options.svg.is_some() {
+        command.arg("--json").arg(&measured);
     }
-    run(command.args(&options.sections).args(options.peers.then_some("peers")))
+    run(command.args(&options.sections).args(options.peers.then_some("peers")))?;
+    match &options.svg {
+        Some(directory) => draw(options, &measured, directory),
+        None => Ok(()),
+    }
+}
+
+/// Draws what was measured. The files' names begin with what the benchmark is about.
+fn draw(options: &Options, measured: &Path, directory: &Path) -> Result {
+    let (about, flag) = match options {
+        Options { node: true, .. } => ("node", " --node"),
+        Options { component: true, .. } => ("component", " --component"),
+        Options { peers: true, .. } => ("languages", " --peers"),
+        _ => ("rust", ""),
+    };
+    let sections: String = options.sections.iter().map(|section| format!(" {section}")).collect();
+    let report: Value = serde_json::from_str(&fs::read_to_string(measured)?)
+        .map_err(|error| Error::new(format!("{}: {error}", measured.display())))?;
+    fs::create_dir_all(directory)?;
+    for (name, svg) in chart::all(&report, &format!("cargo xtask bench{flag}{sections}")) {
+        let path = directory.join(format!("{about}-{name}.svg"));
+        fs::write(&path, svg)?;
+        println!("drew {}", path.display());
+    }
+    Ok(())
 }

@@ -10,18 +10,18 @@ use super::node::{self, node};
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
 
-/// The most bytes that `lock.wasm` may have, because every host loads it. The engine of a plain lock takes 195,000.
-/// Reentrant locks, semaphores, several names, `force-release` and the quorum came later, each with its own state
-/// machine or scripts: 11,000 for several names and 30,000 for the quorum. A sixth of the latter reports what each
-/// server answered.
+/// The most bytes that `lock.wasm` may have, because every host loads it.
+///
+/// The engine of a plain lock takes 195,000. Every other kind has its own state machine or scripts. For example, several
+/// names take 11,000. The quorum takes 30,000, and a sixth of that reports what each server answered.
 const LARGEST: u64 = 299_400;
 
 /// The component that connects by itself.
 pub(crate) const TCP: &str = "leasehold-tcp.wasm";
 
-/// Binaryen's passes. Merging functions that the compiler made several times for different types saves 2,100 bytes of
-/// `lock.wasm`. Giving the most called functions the shortest numbers saves 1,100. Repeating all passes until nothing
-/// changes would save only 150 bytes for 25 s.
+/// Binaryen's passes. `--merge-similar-functions` merges functions that the compiler generated for several types, and
+/// saves 2,100 bytes of `lock.wasm`. `--reorder-functions` gives the shortest numbers to the functions with the most
+/// calls, and saves 1,100. Repeating all passes until nothing changes would save only 150 bytes and take 25 s.
 const FOR_USERS: &[&str] = &["--merge-similar-functions", "-Oz", "--reorder-functions"];
 const FOR_TESTS: &[&str] = &["-O1"];
 
@@ -88,7 +88,7 @@ pub(crate) fn host_target() -> PathBuf {
 /// Builds a guest and makes a component of it.
 fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     wasm::add_target()?;
-    // A library that exports names as components do can only be linked for WebAssembly, so `cdylib` is set only here.
+    // The names that a component exports can only be linked for WebAssembly. So `cdylib` is set here, not in the manifest.
     let build = ["rustc", "--quiet", "--profile", "component", "--package", package, "--target", TARGET];
     run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
@@ -117,7 +117,7 @@ fn componentize(what: &str) -> Command {
     cargo(&["run", "--quiet", "--package", "leasehold-componentize", "--", what])
 }
 
-/// Where a component is, once it is built.
+/// The path of a built component.
 pub(crate) fn place(name: &str) -> PathBuf {
     absolute(&target().join("wasi")).join(name)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod background;
 pub(crate) mod cargo;
+pub(crate) mod chart;
 pub(crate) mod component;
 pub(crate) mod error;
 pub(crate) mod node;

@@ -2,36 +2,39 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use super::{Entry, Group, MOST_BYTES, MOST_NAMES, part, whose};
+use super::{Entry, Group, MOST_BYTES, MOST_NAMES, only_exclusive};
 use crate::client::Client;
-use crate::error::{Error, LossReason, Votes};
-use crate::event::{Outcome, Output};
-use crate::ids::{LeaseId, OpId};
+use crate::error::{Error, LossReason};
+use crate::event::Outcome;
+use crate::ids::{Caller, LeaseId, PartId};
+use crate::lock::{LockState, waited};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
-use crate::session::OpKind;
-use crate::wire::{Name, slot};
+use crate::session::{Lease, Leased, OpKind};
+use crate::wire::{Name, hash_slot};
 
 impl Client {
-    pub(crate) fn acquire_all(&mut self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) {
+    pub(crate) fn acquire_all(&mut self, op: Caller, names: &[&str], options: AcquireOptions, one_script: bool) {
         let group = match self.group(op, names, options, one_script) {
             Ok(group) => group,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
+        let id = self.cx.new_lease();
         let patience = self.cx.patience_of(&options);
-        self.cx.open(op, OpKind::AcquireAll { group: LeaseId(0) }, patience);
-        self.begin(group);
+        self.cx.open(op, OpKind::AcquireAll { group: id }, patience);
+        self.begin(id, group);
     }
 
     /// Checks the names and options.
-    fn group(&self, op: OpId, names: &[&str], options: AcquireOptions, one_script: bool) -> Result<Group, Error> {
+    fn group(&self, op: Caller, names: &[&str], options: AcquireOptions, one_script: bool) -> Result<Group, Error> {
         let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
         if self.cx.closed {
             return Err(Error::Closed);
         }
         options.check()?;
         if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
-            return Err(Error::Unsupported("several names are held as exclusive locks".into()));
+            return Err(only_exclusive());
         }
         if names.is_empty() || names.len() > MOST_NAMES {
             return refuse("has none, or too many: give 1 to 256 names");
@@ -44,7 +47,7 @@ impl Client {
         let mut slots = None;
         let mut by_script = names.len() > 1 || one_script;
         for name in names {
-            let slot = slot(&Name::check(&self.cx.config.prefix, name)?);
+            let slot = hash_slot(Name::check(&self.cx.config.prefix, name)?.as_bytes());
             by_script &= *slots.get_or_insert(slot) == slot;
             match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
                 Ok(_) => return refuse("has one twice: give each name once"),
@@ -56,177 +59,141 @@ impl Client {
         }
         let place = |name: &&str| sorted.iter().position(|other| other == name);
         let order = names.iter().filter_map(place).collect();
-        let fences = names.iter().map(|_| 0).collect();
-        Ok(Group { op, names: sorted, order, options, by_script, fences, holds: 0 })
+        let grants = names.iter().map(|_| None).collect();
+        Ok(Group { op, names: sorted, order, options, by_script, grants })
     }
 
-    fn begin(&mut self, group: Group) {
-        let number = self.cx.new_lease();
-        if let Some(open) = self.cx.ops.get_mut(&group.op) {
-            open.kind = OpKind::AcquireAll { group: number };
-        }
+    fn begin(&mut self, id: LeaseId, group: Group) {
         let by_script = group.by_script;
-        self.multi.insert(number, Entry::Group(group));
-        if by_script { self.at_once(number) } else { self.next(number) }
+        self.multi.open.insert(id, Entry::Group(group));
+        if by_script { self.at_once(id) } else { self.next(id) }
     }
 
     /// Acquires the next name in order. If all are held, completes the call.
-    pub(crate) fn next(&mut self, number: LeaseId) {
-        let Some(group) = self.multi.wanted(number) else { return };
-        let Some(index) = group.fences.iter().position(|fence| *fence == 0) else { return self.all_held(number) };
-        let Some(name) = group.names.get(index).cloned() else { return };
+    fn next(&mut self, id: LeaseId) {
+        let Some(group) = self.multi.group(id) else { return };
+        let mut parts = (0..).zip(&group.grants).zip(&group.names);
+        let Some(((index, _), name)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
+        let name = name.clone();
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
         let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
-        self.acquire(OpId(part(number, index)), &name, options);
+        self.acquire(Caller::Part(PartId::new(id, index)), &name, options);
     }
 
-    fn all_held(&mut self, number: LeaseId) {
-        let Some(group) = self.multi.wanted(number) else { return };
-        group.holds = 1;
-        let op = group.op;
-        let fences = group.order.iter().filter_map(|at| group.fences.get(*at).copied()).collect();
-        let end = if group.options.renew { group.options.max_hold } else { Some(group.options.ttl) };
-        if let Some(end) = end.filter(|_| !group.by_script) {
-            let until = self.cx.now + end;
-            self.parts(number).for_each(|part| self.keep(LeaseId(part), until));
+    fn all_held(&mut self, id: LeaseId) {
+        let Some(group) = self.multi.group(id) else { return };
+        let (op, options, by_script) = (group.op, group.options, group.by_script);
+        let parts: Vec<LeaseId> = group.grants.iter().flatten().map(|grant| grant.lease).collect();
+        let mut fences = Vec::new();
+        for grant in group.order.iter().filter_map(|at| group.grants.get(*at)?.as_ref()) {
+            fences.push(grant.fence);
         }
-        let valid_until = self.all_valid_until(number).unwrap_or(self.cx.now);
-        self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: number, fences, valid_until }));
-    }
-
-    /// The numbers of a group's parts.
-    pub(super) fn parts(&self, number: LeaseId) -> impl Iterator<Item = u64> + use<> {
-        let parts = match self.multi.open.get(&number) {
-            Some(Entry::Group(group)) => group.names.len(),
-            _ => 0,
-        };
-        (0..parts).map(move |index| part(number, index))
-    }
-
-    /// Processes the results of parts.
-    pub(crate) fn gather(&mut self) {
-        while let Some(event) = self.cx.inner.pop_front() {
-            self.take_in_part(event);
+        self.multi.open.remove(&id);
+        let end = if options.renew { options.max_hold } else { Some(options.ttl) };
+        // The script starts the parts of a fixed lease together, and they end by themselves. Those of a renewed one may have
+        // been granted one by one, if the script's answer was lost.
+        if let Some(end) = end.filter(|_| options.renew || !by_script) {
+            for part in &parts {
+                self.keep(*part, self.cx.now + end);
+            }
         }
+        // The ends are those of the parts, and the fence is the greatest.
+        let fence = fences.iter().copied().max().unwrap_or_default();
+        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts), op, &options, fence, self.cx.now));
+        let valid_until = self.valid_until(id).unwrap_or(self.cx.now);
+        self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: id, fences, valid_until }));
     }
 
-    #[inline(never)]
-    fn take_in_part(&mut self, event: Output) {
-        match event {
-            Output::Completed { op, result } => self.part_ended(op, result),
-            Output::Lost { lease, reason } => self.part_lost(lease, reason),
+    /// The call that acquires a part has ended.
+    pub(super) fn part_ended(&mut self, part: PartId, result: Result<Outcome, Error>) {
+        let id = part.whole();
+        match (self.multi.group_mut(id), result) {
+            (Some(group), Ok(Outcome::Acquired(grant))) => {
+                if let Some(place) = group.grants.get_mut(usize::from(part.index())) {
+                    *place = Some(grant);
+                }
+                if !group.by_script || group.grants.iter().all(Option::is_some) {
+                    self.next(id);
+                }
+            }
+            (Some(_), Err(error)) => self.fail_all(id, error),
+            // The group ended first.
+            (None, Ok(Outcome::Acquired(grant))) => self.give_back(grant.lease, &Error::NotHeld),
             _ => {}
         }
     }
 
-    fn part_ended(&mut self, op: OpId, result: Result<Outcome, Error>) {
-        let (number, index) = whose(op.0);
-        match (self.multi.open.get_mut(&number), result) {
-            (Some(Entry::Group(group)), Ok(Outcome::Acquired(grant))) => {
-                if let Some(fence) = group.fences.get_mut(index) {
-                    *fence = grant.fence;
-                }
-                if !group.by_script || !group.fences.contains(&0) {
-                    self.next(number);
-                }
-            }
-            (Some(Entry::Group(group)), Err(error)) if group.holds == 0 => self.fail_all(number, error),
-            (Some(Entry::Fan(fan)), result) => {
-                fan.left = fan.left.saturating_sub(1);
-                fan.take_in(result);
-                if fan.left == 0
-                    && let Some(Entry::Fan(fan)) = self.multi.remove(number)
-                {
-                    self.cx.answer(fan.op, fan.result);
-                }
-            }
-            _ => {}
+    /// A part was lost before all parts were held.
+    pub(super) fn lost_before_held(&mut self, part: PartId, reason: LossReason) {
+        let id = part.whole();
+        let Some(group) = self.multi.group_mut(id) else { return };
+        if let Some(grant) = group.grants.get_mut(usize::from(part.index())) {
+            *grant = None;
         }
-    }
-
-    fn part_lost(&mut self, lease: LeaseId, reason: LossReason) {
-        let (number, index) = whose(lease.0);
-        if let Some(group) = self.multi.wanted(number) {
-            if let Some(fence) = group.fences.get_mut(index) {
-                *fence = 0;
-            }
-            // The answer to a script in flight will decide how to go on.
-            if !group.by_script {
-                self.start_over(number, Error::Lost(reason));
-            }
-            return;
+        // The answer to a script in flight will decide how to go on.
+        if !group.by_script {
+            self.start_over(id, Error::Lost(reason));
         }
-        let Some(group) = self.multi.held(number) else { return };
-        let reason = match reason {
-            LossReason::MaxHold if !group.options.renew => LossReason::Expired,
-            reason => reason,
-        };
-        self.cx.outputs.push_back(Output::Lost { lease: number, reason });
-        self.give_back_all(number, &Error::Lost(reason));
     }
 
     /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
-    pub(crate) fn start_over(&mut self, number: LeaseId, error: Error) {
-        let Some(group) = self.multi.wanted(number) else { return };
-        if group.options.wait == Wait::No {
-            return self.fail_all(number, error);
+    pub(super) fn start_over(&mut self, id: LeaseId, error: Error) {
+        if self.multi.group(id).is_some_and(|group| group.options.wait == Wait::No) {
+            return self.fail_all(id, error);
         }
-        if let Some(mut group) = self.give_back_all(number, &Error::NotHeld) {
-            group.by_script = false;
-            group.fences.fill(0);
-            self.begin(group);
+        let Some(mut group) = self.give_back_all(id) else { return };
+        group.by_script = false;
+        group.grants.fill(None);
+        let id = self.cx.new_lease();
+        if let Some(open) = self.cx.ops.get_mut(&group.op) {
+            open.kind = OpKind::AcquireAll { group: id };
         }
+        self.begin(id, group);
     }
 
     /// Ends a group with an error.
-    pub(crate) fn fail_all(&mut self, number: LeaseId, error: Error) {
-        let Some(op) = self.multi.wanted(number).map(|group| group.op) else { return };
-        let all = self.cx.ops.get(&op).map(|op| self.cx.now.since(op.since)).unwrap_or_default();
+    pub(crate) fn fail_all(&mut self, id: LeaseId, mut error: Error) {
+        let Some(op) = self.multi.group(id).map(|group| group.op) else { return };
         // The time that the whole call waited, not only this part.
-        let error = match error {
-            Error::Busy { holder_remaining, .. } => {
-                Error::Busy { waited: all, holder_remaining, votes: Votes::default() }
-            }
-            Error::Unreachable { cause, .. } => Error::Unreachable { waited: all, cause, votes: Votes::default() },
-            error => error,
-        };
+        if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
+            *time = waited(&self.cx, op);
+        }
         self.cx.complete(op, Err(error));
-        self.give_back_all(number, &Error::NotHeld);
+        self.give_back_all(id);
     }
 
-    /// Ends a group and all its parts. Calls that wait for a part's lease end with `error`.
-    fn give_back_all(&mut self, number: LeaseId, error: &Error) -> Option<Group> {
-        let parts = self.parts(number);
-        let Some(Entry::Group(group)) = self.multi.remove(number) else { return None };
-        for part in parts {
-            self.stop_wanting(OpId(part));
-            let lease = LeaseId(part);
-            let Some(lock) = self.cx.leases.get(&lease).map(|lease| lease.lock) else { continue };
-            self.cx.end_lease(lease, error);
-            self.with(lock, |lock, cx| {
-                lock.leave(lease);
-                lock.settle(cx, None);
-            });
+    /// Ends a group and all its parts.
+    fn give_back_all(&mut self, id: LeaseId) -> Option<Group> {
+        let Some(Entry::Group(group)) = self.multi.open.remove(&id) else { return None };
+        for (index, grant) in (0..).zip(&group.grants) {
+            self.stop_wanting(Caller::Part(PartId::new(id, index)));
+            if let Some(grant) = grant {
+                self.give_back(grant.lease, &Error::NotHeld);
+            }
         }
         Some(group)
     }
 
     /// The wait has ended. The error is that of the part that is still missing.
-    pub(crate) fn all_ends(&mut self, op: OpId, number: LeaseId) {
-        let Some(group) = self.multi.wanted(number) else { return };
-        let next = group.fences.iter().position(|fence| *fence == 0).and_then(|index| group.names.get(index));
-        let key = next.map(|name| Name::key(&self.cx.config.prefix, name));
-        let lock = key.and_then(|key| self.locks.get(self.locks.find(Family::Lock, &key)?));
-        let nobody = Error::Unreachable { waited: core::time::Duration::ZERO, cause: None, votes: Votes::default() };
-        let error = lock.map_or(nobody, |lock| lock.empty_handed(&self.cx, op));
-        self.fail_all(number, error);
+    pub(crate) fn all_ends(&mut self, id: LeaseId) {
+        let Some(group) = self.multi.group(id) else { return };
+        let mut parts = group.grants.iter().zip(&group.names);
+        let lock = parts.find(|(grant, _)| grant.is_none()).and_then(|(_, name)| self.in_use(name));
+        let nobody = Error::unreachable(Duration::ZERO, None);
+        let error = lock.map_or(nobody, |lock| lock.empty_handed(&self.cx, group.op));
+        self.fail_all(id, error);
+    }
+
+    /// The lock of this name, if it is in use.
+    pub(super) fn in_use(&self, name: &str) -> Option<&LockState> {
+        self.locks.get(self.locks.find(Family::Lock, &Name::key(&self.cx.config.prefix, name))?)
     }
 
     /// Closes the client: the waits have ended and the leases were given back.
     pub(crate) fn close_all(&mut self) {
         self.gather();
-        self.multi.open.retain(|_, entry| !matches!(entry, Entry::Group(_)));
+        self.cx.leases.retain(|lease| lease.lock().is_some());
     }
 }
 
@@ -235,8 +202,8 @@ mod tests {
     use super::*;
 
     use crate::engine::Engine;
-    use crate::event::Input;
-    use crate::ids::ClientId;
+    use crate::event::{Input, Output};
+    use crate::ids::{ClientId, OpId};
     use crate::options::Config;
     use crate::time::Instant;
 
@@ -250,6 +217,15 @@ mod tests {
             Input::AcquireAll { op: OpId(1), names: &names, options: AcquireOptions::default(), one_script: false };
         engine.handle(Instant::from_micros(1), input);
         core::iter::from_fn(|| engine.poll_output()).collect()
+    }
+
+    #[test]
+    fn a_user_may_give_a_call_any_number() {
+        let mut engine = Engine::new(ClientId::from_random([7; 16]), Config::default()).unwrap();
+        for op in [OpId(0), OpId(1 << 63), OpId(u64::MAX)] {
+            engine.handle(Instant::from_micros(1), Input::Release { op, lease: LeaseId(1) });
+            assert!(matches!(engine.poll_output(), Some(Output::Completed { op: ended, .. }) if ended == op), "{op:?}");
+        }
     }
 
     #[test]

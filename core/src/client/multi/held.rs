@@ -1,40 +1,34 @@
 //! Calls on a lease of several names. Each call is made to all parts, and its result is the worst of theirs.
 
-use super::{Entry, Fan, part};
+use alloc::vec::Vec;
+use core::mem;
+
+use super::Entry;
 use crate::client::Client;
-use crate::error::Error;
-use crate::event::{Outcome, ReleaseOutcome};
-use crate::ids::{LeaseId, OpId};
-use crate::session::OpKind;
-use crate::time::Instant;
+use crate::error::{Error, LossReason};
+use crate::event::Outcome;
+use crate::ids::{Caller, LeaseId, PartId};
+use crate::session::{Gather, Leased, OpKind, PartEvent};
 
 impl Client {
-    pub(crate) fn release_all(&mut self, op: OpId, lease: LeaseId) {
-        let Some(group) = self.multi.held(lease) else {
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
-        };
-        if group.holds > 1 {
-            group.holds = group.holds.saturating_sub(1);
-            return self.cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
+    /// Makes a user's call to all parts of its lease.
+    pub(crate) fn scatter(&mut self, op: Caller, parts: &[LeaseId], call: &dyn Fn(&mut Self, Caller, LeaseId)) {
+        self.cx.scatter(op, parts.iter().map(|_| true));
+        let number = self.cx.new_lease();
+        self.multi.open.insert(number, Entry::OnParts(op));
+        for (index, part) in (0..).zip(parts) {
+            call(self, Caller::Part(PartId::new(number, index)), *part);
         }
-        let parts = self.parts(lease);
-        self.multi.remove(lease);
-        self.fan_out(op, Outcome::Released(ReleaseOutcome::Released), parts, Self::release);
     }
 
     /// Extends or verifies all parts.
-    pub(crate) fn call_all(&mut self, op: OpId, lease: LeaseId, kind: &OpKind) {
-        let Some(group) = self.multi.held(lease) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        let fixed = !group.options.renew;
-        let parts = self.parts(lease);
-        let OpKind::Extend { ttl, .. } = *kind else {
-            return self.fan_out(op, Outcome::Verified(true), parts, Self::verify);
-        };
+    pub(crate) fn call_all(&mut self, op: Caller, lease: LeaseId, kind: &OpKind) {
+        let Some((parts, renew)) = self.parts(lease) else { return };
+        let OpKind::Extend { ttl, .. } = *kind else { return self.scatter(op, &parts, &Self::verify) };
         let until = self.cx.now + ttl;
-        let end = Outcome::Extended { valid_until: Instant::from_micros(u64::MAX) };
-        self.fan_out(op, end, parts, |client, op, part| {
+        self.scatter(op, &parts, &|client, op, part| {
             // The end of a fixed lease moves, and its parts may be renewed up to it.
-            let ends = client.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| fixed);
+            let ends = client.cx.leases.get(&part).and_then(|lease| lease.ends).filter(|_| !renew);
             if let Some(ends) = ends {
                 client.keep(part, ends.at.max(until));
             }
@@ -42,46 +36,71 @@ impl Client {
         });
     }
 
-    fn fan_out(
-        &mut self,
-        op: OpId,
-        best: Outcome,
-        parts: impl Iterator<Item = u64>,
-        call: impl Fn(&mut Self, OpId, LeaseId),
-    ) {
-        let number = self.cx.new_lease();
-        let mut left = 0;
-        for lease in parts {
-            call(self, OpId(part(number, left)), LeaseId(lease));
-            left = left.saturating_add(1);
+    /// The leases that a lease consists of, and whether it is renewed.
+    fn parts(&self, lease: LeaseId) -> Option<(Vec<LeaseId>, bool)> {
+        let lease = self.cx.leases.get(&lease)?;
+        if let Leased::Parts(parts) = &lease.of { Some((parts.clone(), lease.renew)) } else { None }
+    }
+
+    /// Processes what happened to parts.
+    pub(crate) fn gather(&mut self) {
+        while !self.cx.parts.is_empty() {
+            self.take_in_parts();
         }
-        // The results are gathered later.
-        self.multi.insert(number, Entry::Fan(Fan { op, left, result: Ok(best) }));
     }
 
-    pub(crate) fn nest_all(&mut self, op: OpId, lease: LeaseId) {
-        let held = self.multi.held(lease).map(|group| {
-            group.holds = group.holds.saturating_add(1);
-            Outcome::Held(group.holds)
-        });
-        self.cx.answer(op, held.ok_or(Error::NotHeld));
+    #[inline(never)]
+    fn take_in_parts(&mut self) {
+        for (part, event) in mem::take(&mut self.cx.parts) {
+            match event {
+                PartEvent::Ended(result) => match self.multi.open.get(&part.whole()) {
+                    Some(Entry::OnParts(op)) => self.part_answered(*op, part, result),
+                    _ => self.part_ended(part, result),
+                },
+                PartEvent::Lost(reason) => self.part_lost(part, reason),
+            }
+        }
     }
 
-    pub(crate) fn convert_all(&mut self, op: OpId, lease: LeaseId) {
-        let error = match self.multi.held(lease) {
-            Some(_) => Error::Unsupported("several names are held as exclusive locks".into()),
-            None => Error::NotHeld,
+    /// A part of a user's call has ended. The worst result is that of the whole call.
+    fn part_answered(&mut self, op: Caller, part: PartId, result: Result<Outcome, Error>) {
+        let gather = self.cx.gather(op, part.index(), result).filter(|gather| gather.open() == 0);
+        let Some(Gather(parts)) = gather.map(mem::take) else { return };
+        self.multi.open.remove(&part.whole());
+        if let Some(worst) = parts.into_iter().flatten().min_by_key(goodness) {
+            self.cx.complete(op, worst);
+        }
+    }
+
+    /// A lease of several names is lost with the first part.
+    fn part_lost(&mut self, part: PartId, reason: LossReason) {
+        let id = part.whole();
+        let Some((parts, renew)) = self.parts(id) else { return self.lost_before_held(part, reason) };
+        let reason = match reason {
+            LossReason::MaxHold if !renew => LossReason::Expired,
+            reason => reason,
         };
-        self.cx.answer(op, Err(error));
+        self.cx.lose_lease(id, reason);
+        parts.into_iter().for_each(|part| self.give_back(part, &Error::Lost(reason)));
     }
 
-    pub(crate) fn keep_all(&mut self, lease: LeaseId, until: Instant) {
-        if self.multi.held(lease).is_some_and(|group| group.options.renew) {
-            self.parts(lease).for_each(|part| self.keep(LeaseId(part), until));
-        }
+    /// Gives back the lease of a part. Calls that wait for it end with `error`.
+    pub(super) fn give_back(&mut self, part: LeaseId, error: &Error) {
+        let Some(lock) = self.cx.end_lease(part, error).and_then(|lease| lease.lock()) else { return };
+        self.with(lock, |lock, cx| {
+            lock.leave(part);
+            lock.settle(cx, None);
+        });
     }
+}
 
-    pub(crate) fn all_valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        self.parts(lease).filter_map(|part| self.valid_until(LeaseId(part))).min()
+/// The order of the results of one call.
+fn goodness(result: &Result<Outcome, Error>) -> u64 {
+    match result {
+        Ok(Outcome::Verified(false)) => 0,
+        Err(_) => 1,
+        Ok(Outcome::Extended { valid_until }) => valid_until.as_micros().saturating_add(2),
+        Ok(Outcome::Released(outcome)) => u64::MAX - *outcome as u64,
+        Ok(_) => u64::MAX,
     }
 }

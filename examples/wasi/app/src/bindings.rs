@@ -1,4 +1,4 @@
-//! What `wit-bindgen` makes of the contract in `wit/` and of what else the job uses.
+//! What `wit-bindgen` generates from the contract in `wit/` and from the interfaces of WASI that the job uses.
 
 #![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
 

@@ -34,7 +34,7 @@ async fn job() -> Result<u64, String> {
     let locks = LockManager::open(Topology::Single(url), None).await.map_err(shown)?;
     let lease = locks.acquire(Target::Mutex("nightly-job".to_owned()), None).await.map_err(shown)?;
     let fence = lease.fence();
-    // The lease is renewed while `hold` runs, in `lost`. If the work is done first, that call is cancelled.
+    // `lost` calls `hold`, which renews the lease. If the work ends first, the call of `hold` is cancelled.
     match select(pin!(work(fence)), pin!(lost(&lease))).await {
         Either::Left(((), _)) => {}
         Either::Right((reason, _)) => return Err(format!("the lock is lost: {:?}", reason.map_err(shown)?)),

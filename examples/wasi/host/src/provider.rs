@@ -17,7 +17,7 @@ pub type Answer = Result<Reply, Failure>;
 /// An endpoint, or why there is none.
 pub type Connected = Result<Arc<dyn Endpoint>, Failure>;
 
-/// The messages of a subscription, as long as it lasts.
+/// The messages of a subscription. It ends with the subscription.
 pub type Messages = mpsc::Receiver<Vec<u8>>;
 
 /// Connects to servers.

@@ -166,7 +166,7 @@ fn scalar(value: RedisValue) -> Option<Value> {
     }
 }
 
-/// Why a call got no reply. When in doubt, the command may have run.
+/// Why a call got no reply. If that is not certain, the command may have run.
 fn failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => {
@@ -182,7 +182,7 @@ fn failure(error: &RedisError) -> Failure {
 /// The errors of a server that refuses a connection now and may accept it later.
 const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING", "BUSY", "MASTERDOWN"];
 
-/// Why there is no connection. Nothing was sent.
+/// Why there is no connection, so that no command was sent.
 fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {error}")),

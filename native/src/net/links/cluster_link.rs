@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
-use leasehold_core::{ByNumber, CallId, Command, Failure};
+use leasehold_core::{ByNumber, Command, CommandId, Failure, hash_slot};
 use redis::RedisResult;
 use tokio::time::Instant;
 
 use super::server_link::{Completion, SendMode, ServerLink};
 use crate::errors::{connect_failure, is_server_failure};
 use crate::net::codec;
-use crate::net::topology::{Address, Cluster, Endpoint, Redirect, key_slot, routing_key};
+use crate::net::topology::{Address, Cluster, Endpoint, Redirect};
 
 /// How many redirects one command follows.
 const MAX_REDIRECTS: u8 = 5;
@@ -30,7 +30,7 @@ pub(crate) struct ClusterLink {
     response_timeout: Duration,
     links: HashMap<Address, ServerLink>,
     /// The commands in flight, in case a redirect sends them elsewhere.
-    in_flight: HashMap<CallId, InFlight, ByNumber>,
+    in_flight: HashMap<CommandId, InFlight, ByNumber>,
     /// Completions of commands that were never sent.
     unsent: Vec<Completion>,
     slot_refresh: Option<BoxFuture<'static, RedisResult<()>>>,
@@ -55,15 +55,15 @@ impl ClusterLink {
         }
     }
 
-    pub(super) fn send(&mut self, call: CallId, command: Command) {
-        let owner = routing_key(&command).and_then(|key| self.cluster.owner(key_slot(key)));
+    pub(super) fn send(&mut self, id: CommandId, command: Command) {
+        let owner = command.key().and_then(|key| self.cluster.owner(hash_slot(key)));
         let Some(owner) = owner else {
             self.refresh_slots();
-            return self.fail(call, Failure::Unavailable("no server has this slot of the cluster".to_owned()));
+            return self.fail(id, Failure::Unavailable("no server has this slot of the cluster".to_owned()));
         };
-        if let Some(link) = self.link(&owner, call) {
-            link.send(call, codec::encode(&command), SendMode::Plain);
-            self.in_flight.insert(call, InFlight { command, redirects: 0 });
+        if let Some(link) = self.link(&owner, id) {
+            link.send(id, codec::encode(&command), SendMode::Plain);
+            self.in_flight.insert(id, InFlight { command, redirects: 0 });
         }
     }
 
@@ -96,7 +96,7 @@ impl ClusterLink {
 
     /// Passes a completion on, or follows its redirect. True if it followed one.
     fn complete(&mut self, from: &Address, completion: Completion, completions: &mut Vec<Completion>) -> bool {
-        let in_flight = self.in_flight.remove(&completion.call);
+        let in_flight = self.in_flight.remove(&completion.id);
         let Err(failure) = &completion.result else {
             completions.push(completion);
             return false;
@@ -112,14 +112,14 @@ impl ClusterLink {
             completions.push(completion);
             return false;
         };
-        self.follow(redirect, completion.call, in_flight);
+        self.follow(redirect, completion.id, in_flight);
         true
     }
 
-    fn follow(&mut self, redirect: Redirect, call: CallId, InFlight { command, redirects }: InFlight) {
-        tracing::debug!(call = call.0, ?redirect, "cluster redirect");
+    fn follow(&mut self, redirect: Redirect, id: CommandId, InFlight { command, redirects }: InFlight) {
+        tracing::debug!(id = id.0, ?redirect, "cluster redirect");
         if redirects >= MAX_REDIRECTS {
-            return self.fail(call, Failure::Unavailable("too many cluster redirects".to_owned()));
+            return self.fail(id, Failure::Unavailable("too many cluster redirects".to_owned()));
         }
         let (to, mode) = match redirect {
             Redirect::Moved { slot, to } => {
@@ -129,27 +129,27 @@ impl ClusterLink {
             }
             Redirect::Ask { to } => (to, SendMode::AfterAsking),
         };
-        let Some(link) = self.link(&to, call) else { return };
-        link.send(call, codec::encode(&command), mode);
-        self.in_flight.insert(call, InFlight { command, redirects: redirects + 1 });
+        let Some(link) = self.link(&to, id) else { return };
+        link.send(id, codec::encode(&command), mode);
+        self.in_flight.insert(id, InFlight { command, redirects: redirects + 1 });
     }
 
     /// The link to this server. If it can't be made, the command fails.
-    fn link(&mut self, to: &Address, call: CallId) -> Option<&mut ServerLink> {
+    fn link(&mut self, to: &Address, id: CommandId) -> Option<&mut ServerLink> {
         if !self.links.contains_key(to) {
             match self.cluster.server(to) {
                 Ok(server) => {
                     let link = ServerLink::unconnected(Endpoint::server(server), self.response_timeout);
                     self.links.insert(to.clone(), link);
                 }
-                Err(error) => self.fail(call, connect_failure(&error)),
+                Err(error) => self.fail(id, connect_failure(&error)),
             }
         }
         self.links.get_mut(to)
     }
 
-    fn fail(&mut self, call: CallId, failure: Failure) {
-        self.unsent.push(Completion { call, result: Err(failure) });
+    fn fail(&mut self, id: CommandId, failure: Failure) {
+        self.unsent.push(Completion { id, result: Err(failure) });
     }
 
     fn refresh_slots(&mut self) {

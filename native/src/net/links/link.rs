@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_core::{CallId, Command, NodeId};
+use leasehold_core::{Command, CommandId, NodeId};
 
 use super::cluster_link::ClusterLink;
 use super::server_link::{Completion, SendMode, ServerLink};
@@ -28,13 +28,13 @@ impl Link {
     }
 
     /// Sends a command, or queues it while connecting. [`poll_completions`](Self::poll_completions) returns its result.
-    pub(crate) fn send(&mut self, node: NodeId, call: CallId, command: Command) {
+    pub(crate) fn send(&mut self, node: NodeId, id: CommandId, command: Command) {
         match self {
-            Self::Server(link) => link.send(call, codec::encode(&command), SendMode::Plain),
-            Self::Cluster(link) => link.send(call, command),
+            Self::Server(link) => link.send(id, codec::encode(&command), SendMode::Plain),
+            Self::Cluster(link) => link.send(id, command),
             Self::Quorum(links) => {
                 if let Some(link) = links.get_mut(usize::from(node.0)) {
-                    link.send(call, codec::encode(&command), SendMode::Plain);
+                    link.send(id, codec::encode(&command), SendMode::Plain);
                 }
             }
         }

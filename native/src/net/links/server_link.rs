@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{CallId, Failure, Reply};
+use leasehold_core::{CommandId, Failure, Reply};
 use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::net::topology::Endpoint;
 
 /// A command has ended.
 pub(crate) struct Completion {
-    pub(crate) call: CallId,
+    pub(crate) id: CommandId,
     pub(crate) result: Result<Reply, Failure>,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum SendMode {
     AfterAsking,
 }
 
-type Queued = (CallId, Cmd, SendMode);
+type Queued = (CommandId, Cmd, SendMode);
 
 /// A command that has ended, and the number of its connection.
 struct Finished {
@@ -102,22 +102,22 @@ impl ServerLink {
     }
 
     /// Sends a command, or queues it while connecting. [`poll_completions`](Self::poll_completions) returns its result.
-    pub(super) fn send(&mut self, call: CallId, cmd: Cmd, mode: SendMode) {
+    pub(super) fn send(&mut self, id: CommandId, cmd: Cmd, mode: SendMode) {
         match &mut self.state {
             State::Up(connection) => {
                 let reply = match mode {
                     SendMode::Plain => connection.run(cmd),
                     SendMode::AfterAsking => connection.run_asking(cmd),
                 };
-                self.in_flight.push(Box::pin(finish(self.generation, call, reply, self.response_timeout)));
+                self.in_flight.push(Box::pin(finish(self.generation, id, reply, self.response_timeout)));
             }
-            State::Connecting { queue, .. } => queue.push((call, cmd, mode)),
+            State::Connecting { queue, .. } => queue.push((id, cmd, mode)),
             State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
-                self.unsent.push(Completion { call, result: Err(why.clone()) });
+                self.unsent.push(Completion { id, result: Err(why.clone()) });
             }
             State::Down { failures, .. } => {
                 let failures = *failures;
-                self.connect(failures, (call, cmd, mode));
+                self.connect(failures, (id, cmd, mode));
             }
         }
     }
@@ -145,7 +145,7 @@ impl ServerLink {
                 completion.result = Err(Failure::Interrupted(PRIMARY_CHANGED.to_owned()));
             }
             if let Err(failure) = &completion.result {
-                tracing::debug!(call = completion.call.0, %failure, "command failed");
+                tracing::debug!(id = completion.id.0, %failure, "command failed");
                 if (failure.maybe_applied() || is_demoted(failure)) && generation == self.generation {
                     self.drop_connection(failure.clone());
                 }
@@ -166,15 +166,15 @@ impl ServerLink {
                 self.state = State::Up(connection);
                 self.primary_changed = self.endpoint.as_ref().and_then(Endpoint::primary_changed);
                 self.poll_primary_changed(context);
-                for (call, cmd, mode) in queue {
-                    self.send(call, cmd, mode);
+                for (id, cmd, mode) in queue {
+                    self.send(id, cmd, mode);
                 }
             }
             Err(error) => {
                 let why = connect_failure(&error);
                 let backoff = MIN_BACKOFF.saturating_mul(1 << (*failures).min(5)).min(MAX_BACKOFF);
                 tracing::warn!(%error, "can't connect to the server");
-                let unsent = queue.into_iter().map(|(call, ..)| Completion { call, result: Err(why.clone()) });
+                let unsent = queue.into_iter().map(|(id, ..)| Completion { id, result: Err(why.clone()) });
                 self.unsent.extend(unsent);
                 self.state = State::Down { failures: *failures + 1, retry_at: Instant::now() + backoff, why };
             }
@@ -206,7 +206,7 @@ impl ServerLink {
     fn connect(&mut self, failures: u32, first: Queued) {
         let Some(endpoint) = self.endpoint.clone() else {
             let why = Failure::Unavailable("this connection can't be made again".to_owned());
-            return self.unsent.push(Completion { call: first.0, result: Err(why) });
+            return self.unsent.push(Completion { id: first.0, result: Err(why) });
         };
         let attempt =
             async move { endpoint.connect().await.map(|connection| Arc::new(connection) as SharedConnection) };
@@ -216,10 +216,10 @@ impl ServerLink {
 
 async fn finish(
     generation: u64,
-    call: CallId,
+    id: CommandId,
     reply: BoxFuture<'static, RedisResult<Value>>,
     response_timeout: Duration,
 ) -> Finished {
     let result = reply_with_timeout(response_timeout, reply).await;
-    Finished { generation, completion: Completion { call, result } }
+    Finished { generation, completion: Completion { id, result } }
 }

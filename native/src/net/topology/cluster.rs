@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use leasehold_core::hash_slot;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 
 use super::checks::{self, Requirements};
 use super::first_ok::first_ok;
 use super::server::Server;
-use super::slots::{Address, Redirect, SlotMap, key_slot};
+use super::slots::{Address, Redirect, SlotMap};
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
@@ -51,7 +52,7 @@ impl Cluster {
 
     /// A connection to the known primary of this key's slot.
     pub(super) async fn connect_for(&self, key: &[u8]) -> RedisResult<MultiplexedConnection> {
-        match self.owner(key_slot(key)) {
+        match self.owner(hash_slot(key)) {
             Some(owner) => self.server(&owner)?.connect().await,
             None => Err((ErrorKind::Client, "no server has this key's slot").into()),
         }
@@ -90,7 +91,7 @@ impl Cluster {
 
     /// Remembers where `key` is now if this refusal by its server is a `MOVED`. Returns whether it is.
     pub(super) fn learn_moved(&self, refusal: &str, key: &[u8]) -> bool {
-        let Some(answered_by) = self.owner(key_slot(key)) else { return false };
+        let Some(answered_by) = self.owner(hash_slot(key)) else { return false };
         match Redirect::parse(refusal, &answered_by) {
             Some(Redirect::Moved { slot, to }) => self.set_owner(slot, &to),
             _ => return false,

@@ -19,4 +19,4 @@ pub(in crate::net) use cluster::Cluster;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use login::{Login, no_address, parse_addresses};
 pub(crate) use server::Server;
-pub(in crate::net) use slots::{Address, Redirect, key_slot, routing_key};
+pub(in crate::net) use slots::{Address, Redirect};

@@ -126,50 +126,9 @@ impl Redirect {
     }
 }
 
-/// The slot of a key, or of its hash tag if it has one.
-pub(in crate::net) fn key_slot(key: &[u8]) -> u16 {
-    crc16(hash_tag(key).unwrap_or(key)) % SLOT_COUNT
-}
-
-fn hash_tag(key: &[u8]) -> Option<&[u8]> {
-    let open = key.iter().position(|byte| *byte == b'{')? + 1;
-    let rest = key.get(open..)?;
-    let close = rest.iter().position(|byte| *byte == b'}')?;
-    rest.get(..close).filter(|tag| !tag.is_empty())
-}
-
-/// CRC-16/XMODEM.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ (u16::from(*byte) << 8), |sum, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 })
-    })
-}
-
-/// The key that decides where a command goes: for a script, its first key.
-pub(in crate::net) fn routing_key(command: &leasehold_core::Command) -> Option<&[u8]> {
-    let mut words = command.words();
-    let name = words.next()?;
-    if name.starts_with(b"EVAL") {
-        return words.nth(1).filter(|keys| *keys != b"0").and(words.next());
-    }
-    words.next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_have_the_slots_that_servers_give_them() {
-        // As `CLUSTER KEYSLOT` answers.
-        assert_eq!(key_slot(b"123456789"), 12_739);
-        assert_eq!(key_slot(b"foo"), 12_182);
-        assert_eq!(key_slot(b""), 0);
-        for (key, tag) in [("{user}.a", "user"), ("leasehold:{a}:fence", "a"), ("x{y}{z}", "y"), ("{{a}", "{a")] {
-            assert_eq!(key_slot(key.as_bytes()), crc16(tag.as_bytes()) % SLOT_COUNT, "{key}");
-        }
-        assert_eq!(key_slot(b"{}x"), crc16(b"{}x") % SLOT_COUNT, "an empty tag is none");
-    }
 
     #[test]
     fn an_answer_tells_who_serves_each_slot() {

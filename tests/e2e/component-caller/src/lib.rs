@@ -1,4 +1,4 @@
-//! A component that begins calls of the lock component and cancels them while they are under way. A host can't do that.
+//! A component that starts calls of the lock component and cancels them while they run. A host can only drop them.
 
 mod bindings;
 
@@ -12,7 +12,7 @@ use bindings::wasi::clocks::monotonic_clock::wait_for;
 struct Component;
 
 impl bindings::Guest for Component {
-    /// Waits for a lock that somebody holds, gives up, and uses the same manager for another lock.
+    /// Waits for a lock that another client holds, gives up, and uses the same manager for another lock.
     async fn cancel_acquire(url: String, name: String) -> Result<(), String> {
         let locks = open(url, 500).await?;
         cancelled(locks.acquire(Target::Mutex(name.clone()), None), waiting(&locks, &name)).await?;
@@ -22,7 +22,7 @@ impl bindings::Guest for Component {
         Ok(())
     }
 
-    /// Calls `hold` until the lease was renewed, cancels the call, and leaves the lease to its end.
+    /// Calls `hold` until the lease is renewed, cancels the call, and keeps the lease until it expires.
     async fn cancel_hold(url: String, name: String) -> Result<(), String> {
         let locks = open(url, 500).await?;
         let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None };
@@ -52,7 +52,7 @@ async fn open(url: String, response_timeout_ms: u64) -> Result<LockManager, Stri
     LockManager::open(Topology::Single(url), Some(options)).await.map_err(shown)
 }
 
-/// Begins a call, and drops it at the given time. The component model cancels it.
+/// Starts a call and drops it at the given time, which cancels the call.
 async fn cancelled<T>(call: impl Future<Output = T>, time: impl Future<Output = ()>) -> Result<(), String> {
     match select(pin!(call), pin!(time)).await {
         Either::Left(_) => Err("it ended before it could be cancelled".to_owned()),

@@ -1,4 +1,4 @@
-//! What `wit-bindgen` generates from this small world.
+//! What `wit-bindgen` generates from the world of this component.
 
 #![allow(missing_docs, unreachable_pub, unsafe_code, reason = "generated")]
 

@@ -1,6 +1,6 @@
 //! The engine as a component: `replay` takes a vector's text and returns how the engine's outputs differ from it.
 //!
-//! The code that reads and compares a vector is the core's own test. Here it runs as WebAssembly, built like
+//! The code that reads and compares a vector is a test of `core/`. Here it runs as WebAssembly, built like
 //! `lock.wasm`.
 
 mod bindings;

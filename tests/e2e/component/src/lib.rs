@@ -14,7 +14,7 @@ use wasmtime::{Engine, Result};
 /// # Panics
 /// If this machine can't run it.
 pub fn engine() -> &'static Engine {
-    // It optimises, because the guest must read what a hostile server floods it with faster than it arrives.
+    // The code is optimised, because in some tests the guest must read faster than a hostile server sends.
     static ENGINE: LazyLock<Engine> =
         LazyLock::new(|| leasehold_wasmtime_host::engine().unwrap_or_else(|error| panic!("{error}")));
     &ENGINE

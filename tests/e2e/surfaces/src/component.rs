@@ -113,7 +113,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
-        // A timeout that a busy machine can keep.
+        // A timeout that is long enough for a busy machine.
         node_timeout_ms: Some(1_000),
         mixed_fleet: None,
         fence_retention_ms: None,

@@ -1,7 +1,7 @@
 //! The crate, the npm package and the component, called with the same steps.
 //!
 //! A step is JSON, such as `{"do": "acquire", "client": "a", "lock": "job", "as": "first"}`, and so is its outcome.
-//! Each surface's own names are hidden here. Its behaviour is not.
+//! This hides that the surfaces have different names for the same thing. It doesn't hide different behaviour.
 
 mod component;
 mod native;

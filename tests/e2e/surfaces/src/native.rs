@@ -2,28 +2,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockManager, Mode, Multi, MultiLease, Owner, ReleaseOutcome, Wait};
+use leasehold::{Error, Lease, Lock, LockManager, Mode, Owner, ReleaseOutcome, Wait};
 use serde_json::{Value, json};
 
 use crate::{Act, Kind, Step, Surface};
 
-/// The crate.
+/// The Rust crate.
 #[derive(Default)]
 pub struct Native {
     urls: Vec<String>,
     managers: RefCell<BTreeMap<String, LockManager>>,
-    leases: RefCell<BTreeMap<String, Held>>,
+    leases: RefCell<BTreeMap<String, Lease>>,
     owners: RefCell<BTreeMap<u64, Owner>>,
-}
-
-enum Wanted {
-    One(Lock),
-    All(Multi),
-}
-
-enum Held {
-    One(Lease),
-    All(MultiLease),
 }
 
 impl Native {
@@ -36,7 +26,7 @@ impl Native {
         self.managers.borrow()[step.text("client")].clone()
     }
 
-    fn wanted(&self, step: &Step<'_>) -> Wanted {
+    fn lock(&self, step: &Step<'_>) -> Lock {
         let manager = self.manager(step);
         let name = || step.text("lock");
         let mut lock = match step.kind() {
@@ -45,34 +35,24 @@ impl Native {
             Kind::Reentrant { owner } => manager.reentrant(name(), self.owners.borrow_mut().entry(owner).or_default()),
             Kind::Semaphore { limit, permits } => manager.semaphore(name(), limit).permits(permits),
             Kind::Multi { names, one_script } => {
-                let multi = manager.multi(names);
-                let multi = if one_script { multi.one_script() } else { multi };
-                return Wanted::All(match step.time("wait") {
-                    Some(time) => multi.wait(Wait::For(time)),
-                    None => multi,
-                });
+                let lock = manager.multi(names);
+                if one_script { lock.one_script() } else { lock }
             }
         };
         if let Some(ttl) = step.time("ttl") {
             lock = lock.ttl(ttl);
         }
-        Wanted::One(match step.time("wait") {
+        match step.time("wait") {
             Some(time) => lock.wait(Wait::For(time)),
             None => lock,
-        })
+        }
     }
 
-    fn granted(&self, step: &Step<'_>, lease: Held) -> Value {
-        let told = match &lease {
-            Held::One(lease) => {
-                json!({ "mode": mode(lease.mode()), "held": lease.is_held(), "fence": lease.fence().get() })
-            }
-            Held::All(lease) => {
-                let names: Vec<_> = lease.fences().map(|(name, _)| name).collect();
-                let greatest = lease.fences().map(|(_, fence)| fence.get()).max();
-                json!({ "mode": "exclusive", "held": lease.is_held(), "fence": greatest, "names": names })
-            }
-        };
+    fn granted(&self, step: &Step<'_>, lease: Lease) -> Value {
+        let mut told = json!({ "mode": mode(lease.mode()), "held": lease.is_held(), "fence": lease.fence().get() });
+        if lease.fences().len() > 1 {
+            told["names"] = lease.fences().map(|(name, _)| name).collect();
+        }
         self.leases.borrow_mut().insert(step.text("as").to_owned(), lease);
         told
     }
@@ -86,24 +66,18 @@ impl Native {
                 }
                 let manager = match self.urls.as_slice() {
                     [url] => builder.connect(url).await?,
-                    // A timeout that a busy machine can keep.
+                    // A timeout that is long enough for a busy machine.
                     urls => builder.node_timeout(Duration::from_secs(1)).quorum(urls.iter().cloned()).await?,
                 };
                 self.managers.borrow_mut().insert(step.text("client").to_owned(), manager);
                 Ok(json!("open"))
             }
             Act::Acquire => {
-                let lease = match self.wanted(step) {
-                    Wanted::One(lock) => Held::One(lock.acquire().await?),
-                    Wanted::All(locks) => Held::All(locks.acquire().await?),
-                };
+                let lease = self.lock(step).acquire().await?;
                 Ok(self.granted(step, lease))
             }
             Act::Try => {
-                let lease = match self.wanted(step) {
-                    Wanted::One(lock) => lock.try_acquire().await?.map(Held::One),
-                    Wanted::All(locks) => locks.try_acquire().await?.map(Held::All),
-                };
+                let lease = self.lock(step).try_acquire().await?;
                 Ok(lease.map_or(Value::Null, |lease| self.granted(step, lease)))
             }
             Act::Inspect => {
@@ -117,16 +91,9 @@ impl Native {
                 let name = step.text("lease");
                 let lease = self.leases.borrow_mut().remove(name).unwrap_or_else(|| panic!("there is no lease {name}"));
                 if act == Act::Release {
-                    let outcome = match lease {
-                        Held::One(lease) => lease.release().await?,
-                        Held::All(lease) => lease.release().await?,
-                    };
-                    return Ok(json!(released(outcome)));
+                    return Ok(json!(released(lease.release().await?)));
                 }
-                let done = match &lease {
-                    Held::One(lease) => self.with_lease(act, step, lease).await,
-                    Held::All(lease) => self.with_leases(act, step, lease).await,
-                };
+                let done = self.with_lease(act, step, &lease).await;
                 self.leases.borrow_mut().insert(name.to_owned(), lease);
                 done
             }
@@ -137,20 +104,10 @@ impl Native {
         match act {
             Act::Verify => Ok(json!(lease.verify().await?)),
             Act::Held => Ok(json!(lease.is_held())),
-            Act::Nested => Ok(self.granted(step, Held::One(lease.nested()?))),
+            Act::Nested => Ok(self.granted(step, lease.nested()?)),
             Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
             Act::Downgrade => lease.downgrade().await.map(done),
             _ => lease.upgrade().await.map(done),
-        }
-    }
-
-    async fn with_leases(&self, act: Act, step: &Step<'_>, lease: &MultiLease) -> Result<Value, Error> {
-        match act {
-            Act::Verify => Ok(json!(lease.verify().await?)),
-            Act::Held => Ok(json!(lease.is_held())),
-            Act::Nested => Ok(self.granted(step, Held::All(lease.nested()?))),
-            Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
-            act => panic!("there is no {act:?} for several names"),
         }
     }
 }

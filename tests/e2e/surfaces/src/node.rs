@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::{Step, Surface};
 
-/// The npm package, in a separate process that takes one step in each line.
+/// The npm package, in a separate process that reads one step in each line.
 pub struct Node {
     input: Mutex<ChildStdin>,
     output: Mutex<Lines<BufReader<ChildStdout>>>,
@@ -25,7 +25,7 @@ impl Node {
     /// of the program: `player/main.mjs`, with the package installed beside it.
     ///
     /// # Panics
-    /// If it does not start.
+    /// If the process does not start.
     pub fn new(urls: &[String]) -> Self {
         let program = env::var_os("LEASEHOLD_SURFACES_NODE").expect("`cargo xtask test` says where the npm package is");
         let mut command = Command::new("node");
@@ -46,7 +46,7 @@ impl Node {
         }
     }
 
-    /// One of the callers that wait for an outcome reads for all of them.
+    /// One of the callers that wait for an outcome reads the outcomes of all of them.
     async fn outcome(&self, mut outcome: oneshot::Receiver<Value>) -> Value {
         loop {
             tokio::select! {

@@ -40,7 +40,7 @@ impl<'a> Step<'a> {
     /// What the step does.
     ///
     /// # Panics
-    /// If that is unknown.
+    /// If the step is unknown.
     pub fn act(self) -> Act {
         match self.text("do") {
             "open" => Act::Open,
@@ -64,10 +64,10 @@ impl<'a> Step<'a> {
         self.0["handoffs"].as_u64().and_then(|number| number.try_into().ok())
     }
 
-    /// A text of the step.
+    /// A text that the step must have.
     ///
     /// # Panics
-    /// If it is missing.
+    /// If the text is missing.
     pub fn text(self, key: &str) -> &'a str {
         self.0[key].as_str().unwrap_or_else(|| panic!("{} has no `{key}`", self.0))
     }

@@ -1,4 +1,4 @@
-//! The surfaces compared, and together on one lock.
+//! Compares the surfaces, and runs them together on one lock.
 
 mod commands;
 mod play;

@@ -49,7 +49,8 @@ async fn every_surface_answers_the_same_and_sends_the_same_commands() {
     work.await.unwrap();
 }
 
-/// Commands that are sent at the same moment have no fixed order, as with several names or several servers.
+/// Compares the outcomes only. With several names or several servers, some commands are sent at the same moment and have
+/// no fixed order.
 async fn alike(scenario: &str, servers: usize) {
     let scenario: Value = serde_json::from_str(scenario).unwrap();
     let steps = scenario["steps"].as_array().unwrap();

@@ -12,21 +12,21 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
 const CLIENTS: [&str; 2] = ["a", "b"];
-/// For each client, plus one reader.
+/// How many writers each client has. It also has one reader.
 const WRITERS: usize = 2;
 const ROUNDS: usize = 15;
 /// The permits of the semaphore, and the most that one caller takes.
 const PERMITS: usize = 3;
 
-/// Protected only by the lock: a counter on the server, and what its holders have seen.
+/// A counter on the server that only the lock protects, and what the holders have seen.
 struct Account {
     connection: RefCell<Connection>,
     /// The greatest fence of all leases so far, and of the writers.
     greatest: Cell<u64>,
     written: Cell<u64>,
-    /// Which surface had the lock, turn by turn.
+    /// Which surface had the lock, in the order of the leases.
     turns: RefCell<Vec<&'static str>>,
-    /// All begin together, because a process starts later than a task.
+    /// Lets all workers start at the same moment, because a process starts later than a task.
     ready: Barrier,
 }
 

@@ -1,4 +1,4 @@
-//! What a script call costs in the model, and on a real server.
+//! The time that a script takes in the model and on a real server.
 //! `cargo test --release -p leasehold-model --test cost -- --ignored --nocapture --test-threads 1`
 
 mod common;
@@ -11,7 +11,7 @@ use common::{EXCLUSIVE, Host, Lock, scalar_text, token};
 use leasehold_servers::Server;
 
 const BATCHES: u32 = 20;
-/// A multiple of every number of clients, so that each batch begins with the same holder.
+/// A multiple of each number of clients, so that each batch starts with the same holder.
 const CYCLES: u32 = 9 * 501;
 
 #[test]
@@ -58,14 +58,14 @@ fn a_script_call_on_a_real_server() {
     }
 }
 
-/// The first call of each; later ones keep it alive.
+/// The first call of each client joins the queue. Later calls keep its place.
 fn wait_all<H: Host>(lock: &mut Lock<H>, waiters: u32) {
     for client in 0..=waiters {
         lock.wait(&token(client, 1), EXCLUSIVE);
     }
 }
 
-/// The holder gives it to the next and queues up again.
+/// The holder releases the lock to the next client and joins the queue again.
 fn hand_over<H: Host>(lock: &mut Lock<H>, waiters: u32, cycle: u32) {
     let holder = token(cycle % (waiters + 1), 1);
     assert_eq!(lock.release(&holder).status, "released");

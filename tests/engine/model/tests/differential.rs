@@ -1,21 +1,21 @@
-//! The model answers as a real server does: the same random calls on both, then the same answers, messages and keys.
+//! The model answers like a real server: the same random calls on both give the same answers, messages and keys.
 
 mod common;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::model::{Model, model_lock};
-use common::random::Random;
 use common::real::{Real, receive_message};
 use common::state::alike;
 use common::{EXCLUSIVE, Host, Lock, SHARED, scalar_text, token};
 use leasehold_core::Reply;
+use leasehold_harness::Rng;
 use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RAISE, RELEASE, RENEW, Script};
 use leasehold_servers::{Connection, Server, Version};
 
 const CALLS: usize = 2_000;
 const CALLS_A_ROUND: usize = 60;
-/// A server's clock moves on within a script, and its TTLs with it: no comparison this near to any deadline.
+/// A real server's clock moves on within a script, so nothing is compared this close to a deadline.
 const TOLERANCE_MS: i64 = 5;
 
 #[test]
@@ -40,9 +40,9 @@ fn compare_with(server: &Server) {
     }
 }
 
-/// One seed's calls on one name.
+/// The calls of one seed on one name.
 struct Round {
-    random: Random,
+    rng: Rng,
     seed: u64,
     real: Lock<Real>,
     model: Lock<Model>,
@@ -50,7 +50,7 @@ struct Round {
     log: Vec<String>,
 }
 
-/// What is run on both: words for the server, and where its time and its TTLs stand in the answer.
+/// A command for both servers, and the places of the time and the TTLs in its answer.
 enum Step {
     Script { script: Script, keys: &'static [usize], arguments: Vec<String> },
     Command(Vec<String>),
@@ -63,7 +63,7 @@ impl Round {
         real.command(&["FLUSHALL"]);
         let mut messages = server.connect().unwrap();
         messages.call(&["PSUBSCRIBE", "leasehold:*"]).unwrap();
-        Self { random: Random(seed), seed, real, model: model_lock(), messages, log: Vec::new() }
+        Self { rng: Rng::new(seed), seed, real, model: model_lock(), messages, log: Vec::new() }
     }
 
     /// How many calls were compared. A deadline that passes during a call ends the round, and so does a call that took
@@ -133,39 +133,39 @@ impl Round {
     }
 
     fn next_step(&mut self) -> Step {
-        let random = &mut self.random;
+        let rng = &mut self.rng;
         let name = self.real.keys[0].clone();
         let tokens = [token(1, 1), token(1, 2), token(2, 1), token(3, 1), token(4, 1), token(5, 7), "odd".to_owned()];
-        let mut token = || tokens[random.below(tokens.len())].clone();
+        let mut token = || rng.pick(&tokens).clone();
         let (one, other) = (token(), token());
-        let mode = random.pick(&[EXCLUSIVE, SHARED]).to_owned();
-        let ttl = random.pick(&["30", "60", "30000", "40000"]).to_owned();
-        let claim = random.pick(&["25", "50", "3000"]).to_owned();
-        let block = random.pick(&["1", "33", "1024", "9000"]).to_owned();
-        let bury = random.pick(&["0", "0", "0", "40", "60000"]).to_owned();
-        let retention = random.pick(&["50", "3600000"]).to_owned();
-        let (any_key, side_key) = (random.below(6), 2 + random.below(4));
-        let fleet = if random.one_in(8) { "mixed" } else { "native" }.to_owned();
+        let mode = (*rng.pick(&[EXCLUSIVE, SHARED])).to_owned();
+        let ttl = (*rng.pick(&["30", "60", "30000", "40000"])).to_owned();
+        let claim = (*rng.pick(&["25", "50", "3000"])).to_owned();
+        let block = (*rng.pick(&["1", "33", "1024", "9000"])).to_owned();
+        let bury = (*rng.pick(&["0", "0", "0", "40", "60000"])).to_owned();
+        let retention = (*rng.pick(&["50", "3600000"])).to_owned();
+        let (any_key, side_key) = (rng.below(6) as usize, 2 + rng.below(4) as usize);
+        let fleet = if rng.once_in(8) { "mixed" } else { "native" }.to_owned();
         let script = |script, keys, arguments| Step::Script { script, keys, arguments };
         let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
         const ALL: &[usize] = &[0, 1, 2, 3, 4, 5, 6];
-        match random.below(25) {
+        match rng.below(25) {
             0..=9 => {
-                let how = random.pick(&["wait", "wait", "wait", "wait", "try", "refill"]).to_owned();
+                let how = (*rng.pick(&["wait", "wait", "wait", "wait", "try", "refill"])).to_owned();
                 script(ACQUIRE, ALL, vec![one, mode, ttl, how, claim, block, retention, fleet])
             }
             10..=13 => script(RELEASE, ALL, vec![one, bury, retention, fleet]),
             14..=15 => script(CONVERT, ALL, vec![one, other, mode, ttl, block, bury, retention, fleet]),
             16 => script(RENEW, &[0], vec![one, ttl]),
-            17 => script(RENEW, &[0, 4], vec![one, random.pick(&["0", "30", "50000"]).to_owned()]),
+            17 => script(RENEW, &[0, 4], vec![one, (*rng.pick(&["0", "30", "50000"])).to_owned()]),
             18 => script(INSPECT, ALL, vec![]),
             24 => {
-                // Below what was drawn, and above.
-                let fence = random.pick(&["1", "2000000000000000"]).to_owned();
+                // Below and above the fence that was drawn.
+                let fence = (*rng.pick(&["1", "2000000000000000"])).to_owned();
                 script(RAISE, &[0, 1], vec![one, fence, ttl, retention])
             }
-            19 => Step::Sleep(random.pick(&[10, 30, 60])),
-            20 => command(random.pick(&[
+            19 => Step::Sleep(*rng.pick(&[10, 30, 60])),
+            20 => command(rng.pick::<&[&str]>(&[
                 &["SET", &name, "somebody", "NX", "PX", "40"][..],
                 &["SET", &name, "somebody", "PX", "30000"],
                 &["SET", &name, "somebody"],
@@ -174,7 +174,7 @@ impl Round {
                 &["SET", &name, "somebody", "XX", "GET", "EX", "1"],
             ])),
             21 => command(&["DEL", &self.real.keys[any_key]]),
-            22 if random.one_in(4) => command(random.pick(&[
+            22 if rng.once_in(4) => command(rng.pick::<&[&str]>(&[
                 &["HSET", &name, "field", "1"][..],
                 &["ZADD", &self.real.keys[1], "1.5", "member"],
                 &["SET", &self.real.keys[side_key], "text"],
@@ -184,15 +184,15 @@ impl Round {
     }
 }
 
-/// The server's own time of a script's answer.
+/// The server's time in a script's answer.
 fn server_us(script: Option<&Script>, reply: &Result<Reply, String>) -> Option<u64> {
     let Ok(Reply::List(items)) = reply else { return None };
     let index = if script?.name == "inspect" { 0 } else { 3 };
-    // A release by its fast path tells no time.
+    // The fast path of a release doesn't return the time.
     scalar_text(&items[index]).parse().ok().filter(|us| *us > 0)
 }
 
-/// Equal, but for the milliseconds that are left of something.
+/// Whether two answers are equal, except for remaining milliseconds.
 fn same_reply(script: Option<&Script>, real: &Result<Reply, String>, model: &Result<Reply, String>) -> bool {
     match (real, model) {
         (Ok(Reply::List(real)), Ok(Reply::List(model))) => {
@@ -215,7 +215,7 @@ fn near(left: &str, right: &str) -> bool {
     (left - right).abs() <= TOLERANCE_MS && (left < 0) == (right < 0)
 }
 
-/// Redis 6.2 puts the error into a sentence about the script.
+/// Redis 6.2 wraps the error in a sentence about the script.
 fn error_code(text: &str) -> &str {
     ["WRONGTYPE", "OOM"].into_iter().find(|code| text.contains(code)).unwrap_or(text)
 }

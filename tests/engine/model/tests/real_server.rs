@@ -1,4 +1,4 @@
-//! The scripts' promises that only a real server can show: memory, rights, digests, cluster slots.
+//! The promises of the scripts that need a real server: memory limits, ACL rights, digests, cluster slots.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{EXCLUSIVE, Host, Lock, SHARED, scalar, scalar_text, token};
 use leasehold_lua::ALL;
 use leasehold_servers::{Server, Version};
 
-/// The rights that the README tells an operator to give, and no more.
+/// Exactly the ACL rights that the README lists.
 const RIGHTS: &str = "on >secret ~invoice:* ~leasehold:* resetchannels &leasehold:* +eval +evalsha +time +type +get +set +del +exists \
     +pttl +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscore \
     +hset +hget +hdel +hlen +hgetall +publish +subscribe +unsubscribe";
@@ -152,7 +152,7 @@ fn every_script_runs_in_one_slot_of_a_cluster(server: &Server) {
     let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
     let words: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
     lock.command(&words);
-    // The node notices a moment later that it serves every slot.
+    // The node takes a moment to notice that it serves every slot.
     while lock.host.run(&["GET", "invoice:42"]).is_err_and(|error| error.starts_with("CLUSTERDOWN")) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

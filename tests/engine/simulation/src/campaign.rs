@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::coverage::Coverage;
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Broken;
-use crate::mix::Theme;
 use crate::run::Bench;
-use crate::tampering::Tampering;
+use crate::theme::Theme;
 use crate::world::Counts;
 
 /// How many seeds a thread takes at a time.
@@ -43,7 +43,7 @@ pub struct Campaign {
     /// How many threads.
     pub jobs: usize,
     /// The deliberate bug, if any.
-    pub tampering: Tampering,
+    pub bugs: InjectedBugs,
     /// Stop at the first failure.
     pub first_only: bool,
 }
@@ -75,7 +75,7 @@ impl Campaign {
         began: Instant,
         progress: &(impl Fn(&Summary) + Sync),
     ) -> Result<(), String> {
-        let mut bench = Bench::new(self.tampering)?;
+        let mut bench = Bench::new(self.bugs)?;
         let end = self.start + self.seeds;
         loop {
             let first = next.fetch_add(HANDFUL, Ordering::Relaxed);

@@ -6,14 +6,14 @@ use leasehold_core::Failure;
 use crate::client::{Client, Delivery};
 use crate::faults::Fault;
 use crate::wire::{Life, life_of};
-use crate::world::{Event, World};
+use crate::world::{ClusterRun, Event};
 
 /// The beginning of a client's own channel.
 pub(crate) const OWN: &str = "leasehold:";
 
 /// A channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub(crate) enum Topic {
     /// A client's own channel.
     Own,
     /// A reentrant lock's channel. If locks share it, as `a` and `{a}` do, the index of the first one.
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A channel's topic. None if no client of the run has such a channel.
     fn topic(&self, channel: &str) -> Option<Topic> {
         if channel.starts_with(OWN) {
@@ -73,21 +73,21 @@ impl World<'_> {
 
     /// A message is sent to a subscriber.
     fn send_message(&mut self, client: usize, topic: Topic, payload: &[u8]) {
-        let mut after = self.rng.range(self.mix.trip);
+        let mut after = self.world.rng.range(self.mix.trip);
         if self.strikes(Fault::MessageLost, client) {
             return;
         }
         if self.strikes(Fault::MessageLate, client) {
-            after += self.rng.spread((1_000, 10_000_000));
-            self.calm_since = self.calm_since.max(self.now + after);
+            after += self.world.rng.spread((1_000, 10_000_000));
+            self.calm_since = self.calm_since.max(self.world.now + after);
         }
         let life = self.clients[client].life;
         let message = || Delivery::Message(topic, payload.to_vec());
         if self.strikes(Fault::MessageTwice, client) {
-            let again = after + self.rng.spread((1, 5_000_000));
-            self.agenda.push(self.now + again, Event::Deliver { client, life, what: message() });
+            let again = after + self.world.rng.spread((1, 5_000_000));
+            self.world.after(again, Event::Deliver { client, life, what: message() });
         }
-        self.agenda.push(self.now + after, Event::Deliver { client, life, what: message() });
+        self.world.after(after, Event::Deliver { client, life, what: message() });
         if self.strikes(Fault::SubscriptionBreaks, client) {
             self.break_subscription(client);
         }
@@ -100,11 +100,11 @@ impl World<'_> {
         if ended.is_empty() {
             return;
         }
-        let after = self.rng.spread((100, 3_000_000));
-        self.calm_since = self.calm_since.max(self.now + after);
+        let after = self.world.rng.spread((100, 3_000_000));
+        self.calm_since = self.calm_since.max(self.world.now + after);
         for topic in ended {
             let what = Delivery::Unsubscribed(topic, Failure::Interrupted("connection reset".into()));
-            self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+            self.world.after(after, Event::Deliver { client, life, what });
         }
         self.count_listeners();
     }
@@ -118,9 +118,9 @@ impl World<'_> {
         let life = it.life;
         if topic == Topic::Own {
             // Without an answer, it may go on after its timeout.
-            it.hears_since = it.hears_since.or(Some(it.clock.instant(self.now) + it.config.response_timeout));
+            it.hears_since = it.hears_since.or(Some(it.clock.instant(self.world.now) + it.config.response_timeout));
         }
-        let after = self.rng.range(self.mix.trip);
+        let after = self.world.rng.range(self.mix.trip);
         let failure = if self.clients[client].mute {
             Some(Failure::Unsupported("no messages on this host".into()))
         } else if self.strikes(Fault::SubscriptionBreaks, client) {
@@ -131,32 +131,32 @@ impl World<'_> {
         match failure {
             Some(failure) => {
                 let what = Delivery::Unsubscribed(topic, failure);
-                self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+                self.world.after(after, Event::Deliver { client, life, what });
             }
             None => {
                 let at = self.in_order(client, after);
-                self.agenda.push(at, Event::Subscribe { client, life, topic });
+                self.world.agenda.push(at, Event::Subscribe { client, life, topic });
             }
         }
     }
 
     /// An engine unsubscribes. Messages go on until its server knows.
     pub(crate) fn unsubscribe(&mut self, client: usize, channel: &str) {
-        let mut after = self.rng.range(self.mix.trip);
+        let mut after = self.world.rng.range(self.mix.trip);
         if self.strikes(Fault::Slow, client) {
-            after += self.rng.range(self.mix.slow);
+            after += self.world.rng.range(self.mix.slow);
         }
         let life = self.clients[client].life;
         let at = self.in_order(client, after);
         if let Some(topic) = self.topic(channel) {
-            self.agenda.push(at, Event::Unsubscribe { client, life, topic });
+            self.world.agenda.push(at, Event::Unsubscribe { client, life, topic });
         }
     }
 
     /// When a change of a client's subscriptions reaches its server. Changes keep their order.
     fn in_order(&mut self, client: usize, after: u64) -> u64 {
         let last = &mut self.clients[client].last_change;
-        *last = (self.now + after).max(*last);
+        *last = (self.world.now + after).max(*last);
         *last
     }
 
@@ -169,7 +169,7 @@ impl World<'_> {
 
     /// A subscription reaches its server.
     pub(crate) fn subscribe_arrives(&mut self, client: usize, life: Life, topic: Topic) {
-        let down = self.servers.list[0].suffers(Fault::ServerCrash, self.now);
+        let down = self.servers.list[0].suffers(Fault::ServerCrash, self.world.now);
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
@@ -180,8 +180,8 @@ impl World<'_> {
         } else {
             Delivery::Subscribed(topic)
         };
-        let after = self.rng.range(self.mix.trip);
-        self.agenda.push(self.now + after, Event::Deliver { client, life, what });
+        let after = self.world.rng.range(self.mix.trip);
+        self.world.after(after, Event::Deliver { client, life, what });
         self.count_listeners();
     }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use lexopt::prelude::*;
 
-use crate::mix::Theme;
+use crate::theme::Theme;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const HELP: &str = "\
 Runs engines and model servers on virtual time, one world for each seed, and checks every promise at every step.
 
@@ -62,7 +62,7 @@ impl Options {
     /// Reads the arguments after the program's name.
     ///
     /// # Errors
-    /// What is wrong, in words for the user.
+    /// If an argument is invalid. The text is for the user.
     pub fn read(args: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, lexopt::Error> {
         let mut options =
             Self { task: Task::Seeds, seeds: 20_000, start: 0, theme: None, jobs: 2, log: None, quiet: false };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradictory_options_are_refused() {
         for line in ["--seeds many", "--mix nothing", "--what", "mutant"] {
             assert!(read(line).is_err(), "{line}");
         }

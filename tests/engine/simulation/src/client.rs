@@ -2,74 +2,75 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait};
+use leasehold_core::{
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait,
+};
+use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::channels::Topic;
-use crate::clock::{Clock, Micros};
 use crate::coverage::State;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::rng::Rng;
 use crate::users::User;
-use crate::wire::{Call, How, Life};
+use crate::wire::{AcquireMode, Life, ScriptCommand};
 
 /// One client. A crash ends its life, and another client takes its place in the list.
-pub struct Client {
+pub(crate) struct Client {
     /// Its number, unique in the run.
-    pub life: Life,
+    pub(crate) life: Life,
     /// Its id as text, the beginning of its tokens and of its channel.
-    pub uuid: String,
+    pub(crate) uuid: String,
     /// None after a crash or a close, until another client takes its place.
-    pub engine: Option<Engine>,
+    pub(crate) engine: Option<Engine>,
     /// Its own clock.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// Its options.
-    pub config: Config,
+    pub(crate) config: Config,
     /// Whether its host can't subscribe.
-    pub mute: bool,
+    pub(crate) mute: bool,
     /// Until when its process stands still.
-    pub asleep_until: Option<Micros>,
+    pub(crate) asleep_until: Option<Micros>,
     /// What arrived while it stood still.
-    pub inbox: Vec<Delivery>,
+    pub(crate) inbox: Vec<Delivery>,
     /// The wake-up that is set: its time and its number.
-    pub wake: (Option<Instant>, u32),
+    pub(crate) wake: (Option<Instant>, u32),
     /// Every call of its users. The index is the op's id.
-    pub ops: Vec<Op>,
+    pub(crate) ops: Vec<Op>,
     /// The calls that have not ended.
-    pub open: Vec<u32>,
+    pub(crate) open: Vec<u32>,
     /// Its users.
-    pub users: Vec<User>,
+    pub(crate) users: Vec<User>,
     /// Commands that it waits for.
-    pub calls: Vec<Sent>,
+    pub(crate) sent: Vec<SentCommand>,
     /// Whether the server sends it messages on its own channel.
-    pub subscribed: bool,
+    pub(crate) subscribed: bool,
     /// The same for the channel of each reentrant lock.
-    pub listens: Vec<bool>,
+    pub(crate) listens: Vec<bool>,
     /// When the last change of its subscriptions reaches the server. Changes keep their order.
-    pub last_change: Micros,
+    pub(crate) last_change: Micros,
     /// Since when it receives messages, or knows that it won't. None before its first subscription was answered.
-    pub hears_since: Option<Instant>,
+    pub(crate) hears_since: Option<Instant>,
     /// For each lock: until when the server has granted it a lease that it doesn't know of yet.
-    pub granted: Vec<Micros>,
+    pub(crate) granted: Vec<Micros>,
     /// When the last of its commands arrives, as far as is known.
-    pub last_arrival: Micros,
+    pub(crate) last_arrival: Micros,
     /// The longest TTL that one of its users asked for.
-    pub longest_ttl_ms: u64,
+    pub(crate) longest_ttl_ms: u64,
     /// Until when something kept it from working with its servers.
-    pub trouble_until: Micros,
+    pub(crate) trouble_until: Micros,
     /// When it had so many commands under way last that further ones may have waited in its own queue, by its clock.
-    pub full_at: Option<Instant>,
+    pub(crate) full_at: Option<Instant>,
     /// When it last heard from its server, by its clock.
-    pub heard_at: Instant,
+    pub(crate) heard_at: Instant,
     /// When one of its releases was answered last, by its clock.
-    pub released_at: Instant,
+    pub(crate) released_at: Instant,
 }
 
 /// Something that can be delivered to a client.
 #[derive(Debug)]
-pub enum Delivery {
+pub(crate) enum Delivery {
     /// The end of a command.
-    Reply(CallId, Result<Reply, Failure>),
+    Reply(CommandId, Result<Reply, Failure>),
     /// A message.
     Message(Topic, Vec<u8>),
     /// Its subscription is confirmed.
@@ -80,20 +81,20 @@ pub enum Delivery {
 
 /// A command that a client waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub(crate) struct SentCommand {
     /// The command's number.
-    pub id: CallId,
+    pub(crate) id: CommandId,
     /// Its script call.
-    pub call: Call,
+    pub(crate) script: ScriptCommand,
     /// The lock that it is about.
-    pub name: usize,
+    pub(crate) name: usize,
     /// When, by the client's clock.
-    pub at: Instant,
+    pub(crate) at: Instant,
 }
 
 /// What a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub(crate) enum UserCall {
     /// A lease.
     Acquire(AcquireOptions),
     /// Release one hold.
@@ -116,32 +117,32 @@ pub enum Wish {
 
 /// One call of a user.
 #[derive(Clone, Copy, Debug)]
-pub struct Op {
+pub(crate) struct Op {
     /// What it asks for.
-    pub wish: Wish,
+    pub(crate) call: UserCall,
     /// The user.
-    pub user: usize,
+    pub(crate) user: usize,
     /// The lock.
-    pub name: usize,
+    pub(crate) name: usize,
     /// The lease, if it is about one.
-    pub lease: Option<LeaseId>,
+    pub(crate) lease: Option<LeaseId>,
     /// When it began, by the client's clock.
-    pub since: Instant,
+    pub(crate) since: Instant,
     /// When it must have ended, by the client's clock.
-    pub ends: Option<Instant>,
+    pub(crate) ends: Option<Instant>,
     /// Whether the lease has a `max_hold`.
-    pub bounded: bool,
+    pub(crate) bounded: bool,
     /// Whether its user has cancelled it.
-    pub cancelled: bool,
+    pub(crate) cancelled: bool,
     /// Whether it has ended.
-    pub ended: bool,
+    pub(crate) ended: bool,
     /// How many later calls were served before it.
-    pub passed: u32,
+    pub(crate) passed: u32,
 }
 
 impl Client {
     /// A new client; `life` is its number.
-    pub fn start(rng: &mut Rng, mix: &Mix, life: Life, now: Micros) -> Self {
+    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: Life, now: Micros) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&rng.draw().to_be_bytes());
         id[8..].copy_from_slice(&rng.draw().to_be_bytes());
@@ -174,7 +175,7 @@ impl Client {
             ops: Vec::new(),
             open: Vec::new(),
             users: (0..users).map(|_| User::default()).collect(),
-            calls: Vec::new(),
+            sent: Vec::new(),
             subscribed: false,
             listens: vec![false; mix.names],
             last_change: now,
@@ -190,29 +191,29 @@ impl Client {
     }
 
     /// Whether it is alive and its process runs.
-    pub fn is_awake(&self) -> bool {
+    pub(crate) fn is_awake(&self) -> bool {
         self.engine.is_some() && self.asleep_until.is_none()
     }
 
     /// The acquires for one lock that have not ended.
-    pub fn waits_for(&self, name: usize) -> impl Iterator<Item = &Op> {
-        let acquires = |op: &&Op| matches!(op.wish, Wish::Acquire(_));
+    pub(crate) fn waits_for(&self, name: usize) -> impl Iterator<Item = &Op> {
+        let acquires = |op: &&Op| matches!(op.call, UserCall::Acquire(_));
         self.open.iter().map(|op| &self.ops[*op as usize]).filter(acquires).filter(move |op| op.name == name)
     }
 
     /// What it is doing, as seen from outside. `held` says which locks it holds.
-    pub fn states(&self, now: Micros, sorts: &[Sort], held: impl Fn(usize) -> bool) -> u16 {
+    pub(crate) fn states(&self, now: Micros, kinds: &[LockKind], held: impl Fn(usize) -> bool) -> u16 {
         let mut states = 0;
         let clock = self.clock.instant(now);
-        for sent in self.calls.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
-            states |= match sent.call {
-                Call::Acquire { how: How::Refill, .. } => State::Refilling.bit(),
-                Call::Acquire { .. } if held(sent.name) => 0,
-                Call::Acquire { .. } => State::Asking.bit(),
-                Call::Release { .. } => State::Releasing.bit(),
-                Call::Renew { .. } => State::Renewing.bit(),
-                Call::Convert { .. } => State::Converting.bit(),
-                Call::Inspect => 0,
+        for sent in self.sent.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
+            states |= match sent.script {
+                ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => State::Refilling.bit(),
+                ScriptCommand::Acquire { .. } if held(sent.name) => 0,
+                ScriptCommand::Acquire { .. } => State::Acquiring.bit(),
+                ScriptCommand::Release { .. } => State::Releasing.bit(),
+                ScriptCommand::Renew { .. } => State::Renewing.bit(),
+                ScriptCommand::Convert { .. } => State::Converting.bit(),
+                ScriptCommand::Inspect => 0,
             };
         }
         for (name, granted) in self.granted.iter().enumerate() {
@@ -224,15 +225,15 @@ impl Client {
                 (false, true) => State::Waiting.bit(),
                 (false, false) => 0,
             };
-            states |= match (sorts[name], held(name), waits) {
-                (Sort::Reentrant, true, _) => State::Reentrant.bit(),
-                (Sort::Reentrant, _, true) => State::Listening.bit(),
-                (Sort::Semaphore, true, _) => State::Permits.bit(),
-                (Sort::Semaphore, _, true) => State::Queueing.bit(),
+            states |= match (kinds[name], held(name), waits) {
+                (LockKind::Reentrant, true, _) => State::Reentrant.bit(),
+                (LockKind::Reentrant, _, true) => State::Listening.bit(),
+                (LockKind::Semaphore, true, _) => State::Permits.bit(),
+                (LockKind::Semaphore, _, true) => State::Queueing.bit(),
                 _ => 0,
             };
         }
-        if self.open.iter().any(|op| self.ops[*op as usize].wish == Wish::Close) {
+        if self.open.iter().any(|op| self.ops[*op as usize].call == UserCall::Close) {
             states |= State::Closing.bit();
         }
         if states == 0 { State::Idle.bit() } else { states }
@@ -241,12 +242,12 @@ impl Client {
 
 impl Op {
     /// How long an acquire may wait. Other calls don't wait.
-    pub fn wait(&self) -> Wait {
-        if let Wish::Acquire(options) = self.wish { options.wait } else { Wait::No }
+    pub(crate) fn wait(&self) -> Wait {
+        if let UserCall::Acquire(options) = self.call { options.wait } else { Wait::No }
     }
 
     /// Whether it converts a lease of a lock.
-    pub fn converts(&self, name: usize) -> bool {
-        matches!(self.wish, Wish::Convert(_)) && self.name == name
+    pub(crate) fn converts(&self, name: usize) -> bool {
+        matches!(self.call, UserCall::Convert(_)) && self.name == name
     }
 }

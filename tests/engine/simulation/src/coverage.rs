@@ -8,7 +8,7 @@ pub enum State {
     /// Nothing at all.
     Idle,
     /// Its acquire is unanswered.
-    Asking,
+    Acquiring,
     /// It is in the server's queue, or was when it last received an answer.
     Waiting,
     /// The server granted it the lock, and it does not know yet.
@@ -41,7 +41,7 @@ impl State {
     /// Every state, in the order of the table.
     pub const ALL: [Self; 15] = [
         Self::Idle,
-        Self::Asking,
+        Self::Acquiring,
         Self::Waiting,
         Self::Granted,
         Self::Held,

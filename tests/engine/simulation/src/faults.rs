@@ -48,7 +48,7 @@ pub enum Fault {
     ServerWiped,
     /// FLUSHALL.
     Flush,
-    /// One key is evicted, or deleted by somebody.
+    /// One key is evicted, or deleted by an operator.
     Evict,
     /// SCRIPT FLUSH.
     ScriptFlush,

@@ -1,14 +1,14 @@
 //! Clients of other libraries: `SET key token NX PX ttl` with a compare-and-delete, Redisson's reentrant lock with or
 //! without its message on the channel, and clients that put something else under the lock's name.
 
-use crate::clock::Micros;
+use leasehold_harness::{Micros, Rng};
+
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::leases::ForeignHeld;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::rng::Rng;
-use crate::world::{Event, Phase, World};
+use crate::world::{ClusterRun, Event, Phase};
 
 /// The scripts with which each client takes the name if nothing is there. Their arguments are its text, TTL and count.
 const TAKE_HASH: &[u8] = b"if redis.call('exists', KEYS[1]) == 1 then return 0 end \
@@ -25,7 +25,7 @@ const GIVE_BACK_SORTED: &[u8] = b"if redis.call('type', KEYS[1]).ok ~= 'zset' \
 
 /// One foreign client. Its clock is true time, so it is as careful as it can be.
 #[derive(Clone, Debug)]
-pub struct Foreigner {
+pub(crate) struct Foreigner {
     token: String,
     /// The type of its key.
     form: Form,
@@ -55,7 +55,7 @@ enum Form {
 
 /// What a foreign client does next.
 #[derive(Clone, Copy, Debug)]
-pub enum ForeignStep {
+pub(crate) enum ForeignStep {
     /// It asks for the lock.
     Ask,
     /// Its request reaches the server.
@@ -69,14 +69,14 @@ pub enum ForeignStep {
 }
 
 impl Foreigner {
-    /// A new one.
-    pub fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
-        let kinds = mix.sorts.iter().any(|sort| *sort != Sort::Lock);
+    /// Draws a foreign client from the seed.
+    pub(crate) fn new(rng: &mut Rng, number: usize, mix: &Mix) -> Self {
+        let kinds = mix.kinds.iter().any(|kind| *kind != LockKind::Lock);
         let name = if kinds { rng.below(mix.names as u64) as usize } else { 0 };
-        let (own, others): (_, &[Form]) = match mix.sorts[name] {
-            Sort::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
-            Sort::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
-            Sort::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
+        let (own, others): (_, &[Form]) = match mix.kinds[name] {
+            LockKind::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
+            LockKind::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
+            LockKind::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
         };
         let own = own.filter(|_| !kinds || rng.chance(700_000));
         let form = own.unwrap_or_else(|| *rng.pick(others));
@@ -93,8 +93,8 @@ impl Foreigner {
         Self { token, form, name, squats, tells, uses, count, ttl_ms, asked_at, holds, finished, listens }
     }
 
-    /// Whether it has gone.
-    pub fn is_finished(&self) -> bool {
+    /// Whether it has finished.
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
@@ -108,19 +108,19 @@ impl Foreigner {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     pub(crate) fn foreign(&mut self, foreigner: usize, step: ForeignStep) {
-        let trip = self.rng.range(self.mix.trip);
+        let trip = self.world.rng.range(self.mix.trip);
         match step {
             ForeignStep::Ask => {
                 let over = self.phase != Phase::Busy;
                 let it = &mut self.foreigners[foreigner];
-                // Sometimes without a TTL. Such a lock ends only when its holder releases it.
-                let endless = it.form == Form::Text && !it.squats && self.rng.chance(150_000);
-                it.ttl_ms = (!endless).then(|| self.rng.range(self.mix.ttl_ms).max(50));
-                (it.finished, it.asked_at) = (over, self.now);
+                // Some have no TTL. Such a lock ends only when its holder releases it.
+                let endless = it.form == Form::Text && !it.squats && self.world.rng.chance(150_000);
+                it.ttl_ms = (!endless).then(|| self.world.rng.range(self.mix.ttl_ms).max(50));
+                (it.finished, it.asked_at) = (over, self.world.now);
                 it.listens &= !over;
-                it.count = 1 + self.rng.below(2);
+                it.count = 1 + self.world.rng.below(2);
                 it.uses += 1;
                 self.count_listeners();
                 if !over {
@@ -139,31 +139,31 @@ impl World<'_> {
                     self.foreign_holds(foreigner);
                 }
                 let wait = if took { (1_000, 50_000 + self.mix.hold.1) } else { (5_000, 150_000) };
-                let wait = self.rng.range(wait);
+                let wait = self.world.rng.range(wait);
                 self.foreign_later(foreigner, wait, if took { ForeignStep::GiveBack } else { ForeignStep::Ask });
             }
             ForeignStep::GiveBack => {
-                self.look_at_foreign(foreigner);
+                self.check_foreign(foreigner);
                 self.watch.leases.foreign.retain(|held| held.foreigner != foreigner);
                 self.foreign_later(foreigner, trip, ForeignStep::Delete);
             }
             ForeignStep::Delete => {
                 let done = self.foreign_delete(foreigner);
-                let wait = self.rng.range((5_000, 400_000));
+                let wait = self.world.rng.range((5_000, 400_000));
                 self.foreign_later(foreigner, wait, if done { ForeignStep::Ask } else { ForeignStep::Delete });
             }
         }
     }
 
     fn foreign_later(&mut self, foreigner: usize, after: Micros, step: ForeignStep) {
-        self.agenda.push(self.now + after, Event::Foreign { foreigner, step });
+        self.world.after(after, Event::Foreign { foreigner, step });
     }
 
     fn foreign_works(&self, foreigner: usize) -> bool {
         let it = &self.servers.list[self.servers.home(self.foreigners[foreigner].name)];
         ![Fault::ServerCrash, Fault::Stall, Fault::NotReady, Fault::OutOfMemory]
             .iter()
-            .any(|fault| it.suffers(*fault, self.now))
+            .any(|fault| it.suffers(*fault, self.world.now))
     }
 
     fn foreign_take(&mut self, foreigner: usize) -> bool {
@@ -183,7 +183,7 @@ impl World<'_> {
             (Some(ttl), _) => words.extend([ttl.as_bytes(), count.as_bytes()]),
             (None, _) => {}
         }
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         use leasehold_core::{Reply, Scalar};
         let took = matches!(executed.reply, Ok(Reply::One(Scalar::Text(_) | Scalar::Int(1))));
         if took {
@@ -191,7 +191,7 @@ impl World<'_> {
             self.note(Fault::Foreign, None);
             let longest = &mut self.watch.longest;
             longest.ttl_ms = longest.ttl_ms.max(it.ttl_ms.unwrap_or(0));
-            self.calm_since = self.calm_since.max(self.now);
+            self.calm_since = self.calm_since.max(self.world.now);
             self.watch.locks[it.name].squatted |= it.squats;
         }
         took
@@ -202,9 +202,9 @@ impl World<'_> {
         it.holds = true;
         let until = it.ttl_ms.map_or(Micros::MAX, |ttl| it.asked_at + ttl * 990 - 2_000);
         let orphan = self.watch.locks[it.name].lost_at.is_some_and(|lost| lost > it.asked_at);
-        if until > self.now {
+        if until > self.world.now {
             let held = ForeignHeld { foreigner, name: it.name, until, orphan };
-            let verdict = self.watch.leases.grant_foreign(self.now, held);
+            let verdict = self.watch.leases.grant_foreign(self.world.now, held);
             self.watch.check(verdict);
         }
     }
@@ -223,12 +223,12 @@ impl World<'_> {
         };
         let text = it.text();
         let words: [&[u8]; 6] = [b"EVAL", script, b"1", name.as_bytes(), text.as_bytes(), channel.as_bytes()];
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         self.note_line("f", format_args!("{text} gives {name} back: {:?}", executed.reply));
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
-        self.calm_since = self.calm_since.max(self.now);
+        self.calm_since = self.calm_since.max(self.world.now);
         true
     }
 
@@ -236,7 +236,7 @@ impl World<'_> {
     fn stands(&self, it: &Foreigner) -> bool {
         let server = self.servers.home(it.name);
         let (model, name) = (&self.servers.models[server], &self.servers.names[it.name]);
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         match it.form {
             Form::Text => model.get(server_us, name) == Some(it.text()),
             Form::Hash => model.hash(server_us, name) == [(it.text(), it.count.to_string())],
@@ -245,8 +245,8 @@ impl World<'_> {
     }
 
     /// While its lease is valid, no other client touches its key.
-    fn look_at_foreign(&mut self, foreigner: usize) {
-        let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.now && !held.orphan;
+    fn check_foreign(&mut self, foreigner: usize) {
+        let valid = |held: &&ForeignHeld| held.foreigner == foreigner && held.until > self.world.now && !held.orphan;
         let it = &self.foreigners[foreigner];
         if self.watch.leases.foreign.iter().any(|held| valid(&held)) && !self.stands(it) {
             let detail = format!("{it:?} finds something else under its name");

@@ -1,13 +1,13 @@
 //! The kinds of lock in a run, and how users acquire each.
 
 use leasehold_core::{Kind, Owner};
+use leasehold_harness::Rng;
 
 use crate::mix::{Bounds, Mix};
-use crate::rng::Rng;
 
-/// The kind that a name is used for.
+/// The kind of lock that a name is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub(crate) enum LockKind {
     /// A mutex or a read-write lock.
     Lock,
     /// A reentrant lock.
@@ -16,24 +16,24 @@ pub enum Sort {
     Semaphore,
 }
 
-/// How users acquire the kinds other than the plain lock.
+/// Settings for reentrant locks and semaphores.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub(crate) struct KindOptions {
     /// The limit of the run's semaphores.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// The chance that an acquire has a different limit.
-    pub limit_changes: u32,
+    pub(crate) limit_changes: u32,
     /// How many permits an acquire wants.
-    pub permits: Bounds,
+    pub(crate) permits: Bounds,
     /// How many users of a client share an owner.
-    pub sharing: usize,
+    pub(crate) sharing: usize,
     /// The chance that the holder of a reentrant lock takes it again.
-    pub reenters: u32,
+    pub(crate) reenters: u32,
 }
 
-impl Asked {
+impl KindOptions {
     /// Draws the values from the seed.
-    pub fn draw(rng: &mut Rng) -> Self {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
         let limit = *rng.pick(&[1, 2, 3, 3, 5, 8]);
         Self {
             limit,
@@ -48,14 +48,14 @@ impl Asked {
 impl Mix {
     /// The kind that a user of a client asks for.
     pub(crate) fn kind(&self, rng: &mut Rng, name: usize, user: usize) -> Kind {
-        let asked = self.asked;
-        match self.sorts[name] {
-            Sort::Lock => Kind::Lock,
-            Sort::Reentrant => Kind::Reentrant(Owner((user / asked.sharing) as u64)),
-            Sort::Semaphore => {
-                let changed = rng.chance(asked.limit_changes);
-                let limit = if changed { rng.range((1, u64::from(asked.limit) + 2)) as u32 } else { asked.limit };
-                let permits = (rng.range(asked.permits) as u32).min(limit);
+        let options = self.kind_options;
+        match self.kinds[name] {
+            LockKind::Lock => Kind::Lock,
+            LockKind::Reentrant => Kind::Reentrant(Owner((user / options.sharing) as u64)),
+            LockKind::Semaphore => {
+                let changed = rng.chance(options.limit_changes);
+                let limit = if changed { rng.range((1, u64::from(options.limit) + 2)) as u32 } else { options.limit };
+                let permits = (rng.range(options.permits) as u32).min(limit);
                 Kind::Semaphore { permits, limit }
             }
         }

@@ -1,44 +1,42 @@
 //! Engines and model servers on virtual time, with faults and invariants. One seed makes one run.
 //!
-//! A [`World`] is made from one seed: clients with real engines and clocks that disagree, servers that run the real
-//! scripts, and a network that loses, delays, duplicates and reorders. The [`invariants`] know the true time and check
-//! every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
+//! A run has clients with real engines and clocks that disagree, servers that run the real scripts, and a network that
+//! loses, delays, duplicates and reorders. There are three kinds: a [`ClusterRun`] has every kind of lock, a
+//! [`QuorumRun`] has locks over several servers, and a `MultiRun` has leases of several names. The [`invariants`] know
+//! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
-pub mod agenda;
 pub mod campaign;
-pub mod channels;
+mod channels;
+mod checks;
 pub mod cli;
-pub mod client;
-pub mod clock;
+mod client;
 pub mod coverage;
-mod driving;
+mod driver;
+mod fault_injection;
 pub mod faults;
-pub mod foreign;
-mod hearing;
+mod foreign;
+pub mod injected_bugs;
 pub mod invariants;
-pub mod kinds;
-mod looking;
-pub mod mix;
+mod kinds;
+mod mix;
+mod multi;
 pub mod mutants;
 mod network;
-mod observing;
-mod permitting;
+mod observe_clients;
+mod observe_kinds;
+mod observe_outcomes;
+mod observe_scripts;
 pub mod quorum;
-pub mod rng;
 pub mod run;
-mod sending;
-pub mod servers;
-mod several;
+mod servers;
 pub mod slices;
-mod strikes;
-pub mod tampering;
 pub mod theme;
-pub mod transcript;
-pub mod users;
-mod waking;
+mod timers;
+mod users;
 mod watch;
-pub mod wire;
+mod wire;
 pub mod world;
 
+pub use quorum::QuorumRun;
 pub use run::{Bench, Report};
-pub use world::World;
+pub use world::ClusterRun;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_simulation::campaign::{Campaign, Summary};
 use leasehold_simulation::cli::{HELP, Options, Task};
+use leasehold_simulation::injected_bugs::InjectedBugs;
 use leasehold_simulation::run::Bench;
-use leasehold_simulation::tampering::Tampering;
 use leasehold_simulation::{mutants, slices};
 
 /// The system's allocator took a fifth of a run's time.
@@ -54,7 +54,7 @@ fn seeds(options: &Options) -> Result<(), String> {
             seeds,
             theme: options.theme,
             jobs: options.jobs,
-            tampering: Tampering::default(),
+            bugs: InjectedBugs::default(),
             first_only: false,
         };
         let part = campaign.run(progress(options, sum.seeds))?;
@@ -89,7 +89,7 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
     let rarest: Vec<String> = rarest.map(|(count, state, fault)| format!("{state:?}/{fault:?} {count}")).collect();
     println!("rarest cells: {}", rarest.join(", "));
     if let Some((seed, broken)) = sum.failures.first() {
-        let lines = Bench::new(Tampering::default())?.replay(*seed, options.theme).transcript;
+        let lines = Bench::new(InjectedBugs::default())?.replay(*seed, options.theme).transcript;
         println!("\nthe end of seed {seed}:");
         lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| println!("{line}"));
         println!("\n{}: {}", broken.invariant, broken.detail);
@@ -106,7 +106,7 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
             .collect();
         return Err(format!(
             "\nevery seed passed, but {} required cells of the table were not reached in {} seeds:\n{}\n\
-             Make a mix reach them (src/mix.rs, src/strikes.rs), or exclude the ones that can't be reached (`required` in src/coverage.rs).",
+             Make a mix reach them (src/mix.rs, src/fault_injection.rs), or exclude the ones that can't be reached (`required` in src/coverage.rs).",
             cells.len(),
             sum.seeds,
             cells.join("\n")
@@ -123,7 +123,7 @@ fn replay_command(seed: u64, options: &Options) -> String {
 }
 
 fn replay(seed: u64, options: &Options) -> Result<(), String> {
-    let report = Bench::new(Tampering::default())?.replay(seed, options.theme);
+    let report = Bench::new(InjectedBugs::default())?.replay(seed, options.theme);
     if !options.quiet {
         report.transcript.iter().for_each(|line| println!("{line}"));
     }

@@ -1,111 +1,117 @@
 //! The settings of a run: how many of each thing, how they behave, which faults strike and how often. Drawn from the
 //! seed.
 
-use crate::clock::Micros;
+use leasehold_harness::{Micros, Rng};
+
 use crate::faults::Fault;
-use crate::kinds::{Asked, Sort};
-use crate::rng::Rng;
-pub use crate::theme::Theme;
+use crate::kinds::{KindOptions, LockKind};
+use crate::theme::Theme;
 
 /// The range of a value that is drawn repeatedly.
-pub type Bounds = (u64, u64);
+pub(crate) type Bounds = (u64, u64);
 
 /// A run's settings. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Clone, Debug)]
-pub struct Mix {
+pub(crate) struct Mix {
     /// The theme of the run.
-    pub theme: Theme,
+    pub(crate) theme: Theme,
     /// If true, faults stop at some time, and then every user must finish. Otherwise faults go on to the end.
-    pub liveness: bool,
+    pub(crate) liveness: bool,
     /// The number of engines.
-    pub clients: usize,
+    pub(crate) clients: usize,
     /// The users of each engine.
-    pub users: Bounds,
+    pub(crate) users: Bounds,
     /// The number of servers, as primaries of a cluster. Each name is on one of them.
-    pub servers: usize,
+    pub(crate) servers: usize,
     /// The number of locks.
-    pub names: usize,
+    pub(crate) names: usize,
     /// The kind of each lock.
-    pub sorts: Vec<Sort>,
-    /// How users acquire the kinds other than the plain lock.
-    pub asked: Asked,
+    pub(crate) kinds: Vec<LockKind>,
+    /// Settings for reentrant locks and semaphores.
+    pub(crate) kind_options: KindOptions,
     /// The number of clients of other libraries.
-    pub foreigners: usize,
+    pub(crate) foreigners: usize,
     /// The fleet's option `mixed_fleet`.
-    pub mixed_fleet: bool,
+    pub(crate) mixed_fleet: bool,
     /// The chance of each passing fault.
-    pub chance: [u32; Fault::COUNT],
+    pub(crate) chance: [u32; Fault::COUNT],
     /// The faults that strike from time to time.
-    pub strikes: Vec<Fault>,
+    pub(crate) strikes: Vec<Fault>,
     /// The average time from one strike to the next.
-    pub gap: Micros,
+    pub(crate) gap: Micros,
     /// The time of one way through the network.
-    pub trip: Bounds,
+    pub(crate) trip: Bounds,
     /// The time of one way when it is slow.
-    pub slow: Bounds,
+    pub(crate) slow: Bounds,
     /// How long pauses, partitions and outages last.
-    pub outage: Bounds,
+    pub(crate) outage: Bounds,
     /// How many µs a clock may gain or lose in a second.
-    pub drift_ppm: u64,
+    pub(crate) drift_ppm: u64,
     /// The TTLs of leases.
-    pub ttl_ms: Bounds,
+    pub(crate) ttl_ms: Bounds,
     /// How long users hold a lease.
-    pub hold: Bounds,
+    pub(crate) hold: Bounds,
     /// How long users do something else.
-    pub think: Bounds,
+    pub(crate) think: Bounds,
     /// Claim windows.
-    pub claim_ms: Bounds,
+    pub(crate) claim_ms: Bounds,
     /// Response timeouts.
-    pub response_ms: Bounds,
+    pub(crate) response_ms: Bounds,
     /// Local hand-overs.
-    pub handoffs: Bounds,
+    pub(crate) handoffs: Bounds,
     /// How many commands of a client may be unanswered.
-    pub in_flight: Bounds,
+    pub(crate) in_flight: Bounds,
     /// The chance that a host can't subscribe.
-    pub mute_hosts: u32,
+    pub(crate) mute_hosts: u32,
     /// The chance that an acquire is shared.
-    pub shared: u32,
+    pub(crate) shared: u32,
     /// The chance that an acquire is cancelled before it ends.
-    pub cancels: u32,
+    pub(crate) cancels: u32,
     /// The chance that a holder does more than hold.
-    pub active: u32,
+    pub(crate) active: u32,
     /// The share of these that convert.
-    pub converts: u32,
+    pub(crate) converts: u32,
     /// The share of waiting acquires that wait forever.
-    pub forever: u32,
+    pub(crate) forever: u32,
     /// The chance that a lease is not renewed.
-    pub fixed: u32,
+    pub(crate) fixed: u32,
     /// The chance that a user closes its client.
-    pub closes: u32,
+    pub(crate) closes: u32,
+    /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
+    pub(crate) keeps: u32,
 }
 
 impl Mix {
     /// The mix of a seed, with the given theme or with one that is drawn as well.
-    pub fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
+    pub(crate) fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
         let drawn = if rng.chance(300_000) { *rng.pick(&Theme::KINDS) } else { *rng.pick(&Theme::LOCKS) };
         let theme = theme.unwrap_or(drawn);
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore => *rng.pick(&Theme::LOCKS),
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping => *rng.pick(&Theme::LOCKS),
             about => about,
         };
         mix.turn_to(rng, about);
-        mix.sort_names(rng);
+        mix.draw_kinds(rng);
+        if theme == Theme::Keeping {
+            mix.keeps = rng.range((200_000, 800_000)) as u32;
+        }
         mix
     }
 
     /// Names of the run's kind, and sometimes one of another kind beside them.
-    fn sort_names(&mut self, rng: &mut Rng) {
-        let sort = match self.theme {
-            Theme::Reentrant => Sort::Reentrant,
-            Theme::Semaphore => Sort::Semaphore,
-            _ => Sort::Lock,
+    fn draw_kinds(&mut self, rng: &mut Rng) {
+        let kind = match self.theme {
+            Theme::Reentrant => LockKind::Reentrant,
+            Theme::Semaphore => LockKind::Semaphore,
+            Theme::Keeping => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]),
+            _ => LockKind::Lock,
         };
-        let other = *rng.pick(&[Sort::Lock, Sort::Reentrant, Sort::Semaphore]);
-        let beside = sort != Sort::Lock && rng.chance(400_000);
-        self.sorts = (0..self.names).map(|name| if name > 0 && beside { other } else { sort }).collect();
-        if sort != Sort::Lock {
+        let other = *rng.pick(&[LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]);
+        let beside = kind != LockKind::Lock && rng.chance(400_000);
+        self.kinds = (0..self.names).map(|name| if name > 0 && beside { other } else { kind }).collect();
+        if kind != LockKind::Lock {
             self.foreigners = self.foreigners.max(usize::from(rng.chance(400_000)) * rng.range((1, 2)) as usize);
         }
     }
@@ -121,8 +127,8 @@ impl Mix {
             users: (1, rng.range((1, 5))),
             servers: rng.range((1, 2)) as usize,
             names: rng.range((1, 3)) as usize,
-            sorts: Vec::new(),
-            asked: Asked::draw(rng),
+            kinds: Vec::new(),
+            kind_options: KindOptions::draw(rng),
             foreigners: 0,
             mixed_fleet: false,
             chance: [0; Fault::COUNT],
@@ -147,6 +153,7 @@ impl Mix {
             forever: 300_000,
             fixed: 100_000,
             closes: 2_000,
+            keeps: 0,
         }
     }
 
@@ -160,7 +167,7 @@ impl Mix {
         self.some(rng, &wakes, (500, 30_000));
         self.chance[F::Forced.index()] = *rng.pick(&[0, 0, 0, 300, 20_000]);
         match theme {
-            Theme::Several | Theme::Quorum => {}
+            Theme::Multi | Theme::Quorum | Theme::Keeping => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);
@@ -381,12 +388,7 @@ impl Mix {
 
     /// Whether clients may have so few commands in flight that most of them wait. Then things that watchers expect at
     /// once may take a while.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.in_flight.0 < 64
-    }
-
-    /// Whether servers lose data in this run.
-    pub fn loses_data(&self) -> bool {
-        self.strikes.iter().any(|fault| Fault::LOSING.contains(fault))
     }
 }

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Reply};
+use leasehold_harness::Micros;
 
-use crate::client::{Delivery, Sent};
-use crate::clock::Micros;
+use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::wire::{Call, How};
-use crate::world::{Arrival, Event, World};
+use crate::wire::{AcquireMode, ScriptCommand};
+use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
@@ -17,24 +17,24 @@ const LATEST: Micros = 50_000_000;
 /// How many commands may be under way even to a silent server.
 const LEAST_WINDOW: usize = 16;
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// An engine sends a command.
-    pub(crate) fn send(&mut self, client: usize, id: CallId, command: Command) {
+    pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
         let words: Vec<&[u8]> = command.words().collect();
-        let read = Call::read(&words).and_then(|(call, key)| Some((call, self.servers.name(key)?)));
-        let Some((call, name)) = read else {
+        let read = ScriptCommand::read(&words).and_then(|(script, key)| Some((script, self.servers.name(key)?)));
+        let Some((script, name)) = read else {
             let detail = format!("c{client} sends {command:?}");
             return self.watch.check(crate::invariants::broken("words", detail));
         };
-        self.note_longest(client, &call);
+        self.note_longest(client, &script);
         self.keep_pace(client);
-        let now = self.now;
+        let now = self.world.now;
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(now));
         let patience = it.config.response_timeout;
-        it.calls.retain(|sent| at.since(sent.at) < patience);
-        it.calls.push(Sent { id, call, name, at });
-        let (unanswered, most) = (it.calls.len(), usize::from(it.config.max_in_flight));
+        it.sent.retain(|sent| at.since(sent.at) < patience);
+        it.sent.push(SentCommand { id, script, name, at });
+        let (unanswered, most) = (it.sent.len(), usize::from(it.config.max_in_flight));
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
@@ -46,19 +46,24 @@ impl World<'_> {
             self.watch.full_until = now + 3_000_000;
         }
         let it = &mut self.clients[client];
-        if matches!(call, Call::Acquire { how: How::Wait, .. }) && it.hears_since.is_none_or(|since| since > at) {
+        if matches!(script, ScriptCommand::Acquire { how: AcquireMode::Wait, .. })
+            && it.hears_since.is_none_or(|since| since > at)
+        {
             let detail = format!("c{client} joins a queue before its subscription is acknowledged");
             self.watch.check(crate::invariants::broken("joins-deaf", detail));
         }
-        self.watch_sending(client, name, at, &call);
-        if self.transcript.is_written() {
-            self.note_line(&format!("c{client}"), format_args!("  sends #{} {call:?} about {name}", id.0));
+        self.watch_sending(client, name, at, &script);
+        self.check_renewal(client, name, at, &words, &script);
+        if self.world.transcript.is_written() {
+            self.note_line(&format!("c{client}"), format_args!("  sends #{} {script:?} about {name}", id.0));
         }
-        let (there, back) = (self.rng.range(self.mix.trip), self.rng.range(self.mix.trip));
-        match call {
-            Call::Acquire { how: How::Refill, .. } => self.occasion(State::Refilling, client),
-            Call::Convert { .. } => self.occasion(State::Converting, client),
-            Call::Renew { .. } => self.occasion(State::Renewing, client),
+        let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
+        match script {
+            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => {
+                self.entered_rare_state(State::Refilling, client)
+            }
+            ScriptCommand::Convert { .. } => self.entered_rare_state(State::Converting, client),
+            ScriptCommand::Renew { .. } => self.entered_rare_state(State::Renewing, client),
             _ => {}
         }
         let server = self.servers.home(name);
@@ -67,18 +72,18 @@ impl World<'_> {
             life,
             server,
             name,
-            call: id,
+            id,
             command: Rc::new(command),
             answers: 1,
             back,
-            releases: matches!(call, Call::Release { .. }),
+            releases: matches!(script, ScriptCommand::Release { .. }),
         };
         self.pass(arrival, there);
     }
 
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
-        let (client, now) = (arrival.client, self.now);
+        let (client, now) = (arrival.client, self.world.now);
         let cut =
             self.cuts.iter().any(|(who, server, until)| *who == client && *server == arrival.server && *until > now);
         if cut || self.server(arrival.server).suffers(Fault::ServerCrash, now) {
@@ -95,8 +100,8 @@ impl World<'_> {
             return self.fail(&arrival, there);
         }
         if self.strikes(Fault::Slow, client) {
-            let slow = self.rng.range(self.mix.slow);
-            if self.rng.chance(500_000) {
+            let slow = self.world.rng.range(self.mix.slow);
+            if self.world.rng.chance(500_000) {
                 there += slow
             } else {
                 arrival.back += slow
@@ -106,7 +111,7 @@ impl World<'_> {
         if self.strikes(Fault::CommandLate, client) {
             self.interrupt(&arrival, there);
             arrival.answers = 0;
-            there += self.rng.spread((1_000, LATEST));
+            there += self.world.rng.spread((1_000, LATEST));
             self.trouble(client, now + there);
         } else if self.strikes(Fault::ReplyLost, client) {
             self.interrupt(&arrival, there);
@@ -123,7 +128,7 @@ impl World<'_> {
         } else {
             it.last_arrival = at;
         }
-        self.agenda.push(at, Event::Arrive(arrival));
+        self.world.agenda.push(at, Event::Arrive(arrival));
     }
 
     /// The client's library sends it again. Both copies arrive before the answer, or the driver reports a break.
@@ -138,24 +143,24 @@ impl World<'_> {
             life: arrival.life,
             server: arrival.server,
             name: arrival.name,
-            call: arrival.call,
+            id: arrival.id,
             back: arrival.back,
         };
-        self.agenda.push(self.now + there, Event::Arrive(first));
-        if first_answers > 0 || self.rng.chance(500_000) {
+        self.world.after(there, Event::Arrive(first));
+        if first_answers > 0 || self.world.rng.chance(500_000) {
             arrival.answers -= first_answers;
-            return there + self.rng.below(2 * self.mix.trip.1);
+            return there + self.world.rng.below(2 * self.mix.trip.1);
         }
         self.interrupt(arrival, there);
         arrival.answers = 0;
-        let late = self.rng.spread((1_000, LATEST));
-        self.trouble(arrival.client, self.now + there + late);
+        let late = self.world.rng.spread((1_000, LATEST));
+        self.trouble(arrival.client, self.world.now + there + late);
         there + late
     }
 
     /// A command does not arrive. The client may or may not be told.
     fn fail(&mut self, arrival: &Arrival, there: Micros) {
-        if self.rng.chance(300_000) {
+        if self.world.rng.chance(300_000) {
             self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
         } else {
             self.interrupt(arrival, there);
@@ -164,26 +169,26 @@ impl World<'_> {
 
     /// The client is told of a break or a timeout, or of nothing.
     fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
-        let failure = match self.rng.below(3) {
+        let failure = match self.world.rng.below(3) {
             0 => return,
             1 => Failure::Interrupted("connection reset".into()),
             _ => Failure::TimedOut,
         };
-        let wait = self.rng.spread((100, 500_000));
+        let wait = self.world.rng.spread((100, 500_000));
         self.tell(arrival, there + wait, Err(failure));
     }
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let what = Delivery::Reply(arrival.call, result);
-        self.agenda.push(self.now + after, Event::Deliver { client: arrival.client, life: arrival.life, what });
+        let what = Delivery::Reply(arrival.id, result);
+        self.world.after(after, Event::Deliver { client: arrival.client, life: arrival.life, what });
     }
 
     /// Whether a passing fault strikes a command now. If so, the client counts as in trouble.
     pub(crate) fn strikes(&mut self, fault: Fault, client: usize) -> bool {
-        let strikes = self.faults_are_on() && self.rng.chance(self.mix.chance[fault.index()]);
+        let strikes = self.faults_are_on() && self.world.rng.chance(self.mix.chance[fault.index()]);
         if strikes {
             self.note(fault, Some(client));
-            self.trouble(client, self.now);
+            self.trouble(client, self.world.now);
         }
         strikes
     }

@@ -2,28 +2,30 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use leasehold_harness::Transcript;
 use leasehold_model::ModelServer;
 
 use crate::coverage::Coverage;
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
-use crate::mix::Theme;
-use crate::quorum;
-use crate::several::SeveralWorld;
-use crate::tampering::Tampering;
-use crate::transcript::Transcript;
-use crate::world::{Counts, World};
+use crate::multi::MultiRun;
+use crate::quorum::QuorumRun;
+use crate::theme::Theme;
+use crate::world::{ClusterRun, Counts};
 
 /// The most servers of any mix: as many as a quorum may have.
-const SERVERS: usize = quorum::World::SERVERS;
+const SERVERS: usize = QuorumRun::SERVERS;
 /// Every nth seed is also run with leases of several names.
-const SEVERAL_EVERY: u64 = 4;
+const MULTI_EVERY: u64 = 4;
 /// Every nth seed is also run with locks over several servers.
 const QUORUM_EVERY: u64 = 8;
+/// Every nth seed is also run with leases whose end moves.
+const KEEPING_EVERY: u64 = 8;
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
 pub struct Bench {
     models: Vec<ModelServer>,
-    tampering: Tampering,
+    bugs: InjectedBugs,
 }
 
 /// The result of a seed.
@@ -46,8 +48,8 @@ impl Bench {
     ///
     /// # Errors
     /// If the text that a bug replaces in a script is no longer there.
-    pub fn new(tampering: Tampering) -> Result<Self, String> {
-        let mut bench = Self { models: Vec::new(), tampering };
+    pub fn new(bugs: InjectedBugs) -> Result<Self, String> {
+        let mut bench = Self { models: Vec::new(), bugs };
         bench.make_models()?;
         Ok(bench)
     }
@@ -56,7 +58,7 @@ impl Bench {
         self.models.clear();
         for _ in 0..SERVERS {
             let mut model = ModelServer::new();
-            for (script, find, put) in self.tampering.scripts {
+            for (script, find, put) in self.bugs.scripts {
                 model.replace_script(script, find, put)?;
             }
             self.models.push(model);
@@ -76,14 +78,16 @@ impl Bench {
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         match theme {
-            Some(Theme::Several) => return self.run_several(seed, written),
-            Some(Theme::Quorum) => return self.run_quorum(seed, written),
+            Some(Theme::Multi) => return self.run_multi(seed, false, written),
+            Some(Theme::Quorum) => return self.run_quorum(seed, false, written),
+            Some(Theme::Keeping) => return self.run_keeping(seed, written),
             _ => {}
         }
-        let mut report = self.run_one(seed, theme, written);
+        let mut report = self.run_cluster(seed, theme, written);
         let also = match theme {
-            None if seed.is_multiple_of(SEVERAL_EVERY) => self.run_several(seed, written),
-            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, written),
+            None if seed.is_multiple_of(MULTI_EVERY) => self.run_multi(seed, false, written),
+            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, false, written),
+            None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
             _ => return report,
         };
         if report.broken.is_none() {
@@ -94,36 +98,45 @@ impl Bench {
         report
     }
 
-    fn run_quorum(&mut self, seed: u64, written: bool) -> Report {
-        let mut world = quorum::World::new(seed, &mut self.models, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+    /// Half of these runs have every kind of lock on single servers.
+    fn run_keeping(&mut self, seed: u64, written: bool) -> Report {
+        match seed / KEEPING_EVERY % 4 {
+            0 => self.run_multi(seed, true, written),
+            1 => self.run_quorum(seed, true, written),
+            _ => self.run_cluster(seed, Some(Theme::Keeping), written),
+        }
+    }
+
+    fn run_quorum(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
+        let mut run = QuorumRun::new(seed, keeping, &mut self.models, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
-        let (counts, transcript) = (world.counts(), world.into_transcript());
+        let (counts, transcript) = (run.counts(), run.into_transcript());
         if panicked {
             let _ = self.make_models();
         }
         Report { seed, counts, coverage: Coverage::default(), broken, transcript }
     }
 
-    fn run_several(&mut self, seed: u64, written: bool) -> Report {
+    fn run_multi(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
         let Some(model) = self.models.first_mut() else { return Report::default() };
-        let mut world = SeveralWorld::new(seed, self.tampering, model, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let mut run = MultiRun::new(seed, keeping, self.bugs, model, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
-        let (counts, transcript) = (world.counts, world.transcript.into_lines());
+        let (counts, transcript) = (run.counts, run.into_transcript());
         if panicked {
             let _ = self.make_models();
         }
         Report { seed, counts, coverage: Coverage::default(), broken, transcript }
     }
 
-    fn run_one(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
-        let mut world = World::new(seed, theme, self.tampering, &mut self.models, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
+    fn run_cluster(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
+        let mut run = ClusterRun::new(seed, theme, self.bugs, &mut self.models, Transcript::new(written));
+        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let panicked = verdict.is_err();
         let broken = broken_of(verdict);
-        let (counts, coverage) = (world.counts(), world.coverage().clone());
-        let report = Report { seed, counts, coverage, broken, transcript: world.into_transcript() };
+        let (counts, coverage) = (run.counts(), run.coverage().clone());
+        let report = Report { seed, counts, coverage, broken, transcript: run.into_transcript() };
         if panicked {
             // The models can't be trusted after a panic.
             let _ = self.make_models();

@@ -1,20 +1,19 @@
 //! The servers: real scripts over a model keyspace. Each server has its own wall clock and its own faults.
 
 use leasehold_core::{Failure, Reply};
+use leasehold_harness::{Clock, Micros, Rng};
 use leasehold_model::{Executed, ModelServer};
 
 use crate::channels::{Topic, channel_of};
 use crate::client::Delivery;
-use crate::clock::{Clock, Micros};
 use crate::faults::Fault;
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::broken;
 use crate::invariants::keys::Part;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::rng::Rng;
-use crate::tampering::Tampering;
-use crate::wire::{Answer, Call};
-use crate::world::{Arrival, Event, World};
+use crate::wire::{Answer, ScriptCommand};
+use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
 const STOPPED: &str = "ERR Script attempted to access a non local key in a cluster node";
@@ -22,7 +21,7 @@ const STOPPED: &str = "ERR Script attempted to access a non local key in a clust
 const EPOCH: u64 = 1_800_000_000_000_000;
 
 /// One server.
-pub struct Server {
+pub(crate) struct Server {
     /// Its wall clock.
     pub(crate) clock: Clock,
     /// Its current faults, and when each ends.
@@ -30,7 +29,7 @@ pub struct Server {
     /// When the last fault of each kind ended.
     last: [Micros; Fault::COUNT],
     /// Its answer while it is not ready.
-    pub(crate) excuse: &'static str,
+    pub(crate) not_ready_error: &'static str,
     runs: u64,
 }
 
@@ -75,7 +74,7 @@ impl Server {
     }
 
     /// Ends all its faults, except for the time that it needs to come back.
-    pub(crate) fn mend(&mut self, now: Micros) {
+    pub(crate) fn repair(&mut self, now: Micros) {
         self.troubles.retain(|(trouble, _)| *trouble == Fault::ServerCrash);
         let down_until = self.last_until(Fault::ServerCrash);
         self.last.iter_mut().for_each(|last| *last = now.min(*last));
@@ -84,32 +83,32 @@ impl Server {
 }
 
 impl<'a> Servers<'a> {
-    pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], tampering: &Tampering) -> Self {
+    pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], bugs: &InjectedBugs) -> Self {
         // `a` and `{a}` share a slot, and must not share a key.
-        let pool = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
-        let names: Vec<String> = rng.pick(&pool).iter().take(mix.names).map(ToString::to_string).collect();
+        let choices = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
+        let names: Vec<String> = rng.pick(&choices).iter().take(mix.names).map(ToString::to_string).collect();
         let homes = names.iter().map(|name| slot(name) % mix.servers).collect();
         let mut list = Vec::new();
         for model in models.iter_mut().take(mix.servers) {
             model.reset();
-            for (script, find, put) in tampering.scripts {
+            for (script, find, put) in bugs.scripts {
                 // The bench has checked that the change fits.
                 let _ = model.replace_script(script, find, put);
             }
             let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
             let clock = Clock::new(EPOCH + rng.below(1_000_000_000), drift);
-            list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], excuse: "", runs: 0 });
+            list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 });
         }
         let mut channels: Vec<String> = Vec::new();
-        for (name, sort) in names.iter().zip(&mix.sorts) {
-            let channel = if *sort == Sort::Reentrant { channel_of(name) } else { String::new() };
+        for (name, kind) in names.iter().zip(&mix.kinds) {
+            let channel = if *kind == LockKind::Reentrant { channel_of(name) } else { String::new() };
             channels.push(if channels.contains(&channel) { String::new() } else { channel });
         }
-        let topic = |(name, sort): (&String, &Sort)| match sort {
-            Sort::Reentrant => channels.iter().position(|known| *known == channel_of(name)).map(Topic::Lock),
+        let topic = |(name, kind): (&String, &LockKind)| match kind {
+            LockKind::Reentrant => channels.iter().position(|known| *known == channel_of(name)).map(Topic::Lock),
             _ => None,
         };
-        let topics = names.iter().zip(&mix.sorts).map(topic).collect();
+        let topics = names.iter().zip(&mix.kinds).map(topic).collect();
         Self { list, models, names, channels, topics, homes }
     }
 
@@ -141,57 +140,57 @@ impl<'a> Servers<'a> {
         model.set_out_of_memory(it.suffers(Fault::OutOfMemory, now));
         model.refuse_publish(it.suffers(Fault::PublishRefused, now));
         model.set_migrating(it.suffers(Fault::Migration, now));
-        model.set_read_only(it.suffers(Fault::NotReady, now) && it.excuse.starts_with("READONLY"));
+        model.set_read_only(it.suffers(Fault::NotReady, now) && it.not_ready_error.starts_with("READONLY"));
         model.execute(it.clock.reads(now), words)
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// A command reaches its server.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let server = arrival.server;
         let it = &self.servers.list[server];
-        if it.suffers(Fault::ServerCrash, self.now) {
+        if it.suffers(Fault::ServerCrash, self.world.now) {
             return self.answer(&arrival, Err(Failure::Interrupted("the server is gone".into())));
         }
-        if let Some(until) = it.until(Fault::Stall, self.now) {
-            let until = until + self.rng.below(200);
-            return self.agenda.push(until, Event::Arrive(arrival));
+        if let Some(until) = it.until(Fault::Stall, self.world.now) {
+            let until = until + self.world.rng.below(200);
+            return self.world.agenda.push(until, Event::Arrive(arrival));
         }
         // A demoted primary still answers reads.
-        let read_only = it.suffers(Fault::NotReady, self.now) && it.excuse.starts_with("READONLY");
-        if it.suffers(Fault::NotReady, self.now) && !read_only {
-            return self.answer(&arrival, Err(Failure::Refused(it.excuse.into())));
+        let read_only = it.suffers(Fault::NotReady, self.world.now) && it.not_ready_error.starts_with("READONLY");
+        if it.suffers(Fault::NotReady, self.world.now) && !read_only {
+            return self.answer(&arrival, Err(Failure::Refused(it.not_ready_error.into())));
         }
         let mut words: Vec<&[u8]> = arrival.command.words().collect();
-        if self.tampering.none_key_left_out && words.get(2) == Some(&&b"7"[..]) {
+        if self.bugs.none_key_left_out && words.get(2) == Some(&&b"7"[..]) {
             words[2] = b"6";
             words.remove(9);
         }
-        let migrating = it.suffers(Fault::Migration, self.now);
+        let migrating = it.suffers(Fault::Migration, self.world.now);
         if migrating && self.keys_are_parted(&words) {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot";
             return self.answer(&arrival, Err(Failure::Refused(text.into())));
         }
-        let Some((call, _)) = Call::read(&words) else { return };
+        let Some((script, _)) = ScriptCommand::read(&words) else { return };
         self.observe_before(server, arrival.name);
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
-        if self.transcript.is_written() {
+        if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
             let who = format!("s{server}");
-            let line = format!("c{} #{} {call:?} -> {reply:?}", arrival.client, arrival.call.0);
-            self.transcript.line(self.now, who, format_args!("{line}"));
+            let line = format!("c{} #{} {script:?} -> {reply:?}", arrival.client, arrival.id.0);
+            self.world.transcript.line(self.world.now, who, format_args!("{line}"));
         }
-        self.observe(server, arrival.name, &call, &executed);
+        self.observe(server, arrival.name, &script, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
         let reply = match executed.reply {
             Ok(reply) if read_only && Answer::read(&reply).is_some_and(|answer| answer.confirms()) => {
-                return self.watch.check(broken("confirmed-late", format!("{call:?} by a server that was demoted")));
+                return self.watch.check(broken("confirmed-late", format!("{script:?} by a server that was demoted")));
             }
-            Ok(_) if migrating && self.rng.chance(20_000) => Err(STOPPED.into()),
+            Ok(_) if migrating && self.world.rng.chance(20_000) => Err(STOPPED.into()),
             reply => reply,
         };
         let granted = reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
@@ -199,21 +198,21 @@ impl World<'_> {
         if granted.is_some() && self.strikes(Fault::Forced, arrival.client) {
             self.force(server, arrival.name);
         }
-        self.look_at_server_now_and_then(server);
+        self.check_server_now_and_then(server);
     }
 
     /// An operator takes a lock from its holders. The next waiter is granted, as by a release.
     fn force(&mut self, server: usize, name: usize) {
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let victims = self.watch.keys.victims(&self.servers.models[server], server_us, name);
         let Some(first) = victims.first() else { return };
-        if self.servers.list[server].suffers(Fault::Migration, self.now) {
+        if self.servers.list[server].suffers(Fault::Migration, self.world.now) {
             return;
         }
-        let script = match self.mix.sorts[name] {
-            Sort::Lock => leasehold_lua::FORCE,
-            Sort::Reentrant => leasehold_lua::reentrant::FORCE,
-            Sort::Semaphore => leasehold_lua::semaphore::FORCE,
+        let script = match self.mix.kinds[name] {
+            LockKind::Lock => leasehold_lua::FORCE,
+            LockKind::Reentrant => leasehold_lua::reentrant::FORCE,
+            LockKind::Semaphore => leasehold_lua::semaphore::FORCE,
         };
         let mut keys = self.watch.keys.of_name(name).to_vec();
         // The key that never exists.
@@ -223,7 +222,7 @@ impl World<'_> {
         words.extend(keys.iter().map(String::as_bytes));
         words.extend([b"60000".as_slice(), fleet]);
         self.observe_before(server, name);
-        let executed = self.servers.execute(server, self.now, &words);
+        let executed = self.servers.execute(server, self.world.now, &words);
         self.lose(name, Part::Lock);
         // A lease that was granted at this very moment is taken as well, although its client doesn't know of it yet.
         self.watch.forced.extend(&victims);
@@ -235,8 +234,8 @@ impl World<'_> {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
         }
-        // The watchers see it as a release by somebody else.
-        self.observe(server, name, &Call::Release { token: *first, bury: true }, &executed);
+        // For the watchers, this is a release by another client.
+        self.observe(server, name, &ScriptCommand::Release { token: *first, bury: true }, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
@@ -245,38 +244,38 @@ impl World<'_> {
     /// Whether some of a command's keys have moved and others have not.
     fn keys_are_parted(&mut self, words: &[&[u8]]) -> bool {
         let many = words.get(2).is_some_and(|keys| *keys != b"1");
-        self.tampering.renewals_need_all_keys || (many && self.rng.chance(500_000))
+        self.bugs.renewals_need_all_keys || (many && self.world.rng.chance(500_000))
     }
 
     /// Sends the end of a command back.
     fn answer(&mut self, arrival: &Arrival, result: Result<Reply, Failure>) {
-        let mut at = self.now + arrival.back;
+        let mut at = self.world.now + arrival.back;
         for _ in 0..arrival.answers {
-            let what = Delivery::Reply(arrival.call, result.clone());
-            self.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
-            at += 1 + self.rng.below(arrival.back + 100_000);
+            let what = Delivery::Reply(arrival.id, result.clone());
+            self.world.agenda.push(at, Event::Deliver { client: arrival.client, life: arrival.life, what });
+            at += 1 + self.world.rng.below(arrival.back + 100_000);
         }
     }
 
-    fn look_at_server_now_and_then(&mut self, server: usize) {
+    fn check_server_now_and_then(&mut self, server: usize) {
         let it = self.server(server);
         it.runs += 1;
         if it.runs.is_multiple_of(16) {
-            self.look_at_server(server);
+            self.check_server(server);
         }
     }
 
     /// Checks that a server has only the keys that it may have.
-    pub(crate) fn look_at_server(&mut self, server: usize) {
-        let time = self.servers.time(server, self.now);
+    pub(crate) fn check_server(&mut self, server: usize) {
+        let time = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
-        let verdict = self.watch.keys.look(model, time, self.watch.longest);
+        let verdict = self.watch.keys.check(model, time, self.watch.longest);
         self.watch.check(verdict);
         for name in self.servers.at(server) {
             self.observe_terms(server, name, time);
             let model = &self.servers.models[server];
             for token in self.watch.keys.tokens(model, time, name) {
-                let verdict = self.watch.locks[name].tokens.seen(self.now, token, "stands on the server");
+                let verdict = self.watch.locks[name].tokens.seen(self.world.now, token, "stands on the server");
                 self.watch.check(verdict);
             }
         }
@@ -286,21 +285,21 @@ impl World<'_> {
     pub(crate) fn lose_data(&mut self, server: usize) {
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
-            self.watch.locks[name].tokens.data_lost(self.now);
+            self.watch.locks[name].tokens.data_lost(self.world.now);
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }
 
     /// Evicts one key from a server.
     pub(crate) fn evict(&mut self, server: usize) {
-        let server_us = self.servers.time(server, self.now);
+        let server_us = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
         let losable = |name| self.watch.keys.losable(model, server_us, name).into_iter().map(move |it| (name, it));
         let all: Vec<_> = self.servers.at(server).flat_map(losable).collect();
         if all.is_empty() {
             return;
         }
-        let (name, (key, part)) = self.rng.pick(&all);
+        let (name, (key, part)) = self.world.rng.pick(&all);
         let model = &mut self.servers.models[server];
         model.set_read_only(false);
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
@@ -318,7 +317,7 @@ impl World<'_> {
             // Their holders are notified early, but they still exclude others.
             Part::Readers => lock.readers_lost = true,
             _ => {
-                lock.lost_at = Some(self.now);
+                lock.lost_at = Some(self.world.now);
                 lock.permits.data_lost();
                 self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
                 self.watch
@@ -327,9 +326,9 @@ impl World<'_> {
                     .iter_mut()
                     .filter(|held| held.name == name)
                     .for_each(|held| held.orphan = true);
-                self.watch.tenures.iter_mut().for_each(|tenures| tenures[name].orphan = true);
-                let lanes = self.watch.lanes.iter_mut().flat_map(|lanes| lanes[name].all());
-                lanes.for_each(|tenure| tenure.orphan = true);
+                self.watch.holds.iter_mut().for_each(|holds| holds[name].orphan = true);
+                let semaphores = self.watch.semaphores.iter_mut().flat_map(|semaphores| semaphores[name].all());
+                semaphores.for_each(|hold| hold.orphan = true);
             }
         }
     }

@@ -52,10 +52,13 @@ pub enum Theme {
     Reentrant,
     /// Semaphores, under the faults of any of the themes above.
     Semaphore,
-    /// Leases of several names, in a separate world. Never drawn; every fourth seed runs it as well.
-    Several,
-    /// Locks over several servers, in a separate world. Never drawn; every eighth seed runs it as well.
+    /// Leases of several names, in a run of their own. Never drawn; every fourth seed runs it as well.
+    Multi,
+    /// Locks over several servers, in a run of their own. Never drawn; every eighth seed runs it as well.
     Quorum,
+    /// Leases whose end their holder moves again and again, under the faults of any of the themes above. They are leases
+    /// of any kind, of several names, or over several servers. Never drawn; every eighth seed runs it as well.
+    Keeping,
 }
 
 impl Theme {
@@ -100,7 +103,7 @@ impl Theme {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .chain([Self::Several, Self::Quorum])
+            .chain([Self::Multi, Self::Quorum, Self::Keeping])
             .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

@@ -3,18 +3,21 @@
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Grant, Input, Instant, Kind, LeaseId, Mode, OpId, Outcome, Owner, Wait};
+use leasehold_harness::Micros;
 
-use crate::client::{Client, Op, Wish};
-use crate::clock::Micros;
+use crate::client::{Client, Op, UserCall};
 use crate::coverage::State;
 use crate::invariants::calls;
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::wire::Life;
-use crate::world::{Event, Phase, World};
+use crate::world::{ClusterRun, Event, Phase};
+
+/// How often a user moves the end of one lease.
+const MOST_KEPT: u32 = 8;
 
 /// One user.
 #[derive(Clone, Debug, Default)]
-pub struct User {
+pub(crate) struct User {
     pub(crate) doing: Doing,
     /// The number of the next step. Steps with other numbers are void.
     pub(crate) number: u32,
@@ -23,6 +26,8 @@ pub struct User {
     pub(crate) mode: Option<Mode>,
     pub(crate) ttl: Duration,
     pub(crate) holds: u32,
+    /// How often it has moved the end of its lease.
+    pub(crate) kept: u32,
     /// The options of its last acquire.
     pub(crate) asked: Option<AcquireOptions>,
 }
@@ -33,12 +38,12 @@ pub(crate) enum Doing {
     #[default]
     Thinking,
     /// Waits for a lease.
-    Asking(u32),
+    Acquiring(u32),
     Holding,
     /// Waits for the end of a call on its lease.
     Acting(u32),
     /// Waits for the end of its release.
-    Leaving(u32),
+    Releasing(u32),
     /// Closes the client.
     Closing,
     Gone,
@@ -51,17 +56,17 @@ impl Client {
     }
 }
 
-impl World<'_> {
+impl ClusterRun<'_> {
     pub(crate) fn schedule_step(&mut self, place: usize, user: usize, after: Micros) {
         let client = &mut self.clients[place];
         let Some(it) = client.users.get_mut(user) else { return };
         it.number += 1;
         let event = Event::Step { client: place, life: client.life, user, number: it.number };
-        self.agenda.push(self.now + after, event);
+        self.world.after(after, event);
     }
 
     /// At the end, users that only think have finished.
-    pub(crate) fn hurry_users(&mut self, place: usize) {
+    pub(crate) fn finish_idle_users(&mut self, place: usize) {
         for user in &mut self.clients[place].users {
             if user.doing == Doing::Thinking {
                 user.doing = Doing::Gone;
@@ -77,35 +82,36 @@ impl World<'_> {
             return;
         }
         if let Some(until) = client.asleep_until {
-            let after = until - self.now + 1 + self.rng.below(1_000);
+            let after = until - self.world.now + 1 + self.world.rng.below(1_000);
             return self.schedule_step(place, user, after);
         }
         let doing = client.users[user].doing;
         match doing {
             Doing::Thinking if self.phase != Phase::Busy => self.clients[place].users[user].doing = Doing::Gone,
-            Doing::Thinking if self.rng.chance(self.mix.closes) => {
+            Doing::Thinking if self.world.rng.chance(self.mix.closes) => {
                 self.clients[place].users[user].doing = Doing::Closing;
-                self.ask(place, user, Wish::Close);
+                self.ask(place, user, UserCall::Close);
             }
             Doing::Thinking => self.acquire(place, user),
-            Doing::Asking(op) => self.cancel(place, op),
+            Doing::Acquiring(op) => self.cancel(place, op),
             // It has lost patience. Some users change their mind.
-            Doing::Acting(op) if self.is_converting(place, op) && self.rng.chance(500_000) => {
+            Doing::Acting(op) if self.is_converting(place, op) && self.world.rng.chance(500_000) => {
                 self.convert_back(place, user)
             }
+            Doing::Holding if self.keeps(place, user) => self.keep(place, user),
             Doing::Holding if self.reenters(place, user) => self.reenter(place, user),
-            Doing::Holding if self.rng.chance(self.mix.active) => self.act(place, user),
+            Doing::Holding if self.world.rng.chance(self.mix.active) => self.act(place, user),
             Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
-            Doing::Leaving(_) | Doing::Closing | Doing::Gone => {}
+            Doing::Releasing(_) | Doing::Closing | Doing::Gone => {}
         }
     }
 
     fn acquire(&mut self, place: usize, user: usize) {
-        if self.rng.chance(3_000) {
-            self.ask(place, user, Wish::Nonsense);
+        if self.world.rng.chance(3_000) {
+            self.ask(place, user, UserCall::Nonsense);
             return;
         }
-        let rng = &mut self.rng;
+        let rng = &mut self.world.rng;
         let mix = &self.mix;
         let ttl = Duration::from_millis(rng.range(mix.ttl_ms));
         let wait = match rng.below(10) {
@@ -119,32 +125,68 @@ impl World<'_> {
         let kind = mix.kind(rng, name, user);
         let shares = rng.chance(mix.shared) && kind == Kind::Lock;
         let mode = if shares { Mode::Shared } else { Mode::Exclusive };
-        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None };
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None, replicas: None };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
-        it.lease = None;
-        let op = self.ask(place, user, Wish::Acquire(options));
+        (it.lease, it.kept) = (None, 0);
+        let op = self.ask(place, user, UserCall::Acquire(options));
         let it = self.clients[place].users.get(user);
-        if let Some(after) = cancel.filter(|_| it.is_some_and(|it| it.doing == Doing::Asking(op))) {
+        if let Some(after) = cancel.filter(|_| it.is_some_and(|it| it.doing == Doing::Acquiring(op))) {
             self.schedule_step(place, user, after);
         }
+    }
+
+    fn keeps(&mut self, place: usize, user: usize) -> bool {
+        let it = &self.clients[place].users[user];
+        it.lease.is_some() && it.kept < MOST_KEPT && self.world.rng.chance(self.mix.keeps)
+    }
+
+    /// Moves the end of the lease, as a driver does that renews only while a caller is present.
+    fn keep(&mut self, place: usize, user: usize) {
+        // What is due at this very moment happens first.
+        self.feed(place, Input::Wake);
+        let Some(it) = self.clients[place].users.get_mut(user) else { return };
+        it.kept += 1;
+        let after = self.world.rng.range(self.mix.hold) / u64::from(MOST_KEPT);
+        let client = &mut self.clients[place];
+        let (Some(lease), Some(engine)) = (client.users[user].lease, &client.engine) else { return };
+        let (now, ttl) = (client.clock.instant(self.world.now), client.users[user].ttl);
+        let rng = &mut self.world.rng;
+        let until = match rng.below(8) {
+            // A caller is present, and may be for long.
+            0..=3 => now + ttl + ttl * rng.below(5) as u32,
+            // It has left. What its lease has is enough.
+            4 | 5 => engine.valid_until(lease).unwrap_or(now),
+            6 => now + Duration::from_micros(rng.below(ttl.as_micros() as u64)),
+            _ => now,
+        };
+        if let Some(held) = self.watch.leases.find(client.life, lease) {
+            self.watch.leases.held[held].keep(self.world.now, now, until);
+        }
+        for op in &client.open {
+            let op = &mut client.ops[*op as usize];
+            op.bounded |= op.lease == Some(lease);
+        }
+        self.watch.paces[place].cause(self.world.now);
+        self.schedule_step(place, user, after);
+        self.feed(place, Input::Keep { lease, until });
     }
 
     /// Whether a holder takes its reentrant lock once more.
     fn reenters(&mut self, place: usize, user: usize) -> bool {
         let it = &self.clients[place].users[user];
         let may = self.phase == Phase::Busy
-            && self.mix.sorts[it.name] == Sort::Reentrant
+            && self.mix.kinds[it.name] == LockKind::Reentrant
             && it.lease.is_some()
             && it.holds < 4;
-        may && self.rng.chance(self.mix.asked.reenters)
+        may && self.world.rng.chance(self.mix.kind_options.reenters)
     }
 
     fn reenter(&mut self, place: usize, user: usize) {
         let options = self.clients[place].users[user].asked.unwrap_or_default();
-        let wait = if self.rng.chance(300_000) { Wait::No } else { options.wait };
-        self.ask(place, user, Wish::Acquire(AcquireOptions { wait, ..options }));
+        let wait = if self.world.rng.chance(300_000) { Wait::No } else { options.wait };
+        self.ask(place, user, UserCall::Acquire(AcquireOptions { wait, ..options }));
     }
 
     fn cancel(&mut self, place: usize, op: u32) {
@@ -156,63 +198,63 @@ impl World<'_> {
     fn act(&mut self, place: usize, user: usize) {
         let it = &self.clients[place].users[user];
         let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
-        let wish = if self.rng.chance(self.mix.converts) {
-            Wish::Convert(if self.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
+        let call = if self.world.rng.chance(self.mix.converts) {
+            UserCall::Convert(if self.world.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
         } else {
-            match self.rng.below(4) {
-                0 => Wish::Extend(it.ttl + it.ttl * self.rng.below(3) as u32),
-                1 => Wish::Verify,
-                2 => Wish::Hold,
-                _ => Wish::Inspect,
+            match self.world.rng.below(4) {
+                0 => UserCall::Extend(it.ttl + it.ttl * self.world.rng.below(3) as u32),
+                1 => UserCall::Verify,
+                2 => UserCall::Hold,
+                _ => UserCall::Inspect,
             }
         };
-        let op = self.ask(place, user, wish);
+        let op = self.ask(place, user, call);
         let it = self.clients[place].users.get(user);
-        if it.is_some_and(|it| it.doing == Doing::Acting(op)) && self.rng.chance(100_000) {
-            let after = self.rng.spread((10, 1_000_000));
+        if it.is_some_and(|it| it.doing == Doing::Acting(op)) && self.world.rng.chance(100_000) {
+            let after = self.world.rng.spread((10, 1_000_000));
             self.schedule_step(place, user, after);
         }
     }
 
     fn is_converting(&self, place: usize, op: u32) -> bool {
-        matches!(self.clients[place].ops[op as usize].wish, Wish::Convert(_))
+        matches!(self.clients[place].ops[op as usize].call, UserCall::Convert(_))
     }
 
     /// Asks for the previous mode, while the outcome of the first conversion is unknown.
     fn convert_back(&mut self, place: usize, user: usize) {
         let mode = self.clients[place].users[user].mode.unwrap_or(Mode::Exclusive);
-        self.ask(place, user, Wish::Convert(mode));
+        self.ask(place, user, UserCall::Convert(mode));
     }
 
     fn give_back(&mut self, place: usize, user: usize) {
         if self.clients[place].users[user].lease.is_some() {
-            self.ask(place, user, Wish::Release);
+            self.ask(place, user, UserCall::Release);
         }
     }
 
     /// Makes a call for a user.
-    fn ask(&mut self, place: usize, user: usize, wish: Wish) -> u32 {
+    fn ask(&mut self, place: usize, user: usize, call: UserCall) -> u32 {
         let client = &self.clients[place];
-        let now = client.clock.instant(self.now);
-        let again = self.must_reenter(place, client.users[user].name, &wish, now);
+        let now = client.clock.instant(self.world.now);
+        let again = self.must_reenter(place, client.users[user].name, &call, now);
         let client = &mut self.clients[place];
         let it = &mut client.users[user];
         let (it_name, lease) = (it.name, it.lease);
         let number = client.ops.len() as u32;
         let op = OpId(u64::from(number));
-        it.doing = match wish {
-            Wish::Acquire(_) | Wish::Nonsense => Doing::Asking(number),
-            Wish::Release => Doing::Leaving(number),
-            Wish::Close => Doing::Closing,
+        it.doing = match call {
+            UserCall::Acquire(_) | UserCall::Nonsense => Doing::Acquiring(number),
+            UserCall::Release => Doing::Releasing(number),
+            UserCall::Close => Doing::Closing,
             _ => Doing::Acting(number),
         };
         let place_held = lease.and_then(|lease| self.watch.leases.find(client.life, lease));
         let held = place_held.map(|held| &self.watch.leases.held[held]);
         let response = client.config.response_timeout;
-        let ends = calls::deadline(&wish, now, response, held.map(|held| held.valid_until));
-        let bounded = held.is_some_and(|held| held.max_hold.is_some());
+        let ends = calls::deadline(&call, now, response, held.map(|held| held.valid_until));
+        let bounded = held.is_some_and(|held| held.ends.is_some());
         client.ops.push(Op {
-            wish,
+            call,
             user,
             name: it_name,
             lease,
@@ -224,44 +266,44 @@ impl World<'_> {
             passed: 0,
         });
         client.open.push(number);
-        self.watch.paces[place].cause(self.now);
+        self.watch.paces[place].cause(self.world.now);
         let name = self.servers.names[it_name].clone();
         let held = lease.unwrap_or(LeaseId(u64::MAX));
-        match wish {
-            Wish::Acquire(options) => {
+        match call {
+            UserCall::Acquire(options) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
                 self.feed(place, Input::Acquire { op, name: &name, options });
-                self.look_at_reentry(place, number, again);
+                self.check_reentry(place, number, again);
             }
-            Wish::Nonsense => {
+            UserCall::Nonsense => {
                 let options = self.nonsense();
                 let name = if options == AcquireOptions::default() { "a}b" } else { name.as_str() };
                 self.feed(place, Input::Acquire { op, name, options });
             }
-            Wish::Release => {
+            UserCall::Release => {
                 self.ledger_release(place_held, now);
                 self.feed(place, Input::Release { op, lease: held });
             }
-            Wish::Extend(ttl) => {
+            UserCall::Extend(ttl) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(ttl.as_millis() as u64);
                 self.feed(place, Input::Extend { op, lease: held, ttl });
             }
-            Wish::Convert(mode) => {
+            UserCall::Convert(mode) => {
                 // A reader from the moment the command is sent.
-                if let (Some(held), Mode::Shared, Sort::Lock) = (place_held, mode, self.mix.sorts[it_name]) {
+                if let (Some(held), Mode::Shared, LockKind::Lock) = (place_held, mode, self.mix.kinds[it_name]) {
                     self.watch.leases.held[held].mode = Mode::Shared;
                 }
                 self.feed(place, Input::Convert { op, lease: held, mode });
             }
-            Wish::Hold => self.feed(place, Input::Hold { op, lease: held }),
-            Wish::Verify => self.feed(place, Input::Verify { op, lease: held }),
-            Wish::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
-            Wish::Close => {
+            UserCall::Hold => self.feed(place, Input::Hold { op, lease: held }),
+            UserCall::Verify => self.feed(place, Input::Verify { op, lease: held }),
+            UserCall::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
+            UserCall::Close => {
                 let life = client.life;
                 // Losses that are due at this very moment are reported first.
                 self.feed(place, Input::Wake);
                 self.watch.leases.forget(life);
-                self.occasion(State::Closing, place);
+                self.entered_rare_state(State::Closing, place);
                 self.feed(place, Input::Close { op });
             }
         }
@@ -272,7 +314,7 @@ impl World<'_> {
     fn nonsense(&mut self) -> AcquireOptions {
         let good = AcquireOptions::default();
         let permits = |permits, limit| AcquireOptions { kind: Kind::Semaphore { permits, limit }, ..good };
-        match self.rng.below(6) {
+        match self.world.rng.below(6) {
             0 => AcquireOptions { ttl: Duration::ZERO, ..good },
             1 => AcquireOptions { kind: Kind::Reentrant(Owner(1)), mode: Mode::Shared, ..good },
             2 => permits(0, 3),
@@ -291,24 +333,24 @@ impl World<'_> {
         } else if held.holds > 1 {
             held.holds -= 1;
         } else {
-            let held = self.watch.leases.end(self.now, place);
-            self.watch.tenures[held.client][held.name].left(now);
+            let held = self.watch.leases.end(self.world.now, place);
+            self.watch.holds[held.client][held.name].left(now);
         }
     }
 
     /// A call of a user has ended.
     pub(crate) fn user_answered(&mut self, place: usize, number: u32, result: &Result<Outcome, Error>) {
         let user = self.clients[place].ops[number as usize].user;
-        let after = 1 + self.rng.range(self.mix.think);
+        let after = 1 + self.world.rng.range(self.mix.think);
         let Some(it) = self.clients[place].users.get_mut(user) else { return };
         match (it.doing, result) {
-            (Doing::Asking(op), Ok(Outcome::Acquired(grant))) if op == number => self.user_holds(place, user, grant),
-            (Doing::Asking(op), _) if op == number && it.lease.is_some() => {
+            (Doing::Acquiring(op), Ok(Outcome::Acquired(grant))) if op == number => self.user_holds(place, user, grant),
+            (Doing::Acquiring(op), _) if op == number && it.lease.is_some() => {
                 it.doing = Doing::Holding;
                 self.schedule_step(place, user, after);
             }
             // A user that can't have it at once comes back a little later.
-            (Doing::Asking(op), _) if op == number => {
+            (Doing::Acquiring(op), _) if op == number => {
                 it.doing = Doing::Thinking;
                 self.schedule_step(place, user, after + 500);
             }
@@ -319,10 +361,10 @@ impl World<'_> {
                     _ => {}
                 }
                 it.doing = Doing::Holding;
-                let after = self.rng.range(self.mix.hold);
+                let after = self.world.rng.range(self.mix.hold);
                 self.schedule_step(place, user, after);
             }
-            (Doing::Leaving(op), _) if op == number => {
+            (Doing::Releasing(op), _) if op == number => {
                 it.holds = it.holds.saturating_sub(1);
                 let more = it.holds > 0 && it.lease.is_some();
                 it.doing = if more { Doing::Holding } else { Doing::Thinking };
@@ -338,14 +380,16 @@ impl World<'_> {
         let it = &mut self.clients[place].users[user];
         it.holds = if it.lease == Some(grant.lease) { it.holds + 1 } else { 1 };
         (it.doing, it.lease, it.mode) = (Doing::Holding, Some(grant.lease), Some(grant.mode));
-        let after = self.rng.range(self.mix.hold);
+        // Some drivers move the end of a lease as soon as they have it.
+        let at_once = self.world.rng.chance(self.mix.keeps);
+        let after = if at_once { 1 } else { self.world.rng.range(self.mix.hold) };
         self.schedule_step(place, user, after);
     }
 
     /// A user's lease is lost. Some users release it anyway.
     pub(crate) fn user_lost(&mut self, place: usize, lease: LeaseId) {
-        let stubborn = self.rng.chance(200_000);
-        let after = 1 + self.rng.range(self.mix.think);
+        let stubborn = self.world.rng.chance(200_000);
+        let after = 1 + self.world.rng.range(self.mix.think);
         let client = &self.clients[place];
         // Users that share an owner share its lease.
         let holds = |user: &usize| client.users[*user].lease == Some(lease);
@@ -366,7 +410,7 @@ impl World<'_> {
 
     fn client_closed(&mut self, place: usize) {
         self.drop_client(place);
-        let after = self.rng.spread((1_000, 1_000_000));
-        self.agenda.push(self.now + after, Event::Start { client: place });
+        let after = self.world.rng.spread((1_000, 1_000_000));
+        self.world.after(after, Event::Start { client: place });
     }
 }

@@ -1,22 +1,22 @@
 //! The watchers of a run, and the first broken promise.
 
 use leasehold_core::LeaseId;
+use leasehold_harness::Micros;
 
-use crate::clock::Micros;
-use crate::invariants::asking::Asking;
-use crate::invariants::budget::Tenure;
+use crate::invariants::commands::Commands;
 use crate::invariants::fences::Fences;
+use crate::invariants::hand_overs::Hold;
 use crate::invariants::keys::{Keys, Longest};
 use crate::invariants::leases::Leases;
 use crate::invariants::pace::Pace;
-use crate::invariants::permits::{Lanes, Permits};
+use crate::invariants::permits::{Permits, SemaphoreHolds};
+use crate::invariants::polling::Polling;
 use crate::invariants::progress::Progress;
 use crate::invariants::queue::Queue;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
-use crate::invariants::vigil::Vigil;
 use crate::invariants::{Broken, Verdict};
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::wire::Token;
 
 /// All watchers.
@@ -25,13 +25,13 @@ pub(crate) struct Watch {
     /// By name.
     pub(crate) locks: Vec<LockWatch>,
     /// By client and name.
-    pub(crate) tenures: Vec<Vec<Tenure>>,
+    pub(crate) holds: Vec<Vec<Hold>>,
     /// By client and name.
-    pub(crate) asking: Vec<Vec<Asking>>,
+    pub(crate) commands: Vec<Vec<Commands>>,
     /// By client and name: what a client has of a semaphore.
-    pub(crate) lanes: Vec<Vec<Lanes>>,
+    pub(crate) semaphores: Vec<Vec<SemaphoreHolds>>,
     /// By client and name: waiters that no script grants.
-    pub(crate) vigils: Vec<Vec<Vigil>>,
+    pub(crate) polling: Vec<Vec<Polling>>,
     /// The locks that the current client has handed over locally without knowing whether others wait.
     pub(crate) untold: Vec<usize>,
     /// By client.
@@ -75,17 +75,17 @@ pub(crate) struct LockWatch {
 }
 
 impl Watch {
-    pub(crate) fn new(names: &[String], sorts: &[Sort], clients: usize, crowded: bool) -> Self {
+    pub(crate) fn new(names: &[String], kinds: &[LockKind], clients: usize, crowded: bool) -> Self {
         Self {
             leases: Leases::default(),
             locks: names.iter().map(|_| LockWatch::default()).collect(),
-            tenures: vec![vec![Tenure::default(); names.len()]; clients],
-            asking: vec![vec![Asking::default(); names.len()]; clients],
-            lanes: vec![vec![Lanes::default(); names.len()]; clients],
-            vigils: vec![vec![Vigil::default(); names.len()]; clients],
+            holds: vec![vec![Hold::default(); names.len()]; clients],
+            commands: vec![vec![Commands::default(); names.len()]; clients],
+            semaphores: vec![vec![SemaphoreHolds::default(); names.len()]; clients],
+            polling: vec![vec![Polling::default(); names.len()]; clients],
             untold: Vec::new(),
             paces: vec![Pace::default(); clients],
-            keys: Keys::of(names.iter().map(String::as_str).zip(sorts.iter().copied())),
+            keys: Keys::of(names.iter().map(String::as_str).zip(kinds.iter().copied())),
             longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
             doomed: Vec::new(),
             crowded,
@@ -112,10 +112,10 @@ impl Watch {
 
     /// A new client takes a place.
     pub(crate) fn renew_client(&mut self, client: usize) {
-        self.tenures[client].fill(Tenure::default());
-        self.asking[client].fill(Asking::default());
-        self.lanes[client].fill(Lanes::default());
-        self.vigils[client].fill(Vigil::default());
+        self.holds[client].fill(Hold::default());
+        self.commands[client].fill(Commands::default());
+        self.semaphores[client].fill(SemaphoreHolds::default());
+        self.polling[client].fill(Polling::default());
         self.paces[client] = Pace::default();
     }
 }

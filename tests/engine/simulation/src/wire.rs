@@ -4,20 +4,20 @@
 use leasehold_core::{Mode, Reply, Scalar};
 
 /// A client's life, numbered within the run. A restarted client has a new one.
-pub type Life = u16;
+pub(crate) type Life = u16;
 
 /// The token of one acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token {
+pub(crate) struct Token {
     /// The client.
-    pub life: Life,
+    pub(crate) life: Life,
     /// Which of its tokens.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 impl Token {
     /// Parses `<uuid>:<count>`. Every client id of a run begins with its life's number.
-    pub fn read(text: &[u8]) -> Option<Self> {
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         let (client, count) = text.split_once(':')?;
         Some(Self { life: life_of(client)?, count: count.parse().ok()? })
@@ -25,7 +25,7 @@ impl Token {
 }
 
 /// The client of an id or a channel.
-pub fn life_of(client: &str) -> Option<Life> {
+pub(crate) fn life_of(client: &str) -> Option<Life> {
     if client.len() != 36 {
         return None;
     }
@@ -33,14 +33,14 @@ pub fn life_of(client: &str) -> Option<Life> {
 }
 
 /// The token and the name of a revocation message.
-pub fn revoked(payload: &[u8]) -> Option<(Token, &str)> {
+pub(crate) fn revoked(payload: &[u8]) -> Option<(Token, &str)> {
     let (token, name) = std::str::from_utf8(payload).ok()?.strip_prefix("revoked ")?.split_once(' ')?;
     Some((Token::read(token.as_bytes())?, name))
 }
 
 /// What an acquire may do other than enter a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum AcquireMode {
     /// Nothing.
     Try,
     /// Join the queue.
@@ -51,7 +51,7 @@ pub enum How {
 
 /// One script call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum ScriptCommand {
     /// A first try, a resend, a heartbeat, or a refill.
     Acquire {
         /// The token.
@@ -63,7 +63,7 @@ pub enum Call {
         /// The TTL.
         ttl_ms: u64,
         /// What it may do.
-        how: How,
+        how: AcquireMode,
         /// How long a grant is kept for it, and how long it may be silent.
         claim_ms: u64,
     },
@@ -98,29 +98,29 @@ pub enum Call {
     Inspect,
 }
 
-impl Call {
+impl ScriptCommand {
     /// Parses a command's words, and returns the key that it is about. None if it is not a script of leasehold.
-    pub fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
-        let (name, script, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
+    pub(crate) fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
+        let (name, sha1_or_source, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
         let known = match name {
-            b"EVALSHA" => leasehold_lua::ALL.into_iter().find(|known| known.sha1.as_bytes() == script)?,
-            b"EVAL" => leasehold_lua::ALL.into_iter().find(|known| known.source.as_bytes() == script)?,
+            b"EVALSHA" => leasehold_lua::ALL.into_iter().find(|known| known.sha1.as_bytes() == sha1_or_source)?,
+            b"EVAL" => leasehold_lua::ALL.into_iter().find(|known| known.source.as_bytes() == sha1_or_source)?,
             _ => return None,
         };
         let key = *words.get(3)?;
         let args = words.get(3 + keys..)?;
         let token = |place: usize| Token::read(args.get(place)?);
         let name = known.name.strip_prefix("reentrant-").or(known.name.strip_prefix("semaphore-"));
-        let call = match name.unwrap_or(known.name) {
+        let script = match name.unwrap_or(known.name) {
             "acquire" => Self::Acquire {
                 token: token(0)?,
                 mode: mode(args.get(1)?)?,
                 permits: permits(args.get(1)?),
                 ttl_ms: number(args.get(2)?)?,
                 how: match *args.get(3)? {
-                    b"try" => How::Try,
-                    b"wait" => How::Wait,
-                    b"refill" => How::Refill,
+                    b"try" => AcquireMode::Try,
+                    b"wait" => AcquireMode::Wait,
+                    b"refill" => AcquireMode::Refill,
                     _ => return None,
                 },
                 claim_ms: number(args.get(4)?)?,
@@ -137,14 +137,14 @@ impl Call {
             "inspect" => Self::Inspect,
             _ => return None,
         };
-        Some((call, key))
+        Some((script, key))
     }
 }
 
 /// How a script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Status {
+pub(crate) enum Status {
     Entered,
     Again,
     Converted,
@@ -160,24 +160,24 @@ pub enum Status {
 
 /// A script's answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// How it ended.
-    pub status: Status,
+    pub(crate) status: Status,
     /// The fence, or the position in the queue.
-    pub value: u64,
+    pub(crate) value: u64,
     /// How many fences are reserved, from `value` on.
-    pub block: u64,
+    pub(crate) block: u64,
     /// The server's time in µs.
-    pub server_us: u64,
+    pub(crate) server_us: u64,
     /// The TTL of the lease, or what the holder has left.
-    pub ms: i64,
+    pub(crate) ms: i64,
     /// The queue's length, -1 if unknown.
-    pub waiting: i64,
+    pub(crate) waiting: i64,
 }
 
 impl Answer {
     /// Parses a reply. None if it has another shape (inspect's, or a foreign client's).
-    pub fn read(reply: &Reply) -> Option<Self> {
+    pub(crate) fn read(reply: &Reply) -> Option<Self> {
         let Reply::List(list) = reply else { return None };
         let [Scalar::Text(status), numbers @ ..] = list.as_slice() else { return None };
         let status = match status.as_slice() {
@@ -207,31 +207,27 @@ impl Answer {
     }
 
     /// Whether the call's token has a valid lease, by this answer.
-    pub fn confirms(&self) -> bool {
+    pub(crate) fn confirms(&self) -> bool {
         self.grants() || self.status == Status::Renewed
     }
 
     /// Whether the call's token holds the lock, by this answer.
-    pub fn grants(&self) -> bool {
+    pub(crate) fn grants(&self) -> bool {
         matches!(self.status, Status::Entered | Status::Again | Status::Converted)
     }
 }
 
 /// A message that a script published.
 #[derive(Clone, Copy, Debug)]
-pub enum Message<'a> {
+pub(crate) enum Message<'a> {
     /// A waiter was granted.
     Grant {
         /// The token.
         token: Token,
-        /// The mode.
-        mode: Mode,
         /// Its fence.
         fence: u64,
         /// How many fences are reserved from it on.
         block: u64,
-        /// The server's time in µs.
-        server_us: u64,
         /// For how long.
         ms: u64,
         /// How many wait behind it.
@@ -239,7 +235,7 @@ pub enum Message<'a> {
         /// The lock.
         key: &'a str,
     },
-    /// Somebody waits for the lock.
+    /// Another client waits for the lock.
     Wanted {
         /// The lock.
         key: &'a str,
@@ -248,19 +244,20 @@ pub enum Message<'a> {
 
 impl<'a> Message<'a> {
     /// Parses a payload.
-    pub fn read(payload: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
             return Some(Self::Wanted { key });
         }
         let words: Vec<&str> = text.strip_prefix("grant ")?.splitn(8, ' ').collect();
         let [token, held, fence, block, server_us, ms, waiting, key] = words.as_slice() else { return None };
+        // The mode and the server's time are checked, but no watcher needs them.
+        mode(held.as_bytes())?;
+        server_us.parse::<u64>().ok()?;
         Some(Self::Grant {
             token: Token::read(token.as_bytes())?,
-            mode: mode(held.as_bytes())?,
             fence: fence.parse().ok()?,
             block: block.parse().ok()?,
-            server_us: server_us.parse().ok()?,
             ms: ms.parse().ok()?,
             waiting: waiting.parse().ok()?,
             key,

@@ -1,24 +1,23 @@
-//! The world of one run: clients, servers and the network between them, on virtual time. One seed makes all of it.
+//! A run of clients and the primaries of a cluster, with the network between them, on virtual time. One seed makes all of
+//! it.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Output};
+use leasehold_core::{Command, CommandId, Output};
+use leasehold_harness::{Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
-use crate::agenda::Agenda;
 use crate::channels::Topic;
 use crate::client::{Client, Delivery};
-use crate::clock::Micros;
 use crate::coverage::{Coverage, State};
 use crate::faults::Fault;
 use crate::foreign::{ForeignStep, Foreigner};
+use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
-use crate::mix::{Mix, Theme};
-use crate::rng::Rng;
+use crate::mix::Mix;
 use crate::servers::{Server, Servers};
-use crate::tampering::Tampering;
-use crate::transcript::Transcript;
+use crate::theme::Theme;
 use crate::watch::Watch;
 use crate::wire::Life;
 
@@ -28,7 +27,7 @@ pub const LEAST_CALLS: u64 = 300;
 pub const LEAST_FAULTS: u64 = 5;
 
 /// How often the whole world is checked.
-const LOOK_EVERY: Micros = 100_000;
+const CHECK_EVERY: Micros = 100_000;
 /// The longest run, in true time.
 const LONGEST_RUN: Micros = 1_800_000_000;
 
@@ -57,7 +56,7 @@ pub(crate) enum Event {
     /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
     /// A check of everything.
-    Look,
+    Check,
 }
 
 /// A command on its way.
@@ -66,7 +65,7 @@ pub(crate) struct Arrival {
     pub(crate) life: Life,
     pub(crate) server: usize,
     pub(crate) name: usize,
-    pub(crate) call: CallId,
+    pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
     /// How often its answer is delivered: never, once or twice.
     pub(crate) answers: u32,
@@ -83,7 +82,7 @@ pub(crate) enum Phase {
     Busy,
     /// Users finish what they have begun. In a liveness run, no fault strikes any more.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive.
+    /// All users are idle. Commands under way arrive.
     Resting { since: Micros, until: Micros },
 }
 
@@ -116,14 +115,12 @@ impl Counts {
     }
 }
 
-/// One run.
-pub struct World<'a> {
-    pub(crate) now: Micros,
-    pub(crate) rng: Rng,
+/// One run: engines with locks of every kind on servers that are the primaries of a cluster.
+pub struct ClusterRun<'a> {
+    pub(crate) world: World<Event>,
     pub(crate) mix: Mix,
-    pub(crate) tampering: Tampering,
+    pub(crate) bugs: InjectedBugs,
     pub(crate) phase: Phase,
-    pub(crate) agenda: Agenda<Event>,
     pub(crate) servers: Servers<'a>,
     pub(crate) clients: Vec<Client>,
     pub(crate) foreigners: Vec<Foreigner>,
@@ -137,44 +134,40 @@ pub struct World<'a> {
     pub(crate) watch: Watch,
     pub(crate) coverage: Coverage,
     pub(crate) counts: Counts,
-    pub(crate) transcript: Transcript,
     pub(crate) spare_outputs: VecDeque<Output>,
 }
 
-impl<'a> World<'a> {
-    /// The world of a seed. It needs a model server for each server that the mix may have.
+impl<'a> ClusterRun<'a> {
+    /// The run of a seed. It needs a model server for each server that the mix may have.
     pub fn new(
         seed: u64,
         theme: Option<Theme>,
-        tampering: Tampering,
+        bugs: InjectedBugs,
         models: &'a mut [ModelServer],
         transcript: Transcript,
     ) -> Self {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, theme);
-        let servers = Servers::new(&mut rng, &mix, models, &tampering);
-        let mut world = Self {
-            now: 0,
-            tampering,
+        let servers = Servers::new(&mut rng, &mix, models, &bugs);
+        let mut run = Self {
+            world: World::new(rng, transcript),
+            bugs,
             phase: Phase::Busy,
-            agenda: Agenda::default(),
             clients: Vec::new(),
             foreigners: Vec::new(),
             lives: 0,
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, &mix.sorts, mix.clients, mix.is_crowded()),
+            watch: Watch::new(&servers.names, &mix.kinds, mix.clients, mix.is_crowded()),
             coverage: Coverage::default(),
             counts: Counts::default(),
-            transcript,
             spare_outputs: VecDeque::new(),
             servers,
-            rng,
             mix,
         };
-        world.begin();
-        world
+        run.begin();
+        run
     }
 
     fn begin(&mut self) {
@@ -184,36 +177,35 @@ impl<'a> World<'a> {
             self.start_client(place);
         }
         for foreigner in 0..self.mix.foreigners {
-            let foreigner_ = Foreigner::new(&mut self.rng, foreigner, &self.mix);
+            let foreigner_ = Foreigner::new(&mut self.world.rng, foreigner, &self.mix);
             self.foreigners.push(foreigner_);
-            let at = self.rng.below(200_000);
-            self.agenda.push(at, Event::Foreign { foreigner, step: ForeignStep::Ask });
+            let at = self.world.rng.below(200_000);
+            self.world.agenda.push(at, Event::Foreign { foreigner, step: ForeignStep::Ask });
         }
-        let first = self.rng.spread((10_000, self.mix.gap * 2));
-        self.agenda.push(first, Event::Strike);
-        self.agenda.push(LOOK_EVERY, Event::Look);
+        let first = self.world.rng.spread((10_000, self.mix.gap * 2));
+        self.world.agenda.push(first, Event::Strike);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     /// Runs until the end, or until an invariant is broken.
     pub fn run(&mut self) -> Verdict {
-        while let Some(at) = self.agenda.next_at() {
+        while let Some(at) = self.world.agenda.next_at() {
             if let Phase::Resting { until, .. } = self.phase
                 && at > until
             {
-                self.now = until;
-                return self.last_look();
+                self.world.now = until;
+                return self.last_check();
             }
-            let Some((at, event)) = self.agenda.pop() else { break };
-            self.now = at;
+            let Some(event) = self.world.advance() else { break };
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
-            self.turn_phase()?;
+            self.advance_phase()?;
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
@@ -230,23 +222,23 @@ impl<'a> World<'a> {
             Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
-            Event::Look => {
-                self.watch.now = self.now;
-                self.look();
+            Event::Check => {
+                self.watch.now = self.world.now;
+                self.check_all();
                 if !matches!(self.phase, Phase::Resting { .. }) {
-                    self.agenda.push(self.now + LOOK_EVERY, Event::Look);
+                    self.world.after(CHECK_EVERY, Event::Check);
                 }
             }
         }
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 // No fault strikes in a run that is only crowded.
                 let struck = self.counts.faults >= LEAST_FAULTS || self.mix.is_crowded();
                 let seen = self.counts.calls >= LEAST_CALLS && struck;
-                if (seen && self.now > 2_000_000) || self.now > LONGEST_RUN {
+                if (seen && self.world.now > 2_000_000) || self.world.now > LONGEST_RUN {
                     self.end_business();
                 }
                 Ok(())
@@ -254,8 +246,8 @@ impl<'a> World<'a> {
             Phase::Ending { since } => {
                 let finished =
                     self.clients.iter().all(Client::is_finished) && self.foreigners.iter().all(Foreigner::is_finished);
-                let passed = self.now - since.max(self.calm_since.min(self.now));
-                if finished || (!self.mix.liveness && self.now - since > 20_000_000) {
+                let passed = self.world.now - since.max(self.calm_since.min(self.world.now));
+                if finished || (!self.mix.liveness && self.world.now - since > 20_000_000) {
                     self.rest();
                 } else if self.mix.liveness && passed > self.patience() {
                     return self.unfinished();
@@ -270,20 +262,20 @@ impl<'a> World<'a> {
     fn end_business(&mut self) {
         let liveness = self.mix.liveness;
         self.note_line("----", format_args!("users begin nothing new; liveness {liveness}"));
-        self.phase = Phase::Ending { since: self.now };
+        self.phase = Phase::Ending { since: self.world.now };
         if self.mix.liveness {
-            self.mend_everything();
+            self.repair_everything();
         }
         for client in 0..self.clients.len() {
-            self.hurry_users(client);
+            self.finish_idle_users(client);
         }
     }
 
     fn rest(&mut self) {
         let longest = self.watch.longest;
-        let until = self.now + 62_000_000 + (longest.ttl_ms + longest.claim_ms) * 1_010;
+        let until = self.world.now + 62_000_000 + (longest.ttl_ms + longest.claim_ms) * 1_010;
         self.note_line("----", format_args!("rest until {} s", until / 1_000_000));
-        self.phase = Phase::Resting { since: self.now, until };
+        self.phase = Phase::Resting { since: self.world.now, until };
         if !self.mix.liveness {
             for client in 0..self.clients.len() {
                 self.drop_client(client);
@@ -292,7 +284,7 @@ impl<'a> World<'a> {
     }
 
     pub(crate) fn note_line(&mut self, who: &str, what: std::fmt::Arguments<'_>) {
-        self.transcript.line(self.now, who, what);
+        self.world.transcript.line(self.world.now, who, what);
     }
 
     /// Notes that a fault struck a client, or all of them, and in which states they were.
@@ -305,13 +297,13 @@ impl<'a> World<'a> {
         for client in struck.clone() {
             let it = &self.clients[client];
             if it.engine.is_some() {
-                let states = it.states(self.now, &self.mix.sorts, |name| self.watch.leases.has(it.life, name));
+                let states = it.states(self.world.now, &self.mix.kinds, |name| self.watch.leases.has(it.life, name));
                 self.coverage.note(fault, states);
             }
         }
-        if self.transcript.is_written() {
+        if self.world.transcript.is_written() {
             let who = client.map_or("all".to_string(), |client| format!("c{client}"));
-            self.transcript.line(self.now, who, format_args!("!! {fault:?}"));
+            self.world.transcript.line(self.world.now, who, format_args!("!! {fault:?}"));
         }
     }
 
@@ -334,7 +326,7 @@ impl<'a> World<'a> {
 
     /// The transcript, if one was written.
     pub fn into_transcript(self) -> Vec<String> {
-        self.transcript.into_lines()
+        self.world.transcript.into_lines()
     }
 
     pub(crate) fn server(&mut self, server: usize) -> &mut Server {

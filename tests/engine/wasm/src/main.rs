@@ -1,19 +1,19 @@
-//! A host of the engine that has nothing: no clock, no I/O, no randomness. What it links is what the engine needs.
+//! A host of the engine without a clock, I/O or randomness. It links exactly what the engine needs.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Config, Engine, Failure, Input, Instant, LeaseId, Mode, NodeId, OpId, Reply,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Input, Instant, LeaseId, Mode, NodeId, OpId, Reply,
 };
 
 fn main() {
-    let (op, lease, call, node) = black_box((OpId(1), LeaseId(1), CallId(1), NodeId(0)));
+    let (op, lease, id, node) = black_box((OpId(1), LeaseId(1), CommandId(1), NodeId(0)));
     let Ok(mut engine) = Engine::new(ClientId::from_random(black_box([7; 16])), Config::default()) else { return };
     let inputs = [
         Input::Acquire { op, name: "invoice:42", options: AcquireOptions::default() },
         Input::Subscribed { node, channel: "leasehold:" },
-        Input::Reply { call, result: black_box(Ok(Reply::List(Vec::new()))) },
+        Input::Reply { id, result: black_box(Ok(Reply::List(Vec::new()))) },
         Input::Message { node, channel: "leasehold:", payload: b"wanted invoice:42" },
         Input::Extend { op, lease, ttl: black_box(Duration::MAX) },
         Input::Convert { op, lease, mode: Mode::Shared },

@@ -70,7 +70,7 @@ async fn several(locks: Manager<'_>) -> Result {
     Ok(())
 }
 
-/// The holder finds out by a message if it listens, at its next renewal, or when it calls `verify`.
+/// The holder finds out from a message if it is subscribed, at its next renewal, or when it calls `verify`.
 async fn operator(locks: Manager<'_>) -> Result {
     let name = "example:import";
     let lease = locks.acquire(Target::Mutex(name.to_owned()), None).await??;

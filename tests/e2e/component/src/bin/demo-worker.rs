@@ -39,7 +39,7 @@ async fn main() -> Result {
     with_component(RedisProvider, async |locks| write(locks, &job, account, orders).await).await?
 }
 
-/// Changes the account again and again: reads, thinks and writes, protected only by the lock.
+/// Changes the account repeatedly: it reads, waits and writes. Only the lock protects it.
 async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) -> Result {
     let options = ManagerOptions {
         prefix: Some(job.prefix.clone()),
@@ -64,11 +64,12 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
             tell(json!({ "event": "lingering", "fence": fence }));
             lost(lease).await?;
         } else {
-            // Much shorter than the lease, so no renewal is needed in between.
+            // Much shorter than the TTL, so the lease needs no renewal in between.
             tokio::time::sleep(Duration::from_millis(1 + fence % 4)).await;
         }
 
-        // The ledger is a resource that checks fences. It recognises a late writer even if the writer doesn't know.
+        // The ledger is a resource that checks fences. It refuses a late writer, even if the writer doesn't know that it is
+        // late.
         let late = !lease.is_held().await?;
         match (account.append(fence).await?, late) {
             (false, _) => tell(json!({ "event": "refused", "fence": fence })),

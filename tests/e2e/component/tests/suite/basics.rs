@@ -1,4 +1,4 @@
-//! One instance alone.
+//! One instance, without other clients.
 
 use std::time::Duration;
 
@@ -284,7 +284,7 @@ async fn many_calls_of_one_instance_share_one_engine_and_the_lock_is_handed_over
         });
         futures_util::future::join_all(cycles).await;
         let sent = scripts_run(&server) - before;
-        assert!(sent < 40, "{sent} commands for 200 cycles");
+        assert!((2..40).contains(&sent), "{sent} commands for 200 cycles");
     });
     work.await.unwrap();
 }

@@ -42,7 +42,7 @@ pub(crate) fn reentrant(name: &str, owner: u64) -> Target {
     Target::Reentrant(Reentrant { name: name.to_owned(), owner })
 }
 
-/// Several names as one.
+/// Several names as one lock.
 pub(crate) fn multi(names: &[&str]) -> Target {
     Target::Multi(Multi { names: names.iter().map(|name| (*name).to_owned()).collect(), one_script: false })
 }
@@ -79,7 +79,7 @@ pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), patient()).await)
 }
 
-/// For tests in which something does not answer.
+/// Options for tests in which something does not answer.
 pub(crate) async fn open_quick<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), quick()).await)
 }
@@ -130,7 +130,7 @@ pub(crate) fn texts(reply: &Reply) -> Vec<String> {
     reply.list().iter().filter_map(Reply::text).map(str::to_owned).collect()
 }
 
-/// Waits until a lock's key is gone, and checks that nobody renews it in the meantime.
+/// Waits until a lock's key is gone, and checks that no client renews it in the meantime.
 pub(crate) async fn ends_unrenewed(server: &Server, name: &str) -> Duration {
     let mut left = number(server, &["PTTL", name]);
     until("the lock is free", || {

@@ -12,7 +12,7 @@ use crate::common::*;
 const INSTANCES: usize = 3;
 const CYCLES: usize = 40;
 
-/// Adds one to a counter in two steps, and notes the fence. Without a lock, updates are lost.
+/// Adds one to a counter in two steps, and records the fence. Without a lock, updates would be lost.
 fn add_one(connection: &mut Connection, fence: u64) {
     let count = connection.call(&["GET", "counter"]).unwrap();
     let count: u64 = count.text().map_or(0, |text| text.parse().unwrap());

@@ -1,4 +1,4 @@
-//! A host that drops a call does not tell the component. What goes on after that is bounded.
+//! A host can drop a call without telling the component. What the call started then goes on for a limited time.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_wasmtime_host::{HoldEnd, RedisProvider};
 
 use crate::common::*;
 
-/// Begins a call and drops it shortly after.
+/// Starts a call and drops it shortly after.
 async fn dropped<F: Future>(call: F) {
     let ended = tokio::time::timeout(Duration::from_millis(100), call).await;
     assert!(ended.is_err(), "it ended before it could be dropped");
@@ -23,7 +23,7 @@ async fn a_dropped_acquire_keeps_nobody_from_the_lock_for_long() {
         dropped(lost.acquire(mutex("job"), ttl(500))).await;
         until("its waiter is still there", || waiters(&server, "job") == 1).await;
         ok(lease.release().await);
-        // The abandoned waiter is granted. Nobody has its lease, so it ends with its TTL.
+        // The abandoned waiter gets the lock. No caller renews the lease, so it expires after its TTL.
         let next = soon("the lock is free again", other.acquire(mutex("job"), None)).await;
         assert!(ok(next).is_held().await.unwrap());
     });

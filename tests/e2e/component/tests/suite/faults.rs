@@ -1,4 +1,4 @@
-//! Servers that die, connections that break, hosts that stop.
+//! Servers that crash, connections that break, and hosts that pause.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ async fn a_host_that_was_stopped_past_the_lease_is_told_before_anything_else() {
     let work = with_component(RedisProvider, async |locks| {
         let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
-        // Nothing of this host runs in the meantime, because everything is in this one thread.
+        // The whole host runs on this one thread, so this pauses it.
         std::thread::sleep(Duration::from_millis(500));
         assert!(!lease.is_held().await.unwrap());
         let taken = ok(manager.acquire(mutex("job"), None).await);

@@ -46,7 +46,7 @@ async fn run_job(url: &str) -> Result<(), ()> {
     soon("the job is done", run).await.unwrap().unwrap()
 }
 
-/// The last fence that was given out for a name.
+/// The last fence of a name.
 fn last_fence(server: &Server, name: &str) -> Option<u64> {
     server.cli(&["GET", &format!("leasehold:{{{name}}}:fence")]).unwrap().text().and_then(|text| text.parse().ok())
 }
@@ -59,7 +59,7 @@ async fn an_application_component_does_its_job_under_the_lock_with_standard_wasi
     let first = last_fence(&server, "nightly-job").unwrap();
     assert!(!is_there(&server, "nightly-job"), "it has given the lock back");
 
-    // Another client holds the lock, and the job waits for its turn.
+    // Another client holds the lock, so the job waits.
     let native = leasehold::LockManager::connect(&url).await.unwrap();
     let lease = native.mutex("nightly-job").acquire().await.unwrap();
     let fence = lease.fence().get();
@@ -83,7 +83,7 @@ async fn an_application_component_tells_when_there_is_no_server() {
 /// Runs a program of `examples/wasi/host` to its end, and returns what it printed.
 fn run_host(name: &str, servers: &[Server]) -> String {
     let mut build = Command::new(env!("CARGO"));
-    // Built with the workspace. Built alone, it would build another wasmtime with other features.
+    // The program is built with the whole workspace. Alone, it would build wasmtime again with other features.
     build.args(["build", "--quiet", "--workspace", "--bins"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(build.status().unwrap().success());
     let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name(name);
@@ -148,7 +148,7 @@ where
 async fn an_acquire_that_its_caller_cancels_leaves_the_queue_at_once() {
     let server = Server::start().unwrap();
     let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
-    // So long that it needs no renewal while this thread compiles the component.
+    // The TTL is so long that the lease needs no renewal while this thread compiles the component.
     let lease = native.mutex("job").ttl(Duration::from_secs(3_600)).acquire().await.unwrap();
     let arguments = (server.url(), "job".to_owned());
     call(&server, "cancel-acquire", arguments, async || {

@@ -47,7 +47,7 @@ const ALL: [Manners; 12] = [
     Manners::NeverAnswers,
 ];
 
-/// A good provider whose answers and messages can be corrupted.
+/// A correct provider whose answers and messages a test can replace.
 #[derive(Clone, Default)]
 struct Hostile {
     manners: Arc<AtomicU8>,
@@ -133,7 +133,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
             refused(soon(&name, kept.downgrade()).await);
             let _ = soon(&name, kept.verify()).await.unwrap();
             let _ = soon(&name, kept.release()).await.unwrap();
-            // A server that does not tell its version is used as it is.
+            // A server that doesn't report its version is accepted.
             let _ = soon(&name, locks.open(&server.url(), quick())).await.unwrap();
 
             host.set(Manners::Good);
@@ -183,14 +183,14 @@ async fn messages_that_mean_nothing_and_streams_that_end_do_no_harm() {
                     for payload in payloads(round) {
                         let _ = sender.send(payload).await;
                     }
-                    // Dropped, so the stream ends.
+                    // Dropping the sender ends the stream.
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             assert!(ok(lease.verify().await));
             ok(lease.release().await);
         };
-        // No grant arrives by message here. The heartbeat finds it.
+        // No message of a grant arrives. The waiter finds the grant at its next heartbeat.
         let (next, ()) =
             soon("it is granted", async { tokio::join!(other.acquire(mutex("job"), None), striking) }).await;
         assert!(ok(next).is_held().await.unwrap());

@@ -16,13 +16,13 @@ use crate::common::*;
 /// What the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Manners {
-    /// The answer of a real server.
+    /// Passes on the answer of a real server.
     Good,
-    /// These bytes, and the connection stays open.
+    /// Sends these bytes, and keeps the connection open.
     Says(&'static [u8]),
-    /// These bytes, and the connection is closed.
+    /// Sends these bytes, and closes the connection.
     SaysAndCloses(&'static [u8]),
-    /// These bytes again and again.
+    /// Sends these bytes repeatedly.
     Repeats(&'static [u8]),
 }
 
@@ -45,7 +45,7 @@ const ALL: [(&str, Manners); 14] = [
     ("a newer protocol", Says(b"%1\r\n+server\r\n+x\r\n")),
 ];
 
-/// A proxy before a real server.
+/// A proxy in front of a real server.
 #[derive(Clone)]
 struct Hostile {
     manners: Arc<Mutex<Manners>>,
@@ -247,7 +247,7 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_t
     work.await.unwrap();
 }
 
-/// Errors of a server that will let the client in later.
+/// Errors of a server that may accept the client later.
 const FULL: [&[u8]; 2] =
     [b"-ERR max number of clients reached\r\n", b"-LOADING Redis is loading the dataset in memory\r\n"];
 

@@ -92,13 +92,13 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() {
     let work = with_component(RedisProvider, async |locks| {
         server.cli(&["HSET", "account", JAVA, "1"]).unwrap();
         server.cli(&["PEXPIRE", "account", "60000"]).unwrap();
-        // A heartbeat every ten seconds, so only the message can be in time.
+        // The waiter polls every ten seconds. So only the message can wake it in time.
         let options = patient()
             .map(|patient| leasehold_wasmtime_host::ManagerOptions { claim_window_ms: Some(30_000), ..patient });
         let manager = ok(locks.open(&server.url(), options).await);
         let leaving = async {
             until("it listens", || listeners(&server, "account") == 1).await;
-            // By now its last attempt after the acknowledgement was answered.
+            // After the subscription is acknowledged, the waiter tries once more. By now, the server has answered.
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             server.cli(&["DEL", "account"]).unwrap();
             server.cli(&["PUBLISH", "redisson_lock__channel:{account}", "0"]).unwrap();

@@ -11,7 +11,7 @@ use leasehold_wasmtime_host::{
 
 use crate::common::*;
 
-/// How many calls an instance takes at a time, and how many of them are only for releases.
+/// How many calls an instance accepts at a time, and how many of them can only be releases.
 const CALLS: usize = 4_096;
 const FOR_RELEASES: usize = 1_024;
 /// The most handles to leases, and the most managers.
@@ -33,13 +33,14 @@ fn is_taken<T>(answer: wasmtime::Result<Result<T, Error>>) -> bool {
 
 /// Acquires this many locks at once, one for each name.
 async fn take<'a>(manager: Manager<'a>, calls: usize) -> Vec<Result<Lease<'a>, Error>> {
-    // Machines that run tests are busy.
+    // A long wait, because machines that run tests are busy.
     let options = Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(120_000), max_hold_ms: None });
     let calls = (0..calls).map(async |number| manager.acquire(mutex(&format!("job-{number}")), options).await.unwrap());
     join_all(calls).await
 }
 
-/// Makes more calls than an instance takes. The calls over the limit are refused, and nothing is left behind.
+/// Makes more calls than an instance accepts. It refuses the calls over the limit, and the
+/// locks of the other calls can be released.
 async fn too_many_calls(locks: Locks<'_>, server: &Server) {
     let manager = open(locks, server).await;
     let answers = take(manager, 10_000).await;
@@ -139,7 +140,7 @@ async fn managers_that_are_too_many_are_refused_until_some_have_ended() {
         let managers = join_all((0..MANAGERS).map(async |_| open(locks, &server).await)).await;
         let error = refused(locks.open(&server.url(), None).await);
         assert!(is_overloaded(&error), "{error:?}");
-        // All of them are usable at once.
+        // All managers work at the same time.
         let turns = join_all(managers.iter().enumerate().map(async |(number, manager)| {
             let lease = ok(manager.acquire(mutex(&format!("job-{number}")), None).await);
             ok(lease.release().await);
@@ -147,7 +148,7 @@ async fn managers_that_are_too_many_are_refused_until_some_have_ended() {
         }));
         turns.await;
         managers[0].drop().unwrap();
-        // It ends in the background.
+        // The manager ends in the background.
         let again = async {
             while !is_taken(locks.open(&server.url(), None).await) {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! Locks over several real servers that know nothing of each other.
+//! Locks over several real servers, independent of each other.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn urls(servers: &[Server]) -> Vec<String> {
     servers.iter().map(Server::url).collect()
 }
 
-/// A node timeout that a busy machine can keep.
+/// A node timeout that is long enough for a busy machine.
 fn patient_with_nodes() -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { node_timeout_ms: Some(500), ..quick })
 }
@@ -206,7 +206,7 @@ async fn servers_that_are_too_few_even_in_number_or_the_same_are_refused() {
             urls[..4].to_vec(),
             other("", ""),
             other("redis://", "redis://:@"),
-            // Only the server itself can tell that it is the same one.
+            // The two addresses differ. Only `INFO` shows that they lead to one server.
             other("127.0.0.1", "localhost"),
         ];
         for given in given {
@@ -267,7 +267,7 @@ async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none(
 async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() {
     let mut servers: [Server; 4] = std::array::from_fn(|_| Server::start().unwrap());
     let mut given = urls(&servers);
-    // In another database, no key of the first address is in the way.
+    // The keys of the first address are not in the other database, so no acquire fails because of them.
     given.push(format!("{}/1", given[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
     servers[3].stop();
     let work = with_component(RedisProvider, async |locks| {
@@ -275,7 +275,7 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
         servers[3].restart().unwrap();
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
         servers[0].stop();
-        // Three of five: two others, and this one once.
+        // A majority of the five addresses: two other servers, and one vote of this server.
         let voting = async {
             loop {
                 match manager.try_acquire(mutex("job"), None).await {

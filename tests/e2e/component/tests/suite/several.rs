@@ -47,7 +47,7 @@ async fn who_does_not_get_all_keeps_none() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        // In several slots of a cluster, and in one.
+        // First in several slots of a cluster, then in one.
         for names in [["a", "b"], NAMES] {
             let second = ok(other.acquire(mutex(names[1]), None).await);
             assert!(ok(one.try_acquire(multi(&names), None).await).is_none());

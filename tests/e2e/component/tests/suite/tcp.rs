@@ -6,7 +6,7 @@ use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Mode, RedisProvide
 
 use crate::common::*;
 
-/// How many clients the server has, except the one that asks.
+/// How many clients are connected to the server, except the one that asks.
 fn clients(server: &Server) -> usize {
     let list = server.cli(&["CLIENT", "LIST"]).unwrap();
     list.text().map_or(0, |list| list.lines().count()) - 1
@@ -30,8 +30,9 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back() {
         let (next, ()) = tokio::join!(other.acquire(mutex("job"), ttl(3_000)), handing_over);
         let next = ok(next);
         assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
-        // The acquire, its repetition with the subscription, and the release. One more poll if the machine is slow.
-        assert!(scripts_run(&server) - before < 8, "it was polled for");
+        // The acquire, the second attempt after the subscription, and the release. A slow machine may add one poll.
+        let sent = scripts_run(&server) - before;
+        assert!((2..8).contains(&sent), "it was polled for: {sent} commands");
         ok(next.release().await);
         assert!(!is_there(&server, "job"));
     });
@@ -50,8 +51,9 @@ async fn many_calls_at_once_share_a_connection() {
             lease.drop().unwrap();
         });
         soon("all are done", futures_util::future::join_all(cycles)).await;
-        // One for commands and one for messages.
-        assert!(clients(&server) <= 2, "{} connections", clients(&server));
+        // One connection for commands and one for messages.
+        let connections = clients(&server);
+        assert!((1..=2).contains(&connections), "{connections} connections");
         ok(manager.inspect("job-1").await);
         manager.drop().unwrap();
         until("its connections are closed", || clients(&server) == 0).await;
@@ -79,7 +81,7 @@ async fn credentials_and_the_database_are_those_of_the_address() {
         let default = ok(locks.open(&at(":secret@", ""), quick()).await);
         let named = ok(locks.open(&at("app:p%40ss%3Aword@", "/3"), quick()).await);
         let lease = ok(default.acquire(mutex("job"), None).await);
-        // The other database has other keys.
+        // The other database doesn't have this key.
         ok(named.acquire(mutex("job"), None).await);
         let keys = server.cli(&["INFO", "keyspace"]).unwrap();
         assert!(keys.text().is_some_and(|text| text.contains("db0:") && text.contains("db3:")), "{keys:?}");

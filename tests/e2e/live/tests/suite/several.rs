@@ -39,6 +39,7 @@ async fn names_of_one_slot_are_taken_at_once_and_given_back_as_one() -> Tested {
     let names = [format!("{{{tag}}}:stock"), format!("{{{tag}}}:invoice")];
     let lease = locks.multi(&names).one_script().acquire().await?;
     assert!(lease.fences().map(|(name, _)| name.to_owned()).eq(names.clone()));
+    assert_eq!(Some(lease.fence()), lease.fences().map(|(_, fence)| fence).max(), "its fence is the greatest of them");
     assert!(is_there(server, &names[0])? && is_there(server, &names[1])?);
     assert!(other.mutex(&names[1]).try_acquire().await?.is_none());
     assert!(other.multi([&names[1], "elsewhere"]).try_acquire().await?.is_none());
@@ -47,7 +48,7 @@ async fn names_of_one_slot_are_taken_at_once_and_given_back_as_one() -> Tested {
     lease.extend(LONG).await?;
     assert!(lease.verify().await? && lease.remaining() > LONG / 2);
     assert_eq!(lease.release().await?, ReleaseOutcome::StillHeld);
-    let before = nested.fence(&names[1]).expect("it is one of the names");
+    let before = nested.fences().find(|(name, _)| *name == names[1]).expect("it is one of the names").1;
     assert_eq!(nested.release().await?, ReleaseOutcome::Released);
     assert!(!is_there(server, &names[0])? && !is_there(server, &names[1])?);
     assert!(other.mutex(&names[1]).acquire().await?.fence() > before);

@@ -1,5 +1,6 @@
-//! The commands that a server received. Random tokens are masked, and so are times: the component asks only for what a
-//! lease has left while no `hold` runs. The TTL of the acquire is the same everywhere, and is not masked.
+//! The commands that a server received, without random tokens and without times. Times differ between the surfaces:
+//! while no `hold` runs, the component renews a lease only for its remaining time. The TTL of an acquire is the same on
+//! every surface, so it stays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use leasehold_servers::{Connection, Server};
 
 pub(crate) struct Monitor(Connection);
 
-/// Numbers from here on are milliseconds. Numbers of fences, and flags, are smaller.
+/// Numbers from here on are milliseconds. Fences and flags are smaller.
 const TIMES: u64 = 1_000;
 
 /// Marks the end of the recorded commands.
@@ -21,7 +22,7 @@ impl Monitor {
         Self(connection)
     }
 
-    /// The commands about locks since the start, in order. How a client library greets the server is left out.
+    /// The commands about locks since the start, in order. The commands with which a client library connects are left out.
     pub(crate) fn finish(mut self, server: &Server) -> Vec<String> {
         server.cli(&["ECHO", END]).unwrap();
         let mut masks = Masks::default();

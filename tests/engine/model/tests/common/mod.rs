@@ -1,9 +1,8 @@
-//! One lock's scripts, called by hand, on the model or on a real server.
+//! Runs the scripts of one lock directly, on the model or on a real server.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod model;
 pub(crate) mod moving;
-pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod state;
 
@@ -13,10 +12,10 @@ use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, Script};
 pub(crate) const EXCLUSIVE: &str = "exclusive";
 pub(crate) const SHARED: &str = "shared";
 
-/// The places of a lock's keys.
+/// The indexes of a lock's keys.
 const ALL_KEYS: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
 
-/// Something that runs commands.
+/// A server that runs commands: the model or a real one.
 pub(crate) trait Host {
     fn run(&mut self, words: &[&str]) -> Result<Reply, String>;
 }
@@ -30,7 +29,7 @@ pub(crate) fn channel(token: &str) -> String {
     format!("leasehold:{}", token.split(':').next().unwrap())
 }
 
-/// A lock by name with the options of the next calls.
+/// A lock, with the options of the next calls.
 pub(crate) struct Lock<H> {
     pub(crate) host: H,
     pub(crate) keys: [String; 7],
@@ -41,7 +40,7 @@ pub(crate) struct Lock<H> {
     pub(crate) fleet: &'static str,
 }
 
-/// The list of seven.
+/// A script's answer: a list of seven items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: String,
@@ -127,7 +126,7 @@ impl<H: Host> Lock<H> {
         Ok(list(reply).into_iter().map(|item| scalar_text(&item)).collect())
     }
 
-    /// EVALSHA, and EVAL where the server does not know the script.
+    /// Runs EVALSHA, and then EVAL if the server doesn't know the script.
     pub(crate) fn call(&mut self, script: &Script, keys: &[usize], arguments: &[&str]) -> Result<Reply, String> {
         let count = keys.len().to_string();
         let mut words = vec!["EVALSHA", script.sha1, &count];

@@ -3,11 +3,11 @@ use leasehold_model::ModelServer;
 
 use super::{Host, Lock};
 
-/// The model with a clock that stands still until it is moved.
+/// The model with a clock that only the test moves.
 pub(crate) struct Model {
     pub(crate) server: ModelServer,
     pub(crate) now_us: u64,
-    /// Everything that was published: channel and payload.
+    /// Every published message: channel and payload.
     pub(crate) published: Vec<(String, String)>,
 }
 
@@ -36,7 +36,7 @@ impl Lock<Model> {
         self.host.now_us / 1000
     }
 
-    /// Who holds: N's value.
+    /// The holder: the value of N.
     pub(crate) fn holder(&self) -> Option<String> {
         self.host.server.get(self.host.now_us, &self.keys[0])
     }
@@ -67,7 +67,7 @@ impl Lock<Model> {
         std::mem::take(&mut self.host.published)
     }
 
-    /// Every moment at which something ends, in server milliseconds.
+    /// Every deadline on the server, in server milliseconds.
     pub(crate) fn deadlines_ms(&self) -> Vec<u64> {
         let (server, now) = (&self.host.server, self.host.now_us);
         let keys = server.keys(now).into_iter().filter_map(|(_, expires)| expires.map(|us| us / 1000));

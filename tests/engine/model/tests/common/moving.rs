@@ -1,29 +1,29 @@
-//! Every script in states in which all of its keys are there, and in which it deletes some: while their slot moves, a cluster
-//! runs a script as long as no key is missing, and a key that the script has deleted is missing.
+//! Every script while its slot moves, both when all of its keys exist and when it deletes some of them. A cluster
+//! runs a script as long as no key is missing, and a key that the script has deleted counts as missing.
 
 use leasehold_core::{Reply, Scalar};
-use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, SEVERAL, Script, reentrant, semaphore};
+use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, MULTI, RELEASE, RENEW, Script, reentrant, semaphore};
 
 use super::{EXCLUSIVE, Host, SHARED, list, scalar, scalar_text, token};
 
-/// The name, which gives its side keys their slot.
+/// The lock's name. Its hash tag also gives the side keys their slot.
 pub(crate) const NAME: &str = "{invoice}:42";
 const SIDES: [&str; 6] = ["fence", "queue", "waiters", "readers", "buried", "none"];
 
-/// Who holds.
+/// The holders before the script runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Held {
-    /// One writer; readers are left from before.
+    /// One writer. Records of earlier readers are left.
     Exclusive,
     /// One reader.
     Shared,
-    /// One reader, whose lease is over.
+    /// One reader whose lease has expired.
     SharedOver,
     /// One owner of a reentrant lock.
     Reentrant,
-    /// One permit of one.
+    /// One permit out of one.
     Permit,
-    /// The same, over.
+    /// The same, but the lease has expired.
     PermitOver,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Scenario {
     pub(crate) script: Script,
     pub(crate) held: Held,
     arguments: Vec<String>,
-    /// How the script ends where it runs.
+    /// The script's status if it runs.
     pub(crate) status: &'static str,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(scenario(RENEW, Held::Exclusive, &[one, "40000"], "renewed"));
     all.push(scenario(RENEW, Held::Shared, &[one, "40000"], "renewed"));
     all.push(scenario(INSPECT, Held::Shared, &[], "shared"));
-    all.push(scenario(SEVERAL, Held::Exclusive, &["30000", "3600000", one], "again"));
+    all.push(scenario(MULTI, Held::Exclusive, &["30000", "3600000", one], "again"));
     for (kind, held, mode) in [
         (REENTRANT, Held::Reentrant, EXCLUSIVE),
         (SEMAPHORE, Held::Permit, "1/1"),
@@ -101,7 +101,7 @@ impl Scenario {
         format!("{} {:?} {:?}", self.script.name, self.held, self.arguments)
     }
 
-    /// Makes every key but the one that is never there.
+    /// Creates every key except `none`, which never exists.
     pub(crate) fn prepare(&self, host: &mut impl Host) {
         let time = list(host.run(&["TIME"]).unwrap());
         let seconds: u64 = scalar_text(&time[0]).parse().unwrap();
@@ -152,7 +152,7 @@ impl Scenario {
         Ok(words[0].clone())
     }
 
-    /// What is wrong with how it ended while the slot moved: it may be refused, with nothing changed. Renewals go on.
+    /// The error in its outcome while the slot moved, if any. A script may be refused if it changed nothing. Renewals must run.
     pub(crate) fn problem(
         &self,
         result: Result<String, String>,
@@ -166,13 +166,13 @@ impl Scenario {
         }
     }
 
-    /// What is wrong with how it ended.
+    /// The error in its outcome, if any.
     pub(crate) fn problem_at_rest(&self, result: Result<String, String>) -> Option<String> {
         (result.as_deref() != Ok(self.status)).then(|| format!("{}: {result:?}", self.name()))
     }
 }
 
-/// What every key holds, as text; a server's word that it is not here is text as well.
+/// The contents of every key as text. If a server says that a key has moved, that is its text.
 pub(crate) fn contents(host: &mut impl Host) -> Vec<String> {
     let mut content = |key: &str| -> Result<String, String> {
         let reply = match scalar_text(&scalar(host.run(&["TYPE", key])?)).as_str() {

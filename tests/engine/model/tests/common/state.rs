@@ -1,10 +1,10 @@
-//! What the six keys of a lock hold, read from the model or from a real server.
+//! The contents of a lock's six keys, read from the model or from a real server.
 
 use leasehold_core::Reply;
 
 use super::{Host, Lock, list, scalar, scalar_text};
 
-/// One key: its type, its items (sorted, with scores as numbers beside them), what its TTL has left.
+/// One key: its type, its sorted items with their scores, and its remaining TTL.
 #[derive(Clone)]
 pub(crate) struct KeyState {
     pub(crate) kind: String,
@@ -45,7 +45,7 @@ impl<H: Host> Lock<H> {
     }
 }
 
-/// Alike, but for the few milliseconds that a real server's clock moves within a script.
+/// Whether two states are equal, except for the few milliseconds that pass on a real server within a script.
 pub(crate) fn alike(left: &[KeyState], right: &[KeyState], tolerance: i64) -> bool {
     left.iter().zip(right).all(|(left, right)| {
         left.kind == right.kind

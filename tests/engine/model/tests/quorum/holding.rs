@@ -1,72 +1,72 @@
-//! While it is held: renewed, extended, asked for, held again.
+//! While a lease is held: renew, extend, verify, inspect, hold again.
 
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Error, Input, Instant, LossReason, Outcome, ReleaseOutcome, Wait};
 
-use crate::world::{Health, MS, NAME, World, options};
+use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
 #[test]
-fn it_is_renewed_as_long_as_a_majority_is_well() {
-    let mut world = World::new(5, 1);
-    let grant = world.acquired(0, 1_000);
-    world.set([0, 1], Health::Dead);
-    world.pass(60_000 * MS);
-    assert!(world.clients[0].lost.is_empty());
-    assert!(world.valid_until(0, grant.lease).unwrap() > world.now + 500 * MS);
-    assert_eq!(world.release(0, grant.lease), Ok(Outcome::Released(ReleaseOutcome::Released)));
+fn a_lease_is_renewed_while_a_majority_works() {
+    let mut quorum = ScriptedQuorum::new(5, 1);
+    let grant = quorum.acquired(0, 1_000);
+    quorum.set([0, 1], Health::Dead);
+    quorum.pass(60_000 * MS);
+    assert!(quorum.clients[0].lost.is_empty());
+    assert!(quorum.valid_until(0, grant.lease).unwrap() > quorum.now() + 500 * MS);
+    assert_eq!(quorum.release(0, grant.lease), Ok(Outcome::Released(ReleaseOutcome::Released)));
 }
 
 #[test]
-fn servers_that_come_back_are_won_for_the_lease_that_is_held() {
-    let mut world = World::new(5, 1);
-    let grant = world.acquired(0, 1_000);
-    // One after the other restarts empty: never more than one at a time is without the lease.
+fn servers_that_come_back_join_the_lease() {
+    let mut quorum = ScriptedQuorum::new(5, 1);
+    let grant = quorum.acquired(0, 1_000);
+    // The servers restart empty one after the other, so at most one at a time is without the lease.
     for server in 0..5 {
-        world.servers[server].0.flush_all();
-        world.pass(1_500 * MS);
+        quorum.servers[server].0.flush_all();
+        quorum.pass(1_500 * MS);
     }
-    assert!(world.clients[0].lost.is_empty());
-    assert!(world.valid_until(0, grant.lease).is_some());
-    assert_eq!(world.held(), 5);
-    assert!((0..5).all(|server| world.last_fence(server) >= grant.fence));
+    assert!(quorum.clients[0].lost.is_empty());
+    assert!(quorum.valid_until(0, grant.lease).is_some());
+    assert_eq!(quorum.held(), 5);
+    assert!((0..5).all(|server| quorum.last_fence(server) >= grant.fence));
 }
 
 #[test]
-fn verify_answers_by_majority() {
-    let mut world = World::new(5, 1);
-    let lease = world.acquired(0, 30_000).lease;
-    world.settle();
-    world.servers[0].0.flush_all();
-    world.servers[1].0.flush_all();
-    let op = world.call(0, |op| Input::Verify { op, lease });
-    assert_eq!(world.result(0, op), Ok(Outcome::Verified(true)));
-    world.servers[2].0.flush_all();
-    world.servers[3].0.flush_all();
-    world.servers[4].0.flush_all();
-    let op = world.call(0, |op| Input::Verify { op, lease });
-    assert_eq!(world.result(0, op), Ok(Outcome::Verified(false)));
-    assert!(matches!(world.clients[0].lost[..], [(_, _, LossReason::Gone)]));
-    let op = world.call(0, |op| Input::Verify { op, lease });
-    assert_eq!(world.result(0, op), Err(Error::NotHeld));
+fn verify_needs_a_majority() {
+    let mut quorum = ScriptedQuorum::new(5, 1);
+    let lease = quorum.acquired(0, 30_000).lease;
+    quorum.settle();
+    quorum.servers[0].0.flush_all();
+    quorum.servers[1].0.flush_all();
+    let op = quorum.call(0, |op| Input::Verify { op, lease });
+    assert_eq!(quorum.result(0, op), Ok(Outcome::Verified(true)));
+    quorum.servers[2].0.flush_all();
+    quorum.servers[3].0.flush_all();
+    quorum.servers[4].0.flush_all();
+    let op = quorum.call(0, |op| Input::Verify { op, lease });
+    assert_eq!(quorum.result(0, op), Ok(Outcome::Verified(false)));
+    assert!(matches!(quorum.clients[0].lost[..], [(_, _, LossReason::Gone)]));
+    let op = quorum.call(0, |op| Input::Verify { op, lease });
+    assert_eq!(quorum.result(0, op), Err(Error::NotHeld));
 }
 
 #[test]
-fn extend_gives_at_least_what_was_asked_for_by_a_majority() {
-    let mut world = World::new(5, 1);
+fn extend_gives_at_least_the_requested_time_on_a_majority() {
+    let mut quorum = ScriptedQuorum::new(5, 1);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
-    let op = world.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
-    let Ok(Outcome::Acquired(grant)) = world.result(0, op) else { panic!("not acquired") };
-    world.set([3, 4], Health::Dead);
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
+    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    quorum.set([3, 4], Health::Dead);
     let (lease, ttl) = (grant.lease, Duration::from_secs(20));
-    let began = world.now;
-    let op = world.call(0, |op| Input::Extend { op, lease, ttl });
-    let Ok(Outcome::Extended { valid_until }) = world.result(0, op) else { panic!("not extended") };
+    let began = quorum.now();
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl });
+    let Ok(Outcome::Extended { valid_until }) = quorum.result(0, op) else { panic!("not extended") };
     assert!(valid_until.as_micros() >= began + 20_000 * MS);
-    assert_eq!(world.valid_until(0, lease), Some(valid_until.as_micros()));
-    world.set([2], Health::Dead);
-    let op = world.call(0, |op| Input::Extend { op, lease, ttl });
-    let error = world.result(0, op).unwrap_err();
+    assert_eq!(quorum.valid_until(0, lease), Some(valid_until.as_micros()));
+    quorum.set([2], Health::Dead);
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl });
+    let error = quorum.result(0, op).unwrap_err();
     assert_eq!(error.code(), "unreachable");
     let text = error.to_string();
     assert!(text.contains("2 of 5 agreed, 3 "), "{text}");
@@ -75,61 +75,61 @@ fn extend_gives_at_least_what_was_asked_for_by_a_majority() {
 
 #[test]
 fn a_fixed_lease_and_max_hold_end_in_time() {
-    let mut world = World::new(3, 1);
+    let mut quorum = ScriptedQuorum::new(3, 1);
     let bounded = AcquireOptions { max_hold: Some(Duration::from_secs(5)), ..options(1_000, Wait::No) };
-    let op = world.call(0, |op| Input::Acquire { op, name: NAME, options: bounded });
-    let Ok(Outcome::Acquired(grant)) = world.result(0, op) else { panic!("not acquired") };
-    let granted = world.now;
-    world.pass(10_000 * MS);
-    assert_eq!(world.clients[0].lost, [(grant.lease, granted + 5_000 * MS, LossReason::MaxHold)]);
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: bounded });
+    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    let granted = quorum.now();
+    quorum.pass(10_000 * MS);
+    assert_eq!(quorum.clients[0].lost, [(grant.lease, granted + 5_000 * MS, LossReason::MaxHold)]);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
-    let op = world.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
-    let Ok(Outcome::Acquired(grant)) = world.result(0, op) else { panic!("not acquired") };
-    let granted = world.now;
-    world.pass(10_000 * MS);
-    let (lease, at, reason) = world.clients[0].lost[1];
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
+    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    let granted = quorum.now();
+    quorum.pass(10_000 * MS);
+    let (lease, at, reason) = quorum.clients[0].lost[1];
     assert_eq!((lease, reason), (grant.lease, LossReason::Expired));
     assert!(at <= granted + 1_000 * MS && at == grant.valid_until.as_micros());
-    assert!(world.is_idle(0));
+    assert!(quorum.is_idle(0));
 }
 
 #[test]
-fn what_is_kept_is_kept_until_then() {
-    let mut world = World::new(3, 1);
-    let lease = world.acquired(0, 1_000).lease;
-    let until = world.now + 7_000 * MS;
-    world.tell(0, Input::Keep { lease, until: Instant::from_micros(until) });
-    world.pass(20_000 * MS);
-    assert_eq!(world.clients[0].lost, [(lease, until, LossReason::MaxHold)]);
+fn a_kept_lease_ends_when_its_keep_ends() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let lease = quorum.acquired(0, 1_000).lease;
+    let until = quorum.now() + 7_000 * MS;
+    quorum.tell(0, Input::Keep { lease, until: Instant::from_micros(until) });
+    quorum.pass(20_000 * MS);
+    assert_eq!(quorum.clients[0].lost, [(lease, until, LossReason::MaxHold)]);
 }
 
 #[test]
-fn further_holds_are_counted_here() {
-    let mut world = World::new(3, 1);
-    let lease = world.acquired(0, 30_000).lease;
-    let sent = world.sent;
-    let op = world.call(0, |op| Input::Hold { op, lease });
-    assert_eq!(world.result(0, op), Ok(Outcome::Held(2)));
-    assert_eq!(world.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
-    assert_eq!(world.sent, sent);
-    assert_eq!(world.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::Released)));
-    assert_eq!(world.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
+fn further_holds_are_counted_by_the_client() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let lease = quorum.acquired(0, 30_000).lease;
+    let sent = quorum.sent;
+    let op = quorum.call(0, |op| Input::Hold { op, lease });
+    assert_eq!(quorum.result(0, op), Ok(Outcome::Held(2)));
+    assert_eq!(quorum.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld)));
+    assert_eq!(quorum.sent, sent);
+    assert_eq!(quorum.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::Released)));
+    assert_eq!(quorum.release(0, lease), Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
 }
 
 #[test]
-fn inspect_names_the_holder_that_a_majority_names() {
-    let mut world = World::new(5, 2);
-    let op = world.call(1, |op| Input::Inspect { op, name: NAME });
-    let Ok(Outcome::Inspected(seen)) = world.result(1, op) else { panic!("not inspected") };
+fn inspect_shows_the_holder_of_a_majority() {
+    let mut quorum = ScriptedQuorum::new(5, 2);
+    let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
+    let Ok(Outcome::Inspected(seen)) = quorum.result(1, op) else { panic!("not inspected") };
     assert_eq!((seen.holders.len(), seen.last_fence), (0, None));
-    let grant = world.acquired(0, 30_000);
-    world.settle();
-    world.set([0, 1], Health::Dead);
-    let op = world.call(1, |op| Input::Inspect { op, name: NAME });
-    let Ok(Outcome::Inspected(seen)) = world.result(1, op) else { panic!("not inspected") };
+    let grant = quorum.acquired(0, 30_000);
+    quorum.settle();
+    quorum.set([0, 1], Health::Dead);
+    let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
+    let Ok(Outcome::Inspected(seen)) = quorum.result(1, op) else { panic!("not inspected") };
     assert_eq!((seen.holders.len(), seen.holders[0].foreign), (1, false));
     assert!(seen.last_fence >= Some(grant.fence));
-    world.set([2], Health::Dead);
-    let op = world.call(1, |op| Input::Inspect { op, name: NAME });
-    assert_eq!(world.result(1, op).unwrap_err().code(), "unreachable");
+    quorum.set([2], Health::Dead);
+    let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
+    assert_eq!(quorum.result(1, op).unwrap_err().code(), "unreachable");
 }

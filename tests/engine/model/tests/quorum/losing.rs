@@ -1,76 +1,76 @@
-//! A lease is lost once, in time, with a reason.
+//! A loss is reported once, in time, with a reason.
 
 use leasehold_core::{Error, LossReason, Outcome, ReleaseOutcome, Wait};
 
-use crate::world::{Health, MS, World};
+use crate::world::{Health, MS, ScriptedQuorum};
 
 #[test]
-fn without_a_majority_it_is_lost_when_the_majority_ends_by_the_clock() {
-    let mut world = World::new(5, 2);
-    let grant = world.acquired(0, 1_000);
-    world.settle();
-    world.set([0, 1, 2], Health::Mute);
+fn without_a_majority_a_lease_is_lost_at_its_deadline() {
+    let mut quorum = ScriptedQuorum::new(5, 2);
+    let grant = quorum.acquired(0, 1_000);
+    quorum.settle();
+    quorum.set([0, 1, 2], Health::Mute);
     let told = loop {
-        let until = world.valid_until(0, grant.lease).unwrap();
-        world.pass(until - world.now);
-        if let [(lease, at, reason)] = world.clients[0].lost[..] {
+        let until = quorum.valid_until(0, grant.lease).unwrap();
+        quorum.pass(until - quorum.now());
+        if let [(lease, at, reason)] = quorum.clients[0].lost[..] {
             assert_eq!((lease, reason), (grant.lease, LossReason::Expired));
             break at == until;
         }
     };
     assert!(told, "told at the deadline");
-    world.set([0, 1, 2], Health::Well);
-    world.acquired(1, 1_000);
-    world.pass(5_000 * MS);
-    assert_eq!(world.clients[0].lost.len(), 1, "told once");
+    quorum.set([0, 1, 2], Health::Well);
+    quorum.acquired(1, 1_000);
+    quorum.pass(5_000 * MS);
+    assert_eq!(quorum.clients[0].lost.len(), 1, "told once");
 }
 
 #[test]
-fn a_majority_that_restarts_empty_is_a_loss_by_the_next_renewal() {
-    let mut world = World::new(5, 1);
-    let grant = world.acquired(0, 3_000);
-    world.settle();
-    (0..3).for_each(|server| world.servers[server].0.flush_all());
-    world.pass(1_100 * MS);
-    assert!(matches!(world.clients[0].lost[..], [(lease, _, LossReason::Gone)] if lease == grant.lease));
-    world.settle();
-    assert_eq!(world.held(), 0, "the others have it back");
-    assert!(world.is_idle(0));
-    let again = world.release(0, grant.lease);
+fn a_majority_that_restarts_empty_is_reported_as_a_loss_by_the_next_renewal() {
+    let mut quorum = ScriptedQuorum::new(5, 1);
+    let grant = quorum.acquired(0, 3_000);
+    quorum.settle();
+    (0..3).for_each(|server| quorum.servers[server].0.flush_all());
+    quorum.pass(1_100 * MS);
+    assert!(matches!(quorum.clients[0].lost[..], [(lease, _, LossReason::Gone)] if lease == grant.lease));
+    quorum.settle();
+    assert_eq!(quorum.held(), 0, "the others have it back");
+    assert!(quorum.is_idle(0));
+    let again = quorum.release(0, grant.lease);
     assert_eq!(again, Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)));
 }
 
 #[test]
-fn after_a_loss_the_next_local_caller_asks_anew() {
-    let mut world = World::new(3, 1);
-    let first = world.acquired(0, 1_000);
-    let op = world.acquire(0, 1_000, Wait::Forever);
-    world.settle();
-    world.servers[0].0.flush_all();
-    world.servers[1].0.flush_all();
-    let Ok(Outcome::Acquired(second)) = world.result(0, op) else { panic!("not acquired") };
+fn after_a_loss_the_next_local_caller_acquires_again() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let first = quorum.acquired(0, 1_000);
+    let op = quorum.acquire(0, 1_000, Wait::Forever);
+    quorum.settle();
+    quorum.servers[0].0.flush_all();
+    quorum.servers[1].0.flush_all();
+    let Ok(Outcome::Acquired(second)) = quorum.result(0, op) else { panic!("not acquired") };
     assert!(second.fence > first.fence);
-    assert_eq!(world.clients[0].lost.len(), 1);
+    assert_eq!(quorum.clients[0].lost.len(), 1);
 }
 
 #[test]
-fn a_holder_that_died_is_followed_after_its_ttl() {
-    let mut world = World::new(5, 2);
-    let began = world.now;
-    world.acquired(0, 1_000);
-    // It sends nothing any more.
-    world.clients[0] = World::new(5, 1).clients.remove(0);
-    world.acquired(1, 1_000);
-    assert!(world.now - began < 1_300 * MS, "after {} us", world.now - began);
+fn a_crashed_holders_lock_is_granted_after_its_ttl() {
+    let mut quorum = ScriptedQuorum::new(5, 2);
+    let began = quorum.now();
+    quorum.acquired(0, 1_000);
+    // The client sends nothing from now on.
+    quorum.clients[0] = ScriptedQuorum::new(5, 1).clients.remove(0);
+    quorum.acquired(1, 1_000);
+    assert!(quorum.now() - began < 1_300 * MS, "after {} us", quorum.now() - began);
 }
 
 #[test]
-fn a_holder_that_woke_up_late_is_told_before_it_may_do_anything() {
-    let mut world = World::new(3, 1);
-    let grant = world.acquired(0, 1_000);
-    world.now += 10_000 * MS;
+fn a_holder_that_wakes_up_late_is_first_notified_of_the_loss() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let grant = quorum.acquired(0, 1_000);
+    quorum.sleep(10_000 * MS);
     let lease = grant.lease;
-    let op = world.call(0, |op| leasehold_core::Input::Verify { op, lease });
-    assert_eq!(world.result(0, op), Err(Error::NotHeld));
-    assert!(matches!(world.clients[0].lost[..], [(_, _, LossReason::Expired)]));
+    let op = quorum.call(0, |op| leasehold_core::Input::Verify { op, lease });
+    assert_eq!(quorum.result(0, op), Err(Error::NotHeld));
+    assert!(matches!(quorum.clients[0].lost[..], [(_, _, LossReason::Expired)]));
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallId, ClientId, Command, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
     LossReason, OpId, Outcome, Output, Reply, Wait,
 };
+use leasehold_harness::{Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 pub(crate) const NAME: &str = "invoice:42";
@@ -14,28 +15,27 @@ pub(crate) const NAME: &str = "invoice:42";
 pub(crate) const MS: u64 = 1_000;
 const EPOCH: u64 = 1_800_000_000_000_000;
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Health {
     Well,
-    /// It answers so many microseconds late.
+    /// Its answers are this many microseconds late.
     Slow(u64),
-    /// It gets the command, and its answers are lost.
+    /// It receives commands, but its answers are lost.
     Mute,
     /// It can't be reached, and the driver knows.
     Dead,
-    /// It refuses whatever is asked.
+    /// It refuses every command.
     Refusing(&'static str),
 }
 
-pub(crate) struct World {
-    pub(crate) now: u64,
+/// A quorum whose servers do what the test says, without random faults.
+pub(crate) struct ScriptedQuorum {
+    world: World<Event>,
     pub(crate) servers: Vec<(ModelServer, Health)>,
-    /// What each server's clock is ahead by.
+    /// How far each server's clock is ahead.
     pub(crate) ahead: Vec<u64>,
     pub(crate) clients: Vec<Client>,
-    events: Vec<(u64, u64, Event)>,
-    made: u64,
     /// How many commands were sent.
     pub(crate) sent: u64,
 }
@@ -48,15 +48,15 @@ pub(crate) struct Client {
 }
 
 enum Event {
-    Arrive { client: usize, server: usize, call: CallId, command: Command },
-    Reply { client: usize, call: CallId, result: Result<Reply, Failure> },
+    Arrive { client: usize, server: usize, id: CommandId, command: Command },
+    Reply { client: usize, id: CommandId, result: Result<Reply, Failure> },
 }
 
 pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
     AcquireOptions { ttl: Duration::from_millis(ttl), wait, ..AcquireOptions::default() }
 }
 
-impl World {
+impl ScriptedQuorum {
     pub(crate) fn new(servers: usize, clients: usize) -> Self {
         let names: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -67,14 +67,16 @@ impl World {
             lost: Vec::new(),
         };
         Self {
-            now: 0,
+            world: World::new(Rng::new(0), Transcript::default()),
             servers: (0..servers).map(|_| (ModelServer::new(), Health::Well)).collect(),
             ahead: vec![0; servers],
             clients: (0..clients).map(|number| client(number as u8 + 1)).collect(),
-            events: Vec::new(),
-            made: 0,
             sent: 0,
         }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.world.now
     }
 
     pub(crate) fn set(&mut self, servers: impl IntoIterator<Item = usize>, health: Health) {
@@ -94,7 +96,7 @@ impl World {
         self.call(client, |op| Input::Acquire { op, name: NAME, options: options(ttl, wait) })
     }
 
-    /// Acquires and lets time pass until it is known what came of it.
+    /// Acquires, and lets time pass until the call has ended.
     pub(crate) fn acquired(&mut self, client: usize, ttl: u64) -> Grant {
         let op = self.acquire(client, ttl, Wait::Forever);
         match self.result(client, op) {
@@ -103,12 +105,12 @@ impl World {
         }
     }
 
-    /// Has every server load the scripts, so that commands take one round trip from now on. Ends at a whole second.
+    /// Loads the scripts on every server, so that later commands take one round trip. Ends at a whole second.
     pub(crate) fn warm(&mut self) {
         let grant = self.acquired(0, 10_000);
         self.settle();
         self.release(0, grant.lease).unwrap();
-        self.pass(1_000 * MS - self.now);
+        self.pass(1_000 * MS - self.world.now);
     }
 
     pub(crate) fn tried(&mut self, client: usize, ttl: u64) -> Result<Outcome, Error> {
@@ -133,12 +135,17 @@ impl World {
     }
 
     pub(crate) fn pass(&mut self, micros: u64) {
-        let until = self.now + micros;
+        let until = self.world.now + micros;
         while self.step(until) {}
-        self.now = until;
+        self.world.now = until;
     }
 
-    /// Lets everything happen that is under way.
+    /// Lets time pass without any event: no client wakes up, and nothing arrives.
+    pub(crate) fn sleep(&mut self, micros: u64) {
+        self.world.now += micros;
+    }
+
+    /// Handles every event that is under way.
     pub(crate) fn settle(&mut self) {
         self.pass(500 * MS);
     }
@@ -151,7 +158,7 @@ impl World {
         self.clients[client].engine.is_idle()
     }
 
-    /// What a server has under the lock's name.
+    /// The value of the lock's key on a server.
     pub(crate) fn holder(&self, server: usize) -> Option<String> {
         self.servers[server].0.get(self.clock(server), NAME)
     }
@@ -161,38 +168,34 @@ impl World {
         self.servers[server].0.get(self.clock(server), &key).map_or(0, |fence| fence.parse().unwrap())
     }
 
-    /// How many servers hold the lock for somebody.
+    /// How many servers have a holder of the lock.
     pub(crate) fn held(&self) -> usize {
         (0..self.servers.len()).filter(|server| self.holder(*server).is_some()).count()
     }
 
     fn clock(&self, server: usize) -> u64 {
-        EPOCH + self.now + self.ahead[server]
+        EPOCH + self.world.now + self.ahead[server]
     }
 
     fn step(&mut self, until: u64) -> bool {
-        let event = self.events.iter().map(|(at, made, _)| (*at, *made)).min();
         let wake = self.clients.iter().enumerate();
         let wake = wake.filter_map(|(client, it)| Some((it.engine.poll_timeout()?.0.as_micros(), client))).min();
-        match (event, wake) {
-            (Some((at, made)), wake) if wake.is_none_or(|(wake, _)| at <= wake) && at <= until => {
-                self.now = self.now.max(at);
-                let place = self.events.iter().position(|(_, number, _)| *number == made).unwrap();
-                let (.., event) = self.events.swap_remove(place);
+        let first = wake.map_or(until, |(at, _)| at.min(until));
+        if self.world.agenda.next_at().is_some_and(|at| at <= first) {
+            if let Some(event) = self.world.advance() {
                 self.happen(event);
             }
-            (_, Some((at, client))) if at <= until => {
-                self.now = self.now.max(at);
-                self.tell(client, Input::Wake);
-            }
-            _ => return false,
+            return true;
         }
+        let Some((at, client)) = wake.filter(|(at, _)| *at <= until) else { return false };
+        self.world.now = self.world.now.max(at);
+        self.tell(client, Input::Wake);
         true
     }
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Arrive { client, server, call, command } => {
+            Event::Arrive { client, server, id, command } => {
                 let now = self.clock(server);
                 let (model, health) = &mut self.servers[server];
                 let health = *health;
@@ -205,34 +208,32 @@ impl World {
                     }
                 };
                 if health != Health::Mute {
-                    self.later(MS / 2, Event::Reply { client, call, result });
+                    self.world.after(MS / 2, Event::Reply { client, id, result });
                 }
             }
-            Event::Reply { client, call, result } => self.tell(client, Input::Reply { call, result }),
+            Event::Reply { client, id, result } => self.tell(client, Input::Reply { id, result }),
         }
     }
 
-    fn later(&mut self, after: u64, event: Event) {
-        self.made += 1;
-        self.events.push((self.now + after, self.made, event));
-    }
-
     pub(crate) fn tell(&mut self, client: usize, input: Input<'_>) {
-        let now = self.now;
+        let now = self.world.now;
         let it = &mut self.clients[client];
         it.engine.handle(Instant::from_micros(now), input);
         let outputs: VecDeque<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
         for output in outputs {
             match output {
-                Output::Send { call, node, command } => {
+                Output::Send { id, node, command } => {
                     let server = usize::from(node.0);
                     let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
                     self.sent += 1;
-                    self.later(MS / 2 + slow, Event::Arrive { client, server, call, command });
+                    self.world.after(MS / 2 + slow, Event::Arrive { client, server, id, command });
                 }
                 Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
                 Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
     }

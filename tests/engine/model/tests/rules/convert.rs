@@ -122,7 +122,7 @@ fn a_convert_that_was_given_up_before_it_arrived_changes_nothing() {
 }
 
 #[test]
-fn a_convert_of_nothing_says_whether_somebody_else_holds_it() {
+fn a_convert_without_a_lease_says_whether_another_client_holds_the_lock() {
     let mut lock = model_lock();
     assert_eq!(lock.convert(&token(1, 1), &token(1, 2), SHARED).status, "gone");
     lock.wait(&token(2, 1), EXCLUSIVE);

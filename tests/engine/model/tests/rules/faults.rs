@@ -1,5 +1,6 @@
+use leasehold_harness::Rng;
+
 use crate::common::model::{Model, model_lock};
-use crate::common::random::Random;
 use crate::common::{EXCLUSIVE, Lock, SHARED, token};
 
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -40,7 +41,7 @@ fn at_maxmemory_a_release_of_nothing_buries_and_grants_too() {
 }
 
 #[test]
-fn at_maxmemory_whoever_asks_still_moves_the_queue() {
+fn at_maxmemory_every_acquire_still_advances_the_queue() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);
@@ -115,9 +116,9 @@ fn a_script_that_touches_a_key_it_did_not_declare_is_refused_by_the_model() {
 #[test]
 fn no_key_is_ever_without_ttl_nor_outlives_its_longest_record() {
     for seed in 0..100 {
-        let (mut random, mut lock) = (Random(seed), model_lock());
+        let (mut rng, mut lock) = (Rng::new(seed), model_lock());
         for _ in 0..60 {
-            random_call(&mut lock, &mut random);
+            random_call(&mut lock, &mut rng);
             let now_ms = lock.now_ms();
             for (key, expires_us) in lock.host.server.keys(lock.host.now_us) {
                 let expires_us = expires_us.unwrap_or_else(|| panic!("seed {seed}: {key} has no TTL"));
@@ -132,19 +133,19 @@ fn no_key_is_ever_without_ttl_nor_outlives_its_longest_record() {
     }
 }
 
-fn random_call(lock: &mut Lock<Model>, random: &mut Random) {
-    let mode = random.pick(&[EXCLUSIVE, SHARED]);
-    let (one, other) = (token(random.below(4) as u32, 1), token(random.below(4) as u32, 2));
-    lock.ttl = random.pick(&[100, 2_000, 30_000]);
-    lock.claim = random.pick(&[100, 3_000]);
-    lock.retention = random.pick(&[60_000, 3_600_000]);
-    match random.below(8) {
+fn random_call(lock: &mut Lock<Model>, rng: &mut Rng) {
+    let mode = *rng.pick(&[EXCLUSIVE, SHARED]);
+    let (one, other) = (token(rng.below(4) as u32, 1), token(rng.below(4) as u32, 2));
+    lock.ttl = *rng.pick(&[100, 2_000, 30_000]);
+    lock.claim = *rng.pick(&[100, 3_000]);
+    lock.retention = *rng.pick(&[60_000, 3_600_000]);
+    match rng.below(8) {
         0..=2 => drop(lock.wait(&one, mode)),
         3 => drop(lock.refill(&one, mode)),
-        4 => drop(lock.bury(&one, random.pick(&[0, 60_000]))),
+        4 => drop(lock.bury(&one, *rng.pick(&[0, 60_000]))),
         5 => drop(lock.convert(&one, &other, mode)),
-        6 => drop(lock.renew(&one, mode, random.pick(&[0, 100, 30_000]))),
-        _ => lock.pass_ms(random.pick(&[1, 99, 2_500])),
+        6 => drop(lock.renew(&one, mode, *rng.pick(&[0, 100, 30_000]))),
+        _ => lock.pass_ms(*rng.pick(&[1, 99, 2_500])),
     }
 }
 

@@ -111,7 +111,7 @@ fn a_fence_is_remembered_for_its_retention_at_least_ten_ttls_and_never_shorter_t
 }
 
 #[test]
-fn a_stored_fence_that_no_script_can_have_written_grants_nobody_and_changes_nothing() {
+fn an_invalid_stored_fence_prevents_every_grant_and_changes_nothing() {
     for absurd in ["9007199254740992", "9223372036854775807", "1e300", "inf", "nan", "abc", ""] {
         let mut lock = model_lock();
         lock.command(&["SET", "leasehold:{invoice:42}:fence", absurd, "PX", "60000"]);
@@ -160,7 +160,7 @@ fn no_absurd_ttl_is_written_on() {
         assert_eq!(lock.wait(&token(1, 1), mode).status, "entered", "{mode}");
         assert_eq!(lock.pttl(FENCE), 30 * 24 * 3_600_000, "{mode}");
 
-        // Of the lease itself a client is told more than it may believe, which is 25 hours.
+        // The server answers a longer lease than the client accepts. The client's limit is 25 hours.
         let beyond = 25 * 3_600_000 + 1;
         let other = if mode == EXCLUSIVE { SHARED } else { EXCLUSIVE };
         lock.command(&["PEXPIRE", "invoice:42", ABSURD]);

@@ -59,7 +59,7 @@ fn our_holder_excludes_a_foreign_client() {
 }
 
 #[test]
-fn in_a_mixed_fleet_nobody_is_granted_and_the_key_is_left_free() {
+fn in_a_mixed_fleet_a_release_grants_no_waiter_and_leaves_the_key_free() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);
@@ -70,7 +70,7 @@ fn in_a_mixed_fleet_nobody_is_granted_and_the_key_is_left_free() {
 }
 
 #[test]
-fn in_a_mixed_fleet_a_caller_never_joins_and_enters_whoever_waits() {
+fn in_a_mixed_fleet_a_caller_never_joins_and_enters_past_waiters() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);

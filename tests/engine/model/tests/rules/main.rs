@@ -1,4 +1,4 @@
-//! The scripts' promises, one sentence each, on the model: real Lua 5.1, a clock that the test moves.
+//! The promises of the scripts, one test each, on the model: real Lua 5.1, and a clock that the test moves.
 
 mod acquire;
 #[path = "../common/mod.rs"]

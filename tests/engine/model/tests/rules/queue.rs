@@ -82,7 +82,7 @@ fn a_late_heartbeat_refreshes_itself_before_anybody_is_dropped() {
     lock.claim = 60_000;
     lock.wait(&token(9, 9), EXCLUSIVE);
     lock.release(&token(9, 9));
-    // The side keys live for a minute now; the head's own record is over after three seconds.
+    // The side keys now live for a minute, but the head's own record expires after three seconds.
     lock.claim = 3_000;
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.claim = 60_000;

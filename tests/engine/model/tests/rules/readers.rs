@@ -72,7 +72,7 @@ fn a_lock_whose_last_reader_is_over_is_free_though_n_is_still_there() {
 }
 
 #[test]
-fn readers_left_from_before_n_was_something_else_are_deleted_by_whoever_finds_them() {
+fn stale_readers_of_an_earlier_lease_are_deleted_by_the_next_script() {
     let finders: [fn(&mut crate::common::Lock<crate::common::model::Model>); 5] = [
         |lock| drop(lock.try_acquire(&token(9, 1), SHARED)),
         |lock| drop(lock.refill(&token(9, 1), SHARED)),
@@ -86,7 +86,7 @@ fn readers_left_from_before_n_was_something_else_are_deleted_by_whoever_finds_th
         lock.command(&["SET", "invoice:42", &token(2, 1), "PX", "30000"]);
         find(&mut lock);
         assert_eq!(lock.readers(), Vec::<String>::new(), "finder {index}");
-        // So the reader that lost its lease does not share the next one's.
+        // So a reader that lost its lease can't share the next reader's.
         lock.release(&token(2, 1));
         lock.wait(&token(3, 1), SHARED);
         assert_eq!(lock.renew(&token(1, 1), SHARED, 30_000).status, "taken", "finder {index}");
@@ -111,7 +111,7 @@ fn a_reader_whose_record_was_evicted_keeps_others_out_until_its_lease_is_over() 
     assert_eq!(lock.wait(&token(2, 1), EXCLUSIVE).status, "waiting");
     assert_eq!(lock.try_acquire(&token(3, 1), EXCLUSIVE).status, "busy");
     assert_eq!(lock.release(&token(4, 1)).status, "taken");
-    // A reader that joined would be the last one known, and take N with it.
+    // Otherwise, a new reader would be the last known one, and its release would delete N.
     assert_eq!(lock.try_acquire(&token(3, 1), SHARED).status, "busy");
     assert_eq!(lock.refill(&token(1, 1), SHARED).status, "taken");
     assert_eq!(lock.convert(&token(1, 1), &token(1, 2), EXCLUSIVE).status, "taken");

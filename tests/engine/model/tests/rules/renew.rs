@@ -37,7 +37,7 @@ fn a_renewal_of_nothing_only_asks() {
 }
 
 #[test]
-fn a_renewal_below_nothing_adds_to_what_is_left_and_to_nobody_elses() {
+fn a_renewal_with_a_negative_ttl_extends_the_remaining_time_of_its_own_lease_only() {
     for mode in [EXCLUSIVE, SHARED] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), mode);
@@ -68,7 +68,7 @@ fn a_renewal_never_creates_what_is_gone() {
 }
 
 #[test]
-fn a_renewal_tells_that_somebody_else_holds_it() {
+fn a_renewal_says_that_another_client_holds_the_lock() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     for mode in [EXCLUSIVE, SHARED] {

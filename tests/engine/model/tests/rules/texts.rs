@@ -1,7 +1,7 @@
-use leasehold_lua::{ALL, INSPECT, RENEW, SEVERAL, Script};
+use leasehold_lua::{ALL, INSPECT, MULTI, RENEW, Script};
 use mlua::Lua;
 
-/// The commands whose every word after the name is a key, or whose words have no key.
+/// Commands with only keys after the name, or with no keys at all.
 const MANY_KEYS: [&str; 2] = ["DEL", "EXISTS"];
 const NO_KEYS: [&str; 4] = ["TIME", "PUBLISH", "PUBSUB", "SPUBLISH"];
 
@@ -22,8 +22,8 @@ fn every_command_names_its_keys_as_literal_keys_n() {
                 _ => &words[..1],
             };
             for key in keys {
-                // `several` takes the same keys for each of its names.
-                let base = if script == SEVERAL { "at + " } else { "" };
+                // `multi` takes the same keys for each of its names.
+                let base = if script == MULTI { "at + " } else { "" };
                 let literal = (1..=6).any(|n| *key == format!("KEYS[{base}{n}]"));
                 assert!(literal, "{}: {command} touches {key}", script.name);
             }
@@ -34,7 +34,7 @@ fn every_command_names_its_keys_as_literal_keys_n() {
 
 #[test]
 fn no_number_reaches_the_server_unformatted() {
-    // Lua 5.1 loses digits of a bare number, and some servers write it as 1e+8.
+    // Lua 5.1 loses digits of an unformatted number, and some servers write it as 1e+8.
     let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format("];
     let string_variables = ["token", "waiter", "record", "payload", "live", "mode", "channel", "keep"];
     for script in ALL {
@@ -93,7 +93,7 @@ fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
 #[test]
 fn time_is_read_before_anything_is_written() {
     for script in ALL {
-        // The common path has returned before the rest begins, and that of a release asks no time.
+        // The fast path returns before this part. The fast path of a release doesn't read the time.
         for path in script.source.splitn(2, "\nend\n") {
             let commands = commands(path);
             let at = |name: &str| commands.iter().position(|(command, _)| *command == name);
@@ -113,7 +113,7 @@ fn only_the_scripts_that_change_the_queue_declare_its_keys() {
     assert!(commands(INSPECT.source).iter().all(|(command, _)| !writes.contains(command)));
 }
 
-/// Every `redis.call` and `redis.pcall`: the command's name and its other words as they are written.
+/// Every `redis.call` and `redis.pcall`: the command's name and its arguments as source text.
 fn commands(source: &str) -> Vec<(&str, Vec<&str>)> {
     let calls = source.match_indices("call(").filter(|(at, _)| source[..*at].ends_with(['.', 'p']));
     calls
@@ -124,7 +124,7 @@ fn commands(source: &str) -> Vec<(&str, Vec<&str>)> {
         .collect()
 }
 
-/// The words up to the closing bracket, split at the commas that are in no inner bracket.
+/// The arguments up to the closing bracket, split at commas outside inner brackets.
 fn split_words(text: &str) -> Vec<&str> {
     let (mut depth, mut quoted, mut start, mut words) = (0, false, 0, Vec::new());
     for (at, character) in text.char_indices() {

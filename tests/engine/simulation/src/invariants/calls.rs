@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Error, Instant, Kind, Mode, Outcome, Wait};
 
 use super::{Verdict, broken};
-use crate::client::{Client, Op, Wish};
+use crate::client::{Client, Op, UserCall};
 
 /// How late a wake-up at the deadline itself may be.
 const SLACK: Duration = Duration::from_millis(1);
@@ -16,24 +16,29 @@ const ASKING: u32 = 16;
 
 /// When a call must have ended, by the client's clock. None if it may wait forever. `valid_until` is that of the call's
 /// lease.
-pub fn deadline(wish: &Wish, now: Instant, response: Duration, valid_until: Option<Instant>) -> Option<Instant> {
-    let wait = match wish {
-        Wish::Acquire(options) => match options.wait {
+pub(crate) fn deadline(
+    call: &UserCall,
+    now: Instant,
+    response: Duration,
+    valid_until: Option<Instant>,
+) -> Option<Instant> {
+    let wait = match call {
+        UserCall::Acquire(options) => match options.wait {
             Wait::For(wait) => wait,
             Wait::No => response,
             _ => return None,
         },
-        Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect => response,
-        Wish::Close => 2 * response,
+        UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect => response,
+        UserCall::Close => 2 * response,
         // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
-        Wish::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
-        Wish::Hold | Wish::Nonsense => Duration::ZERO,
+        UserCall::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
+        UserCall::Hold | UserCall::Nonsense => Duration::ZERO,
     };
     Some(now + wait + SLACK)
 }
 
 /// No call is open past its deadline once the engine has seen the time.
-pub fn overdue(client: &Client, now: Instant) -> Verdict {
+pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
     let late = |op: &&u32| {
         let op = &client.ops[**op as usize];
         op.ends.is_some_and(|ends| ends.max(extended(client, op)) < now)
@@ -47,15 +52,18 @@ pub fn overdue(client: &Client, now: Instant) -> Verdict {
     }
 }
 
-/// When a call that only a server's silence ends must have ended. A close goes on while leases come back. Time in the client's own queue does
-/// not count as silence: a command waits there as long as the server answers others, and then has a response timeout of its own.
+/// When a call that only a server's silence ends must have ended. A close goes on while leases come back. Time in the
+/// client's own queue does not count as silence. A command waits there as long as the server answers other commands, and
+/// then has its own response timeout.
 fn extended(client: &Client, op: &Op) -> Instant {
     let twice = 2 * client.config.response_timeout + SLACK;
     let was_full = client.full_at.is_some_and(|at| at >= op.since);
-    match op.wish {
-        Wish::Close => client.released_at + twice,
-        Wish::Acquire(options) if options.wait != Wait::No || options.within.is_some() => op.since,
-        Wish::Acquire(_) | Wish::Release | Wish::Extend(_) | Wish::Verify | Wish::Inspect if was_full => {
+    match op.call {
+        UserCall::Close => client.released_at + twice,
+        UserCall::Acquire(options) if options.wait != Wait::No || options.within.is_some() => op.since,
+        UserCall::Acquire(_) | UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect
+            if was_full =>
+        {
             (client.heard_at.max(op.since) + twice).min(op.since + IN_THE_END)
         }
         _ => op.since,
@@ -63,7 +71,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
 }
 
 /// No caller that asked for the same lock earlier still waits when a caller is granted.
-pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
+pub(crate) fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
     let op = &client.ops[granted as usize];
     let waits = |other: &&Op| match other.wait() {
         Wait::No => false,
@@ -81,14 +89,14 @@ pub fn in_order(client: &Client, granted: u32, now: Instant) -> Verdict {
 /// The same for a semaphore. Several callers may ask at the same time, and a token that a caller got may need a renewal
 /// or turn out to be used up. Without faults, a caller is overtaken at most once for each concurrent request among
 /// those that want the same number of permits. A fixed lease always waits for a separate renewal.
-pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
-    let weight = |op: &Op| match op.wish {
-        Wish::Acquire(AcquireOptions { kind: Kind::Semaphore { permits, .. }, .. }) => permits,
+pub(crate) fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Verdict {
+    let weight = |op: &Op| match op.call {
+        UserCall::Acquire(AcquireOptions { kind: Kind::Semaphore { permits, .. }, .. }) => permits,
         _ => 0,
     };
     let op = client.ops[granted as usize];
-    let waits = |other: &Op| match other.wish {
-        Wish::Acquire(AcquireOptions { renew: false, .. } | AcquireOptions { wait: Wait::No, .. }) => false,
+    let waits = |other: &Op| match other.call {
+        UserCall::Acquire(AcquireOptions { renew: false, .. } | AcquireOptions { wait: Wait::No, .. }) => false,
         _ => other.ends.is_none_or(|ends| ends > now + SLACK),
     };
     for earlier in client.open.iter().filter(|other| **other < granted) {
@@ -105,36 +113,36 @@ pub fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant) -> Ve
 }
 
 /// The outcome fits the call and is possible. `one_mode` means that the kind of lock can't be converted.
-pub fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
+pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
     let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
-    match (op.wish, result) {
-        (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {
+    match (op.call, result) {
+        (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {
             if grant.valid_until > now { Ok(()) } else { wrong() }
         }
-        (Wish::Convert(mode), Ok(Outcome::Converted(grant))) if grant.mode == mode => {
+        (UserCall::Convert(mode), Ok(Outcome::Converted(grant))) if grant.mode == mode => {
             if grant.valid_until > now {
                 Ok(())
             } else {
                 wrong()
             }
         }
-        (Wish::Extend(ttl), Ok(Outcome::Extended { valid_until })) => {
+        (UserCall::Extend(ttl), Ok(Outcome::Extended { valid_until })) => {
             // From the call on, less what the clocks may differ by.
             let least = op.since + ttl.saturating_sub(ttl / 100 + Duration::from_millis(3));
             if op.bounded || *valid_until >= least { Ok(()) } else { wrong() }
         }
-        (Wish::Release, Ok(Outcome::Released(_)))
-        | (Wish::Hold, Ok(Outcome::Held(_)))
-        | (Wish::Verify, Ok(Outcome::Verified(_)))
-        | (Wish::Inspect, Ok(Outcome::Inspected(_)))
-        | (Wish::Close, Ok(Outcome::Closed { .. })) => Ok(()),
-        (Wish::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
-        (Wish::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
-        (Wish::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
-        (Wish::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
+        (UserCall::Release, Ok(Outcome::Released(_)))
+        | (UserCall::Hold, Ok(Outcome::Held(_)))
+        | (UserCall::Verify, Ok(Outcome::Verified(_)))
+        | (UserCall::Inspect, Ok(Outcome::Inspected(_)))
+        | (UserCall::Close, Ok(Outcome::Closed { .. })) => Ok(()),
+        (UserCall::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
+        (UserCall::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
+        (UserCall::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
+        (UserCall::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
         // A script's answer is always understood. A server's own problems are retried or named.
         (_, Err(Error::Protocol(_) | Error::WrongKind(_) | Error::InvalidOption { .. } | Error::Auth(_))) => wrong(),
-        (Wish::Nonsense, _) => wrong(),
+        (UserCall::Nonsense, _) => wrong(),
         (_, Err(_)) => Ok(()),
         _ => wrong(),
     }

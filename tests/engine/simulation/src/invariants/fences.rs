@@ -10,7 +10,7 @@ const AHEAD: u64 = 1_024 + 64;
 
 /// The fences of one lock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fences {
+pub(crate) struct Fences {
     drawn: u64,
     used: u64,
     used_by_writers: u64,
@@ -18,7 +18,7 @@ pub struct Fences {
 
 impl Fences {
     /// The server drew `fence` and reserved `block` from it on.
-    pub fn drawn(&mut self, fence: u64, block: u64, server_us: u64) -> Verdict {
+    pub(crate) fn drawn(&mut self, fence: u64, block: u64, server_us: u64) -> Verdict {
         let (before, used) = (self.drawn, self.used);
         self.drawn = self.drawn.max(fence + block.max(1) - 1);
         if fence <= before {
@@ -34,7 +34,7 @@ impl Fences {
     }
 
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
-    pub fn used(&mut self, mode: Mode, fence: u64, orphan: bool) -> Verdict {
+    pub(crate) fn used(&mut self, mode: Mode, fence: u64, orphan: bool) -> Verdict {
         let before = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
         self.used = self.used.max(fence);
         if mode == Mode::Exclusive {
@@ -47,7 +47,7 @@ impl Fences {
     }
 
     /// The server lost its data. Fences that were reserved and never used may be drawn again.
-    pub fn data_lost(&mut self) {
+    pub(crate) fn data_lost(&mut self) {
         self.drawn = self.used;
     }
 }

@@ -3,13 +3,13 @@
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
-use crate::kinds::Sort;
+use crate::kinds::LockKind;
 use crate::wire::Token;
 
 /// The purpose of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Part {
+pub(crate) enum Part {
     Lock,
     Fence,
     Queue,
@@ -24,27 +24,27 @@ const PARTS: usize = 6;
 
 /// The names of a run and the keys that belong to them.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     parts: Vec<(String, usize, Part)>,
     buried: Vec<String>,
 }
 
 /// The longest times that anything in the run asked for, in ms.
 #[derive(Clone, Copy, Debug)]
-pub struct Longest {
+pub(crate) struct Longest {
     /// A lease.
-    pub ttl_ms: u64,
+    pub(crate) ttl_ms: u64,
     /// A claim window.
-    pub claim_ms: u64,
+    pub(crate) claim_ms: u64,
     /// How long an unused name remembers its fence.
-    pub retention_ms: u64,
+    pub(crate) retention_ms: u64,
 }
 
 impl Keys {
     /// The keys that these names may have, by the rule in `lua/README.md`.
-    pub fn of<'a>(names: impl Iterator<Item = (&'a str, Sort)>) -> Self {
+    pub(crate) fn of<'a>(names: impl Iterator<Item = (&'a str, LockKind)>) -> Self {
         let mut keys = Self::default();
-        for (place, (name, sort)) in names.enumerate() {
+        for (place, (name, kind)) in names.enumerate() {
             let tagged =
                 name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(tag, _)| !tag.is_empty());
             let side = |part: &str| {
@@ -54,8 +54,8 @@ impl Keys {
             keys.parts.push((side("fence"), place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
-            keys.parts.push(match sort {
-                Sort::Semaphore => (side("permits"), place, Part::Permits),
+            keys.parts.push(match kind {
+                LockKind::Semaphore => (side("permits"), place, Part::Permits),
                 _ => (side("readers"), place, Part::Readers),
             });
             keys.parts.push((side("buried"), place, Part::Buried));
@@ -65,12 +65,12 @@ impl Keys {
     }
 
     /// The six keys of a name, in the order of the scripts.
-    pub fn of_name(&self, name: usize) -> [String; 6] {
+    pub(crate) fn of_name(&self, name: usize) -> [String; 6] {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
     }
 
     /// The tokens that an operator takes a lock from.
-    pub fn victims(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+    pub(crate) fn victims(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let key = &self.parts[name * PARTS].0;
         let readers = &self.parts[name * PARTS + Part::Readers as usize].0;
         if model.get(server_us, key).is_some_and(|value| value == "shared") {
@@ -86,7 +86,7 @@ impl Keys {
     }
 
     /// Checks everything on a server.
-    pub fn look(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
+    pub(crate) fn check(&self, model: &ModelServer, server_us: u64, longest: Longest) -> Verdict {
         for (key, expires_us) in model.keys(server_us) {
             let Some(part) = self.part(&key) else {
                 return broken("key-unknown", format!("{key}, which expires at {expires_us:?}"));
@@ -115,12 +115,12 @@ impl Keys {
     }
 
     /// When a lock's own key expires, in the server's µs. None if it does not exist or never expires.
-    pub fn lock_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> Option<u64> {
+    pub(crate) fn lock_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> Option<u64> {
         model.expires(server_us, &self.parts[name * PARTS].0)
     }
 
     /// A lock's key exists at least until `promised`, in the server's ms, and as long as its last reader.
-    pub fn lasts(&self, model: &ModelServer, server_us: u64, name: usize, promised: u64) -> Verdict {
+    pub(crate) fn lasts(&self, model: &ModelServer, server_us: u64, name: usize, promised: u64) -> Verdict {
         let key = |part: Part| &self.parts[name * PARTS + part as usize].0;
         let Some(expires_us) = model.expires(server_us, key(Part::Lock)) else { return Ok(()) };
         let until = expires_us / 1_000;
@@ -136,7 +136,7 @@ impl Keys {
     }
 
     /// After a long idle time, only fences are left.
-    pub fn look_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
+    pub(crate) fn check_at_the_end(&self, model: &ModelServer, server_us: u64) -> Verdict {
         let left = |(key, _): &(String, _)| self.part(key) != Some(Part::Fence);
         match model.keys(server_us).into_iter().find(left) {
             Some((key, until)) => {
@@ -147,7 +147,7 @@ impl Keys {
     }
 
     /// Every token in a lock's keys: holders, readers and waiters.
-    pub fn tokens(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+    pub(crate) fn tokens(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let mut tokens = Vec::new();
         for (key, _, part) in self.parts.iter().filter(|(_, place, _)| *place == name) {
             match part {
@@ -163,7 +163,7 @@ impl Keys {
     }
 
     /// The existing keys of a lock that can be lost alone.
-    pub fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
+    pub(crate) fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
         let there = model.keys(server_us).into_iter().filter_map(|(key, _)| {
             let (key, place, part) = self.parts.iter().find(|(known, ..)| *known == key)?;
             let losable = matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers | Part::Permits);
@@ -173,7 +173,7 @@ impl Keys {
     }
 
     /// The holders under a lock's own key. If each has its own end, with that end in the server's ms.
-    pub fn holders(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, Option<u64>)> {
+    pub(crate) fn holders(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, Option<u64>)> {
         let key = &self.parts[name * PARTS].0;
         let members = model.zset(server_us, key);
         if members.is_empty() {
@@ -184,24 +184,24 @@ impl Keys {
     }
 
     /// How many readers the lock's server knows.
-    pub fn readers(&self, model: &ModelServer, server_us: u64, name: usize) -> usize {
+    pub(crate) fn readers(&self, model: &ModelServer, server_us: u64, name: usize) -> usize {
         model.zset(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).len()
     }
 
     /// Whether a semaphore's server knows the permits of its members.
-    pub fn knows_permits(&self, model: &ModelServer, server_us: u64, name: usize) -> bool {
+    pub(crate) fn knows_permits(&self, model: &ModelServer, server_us: u64, name: usize) -> bool {
         !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()
     }
 
     /// The tokens in a lock's queue.
-    pub fn waiting(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
+    pub(crate) fn waiting(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let queue = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Queue);
         let members = queue.map(|(key, ..)| model.zset(server_us, key)).unwrap_or_default();
         members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
     }
 
     /// Burying a token leaves no expired tombstone.
-    pub fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
+    pub(crate) fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
         let over = |(_, until): &(String, f64)| *until <= (server_us / 1000) as f64;
         match model.zset(server_us, &self.buried[name]).into_iter().find(over) {
             Some((token, until)) => {

@@ -1,89 +1,124 @@
-//! Who holds what, by the clients' own deadlines: at most one valid exclusive lease for a name, and no readers beside
+//! The holders of each name, by the clients' own deadlines: at most one valid exclusive lease, and no readers beside
 //! it.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::{Instant, Kind, LeaseId, Mode};
+use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::{Life, Token};
 
 /// A lease from its grant until it is released, lost, or its client is gone.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub(crate) struct Held {
     /// The client that has it.
-    pub life: Life,
+    pub(crate) life: Life,
     /// Its index among the clients.
-    pub client: usize,
+    pub(crate) client: usize,
     /// The engine's number.
-    pub lease: LeaseId,
+    pub(crate) lease: LeaseId,
     /// The lock.
-    pub name: usize,
+    pub(crate) name: usize,
     /// What kind of lock it is.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// How many permits may be held at once according to its grant.
-    pub allowed: u64,
+    pub(crate) allowed: u64,
     /// The mode, as the holder sees it.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Its fence.
-    pub fence: u64,
+    pub(crate) fence: u64,
     /// The deadline by the client's clock.
-    pub valid_until: Instant,
+    pub(crate) valid_until: Instant,
     /// The same in true time.
-    pub until: Micros,
+    pub(crate) until: Micros,
     /// When it was granted.
-    pub since: Micros,
+    pub(crate) since: Micros,
     /// The same by the client's clock.
-    pub since_local: Instant,
+    pub(crate) since_local: Instant,
     /// The TTL that was asked for.
-    pub ttl: Duration,
+    pub(crate) ttl: Duration,
     /// Whether it is renewed.
-    pub renew: bool,
-    /// When renewals must end.
-    pub max_hold: Option<Duration>,
+    pub(crate) renew: bool,
+    /// When it ends at the latest, by the client's clock: its `max_hold`, or the time until which it is kept.
+    pub(crate) ends: Option<Instant>,
+    /// What is known of it if its holder has moved its end.
+    pub(crate) kept: Option<Kept>,
     /// How many holds its holder has.
-    pub holds: u32,
+    pub(crate) holds: u32,
     /// The server has lost its data.
-    pub orphan: bool,
+    pub(crate) orphan: bool,
     /// Its token on the server.
-    pub token: Option<Token>,
+    pub(crate) token: Option<Token>,
+}
+
+/// A lease whose end its holder has moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// Since when it has needed renewals without a break.
+    pub(crate) wanted_since: Micros,
+    /// The server has it until then or longer, by the client's clock.
+    pub(crate) backed: Instant,
 }
 
 /// A lease of another library's client, valid until a true time.
 #[derive(Clone, Copy, Debug)]
-pub struct ForeignHeld {
+pub(crate) struct ForeignHeld {
     /// Which foreign client.
-    pub foreigner: usize,
+    pub(crate) foreigner: usize,
     /// The lock.
-    pub name: usize,
+    pub(crate) name: usize,
     /// Until when.
-    pub until: Micros,
+    pub(crate) until: Micros,
     /// The server has lost its data.
-    pub orphan: bool,
+    pub(crate) orphan: bool,
 }
 
 /// All current leases.
 #[derive(Debug, Default)]
-pub struct Leases {
+pub(crate) struct Leases {
     /// The engines' leases.
-    pub held: Vec<Held>,
+    pub(crate) held: Vec<Held>,
     /// The foreign clients' leases.
-    pub foreign: Vec<ForeignHeld>,
+    pub(crate) foreign: Vec<ForeignHeld>,
     /// When a client's last lease of a lock ended.
     ended: HashMap<(Life, usize), Micros>,
 }
 
+impl Held {
+    /// Its holder moves its end. Nothing changes for a fixed lease, or for one that is over and about to be reported.
+    pub(crate) fn keep(&mut self, now: Micros, local: Instant, ends: Instant) {
+        if !self.renew || self.valid_until <= local {
+            return;
+        }
+        let wanted = self.ends.is_none_or(|before| self.valid_until < before);
+        let since = self.kept.map_or(self.since, |kept| kept.wanted_since);
+        let backed = self.kept.map_or(self.valid_until, |kept| kept.backed.max(self.valid_until));
+        self.kept = Some(Kept { wanted_since: if wanted { since } else { now }, backed });
+        self.ends = Some(ends);
+    }
+
+    /// The engine takes it to be valid until then.
+    pub(crate) fn validity(&mut self, local: Instant, until: Micros) {
+        if let Some(kept) = &mut self.kept {
+            // A conversion begins with a new token.
+            let anew = local < self.valid_until && self.ends != Some(local);
+            kept.backed = if anew { local } else { kept.backed.max(local) };
+        }
+        (self.valid_until, self.until) = (local, until);
+    }
+}
+
 impl Leases {
     /// A lease was granted.
-    pub fn grant(&mut self, now: Micros, held: Held) -> Verdict {
+    pub(crate) fn grant(&mut self, now: Micros, held: Held) -> Verdict {
         self.held.push(held);
         self.exclude(now, self.held.len() - 1)
     }
 
     /// A foreign client took the lock.
-    pub fn grant_foreign(&mut self, now: Micros, held: ForeignHeld) -> Verdict {
+    pub(crate) fn grant_foreign(&mut self, now: Micros, held: ForeignHeld) -> Verdict {
         self.foreign.retain(|other| other.until > now);
         let other = self.held.iter().find(|other| other.name == held.name && other.until > now && !other.orphan);
         self.foreign.push(held);
@@ -94,45 +129,45 @@ impl Leases {
     }
 
     /// A lease's index, if it is held.
-    pub fn find(&self, life: Life, lease: LeaseId) -> Option<usize> {
+    pub(crate) fn find(&self, life: Life, lease: LeaseId) -> Option<usize> {
         self.held.iter().position(|held| held.life == life && held.lease == lease)
     }
 
     /// The leases of one client.
-    pub fn of(&self, life: Life) -> impl Iterator<Item = &Held> {
+    pub(crate) fn of(&self, life: Life) -> impl Iterator<Item = &Held> {
         self.held.iter().filter(move |held| held.life == life)
     }
 
     /// Whether a client has a lease of a lock.
-    pub fn has(&self, life: Life, name: usize) -> bool {
+    pub(crate) fn has(&self, life: Life, name: usize) -> bool {
         self.of(life).any(|held| held.name == name)
     }
 
     /// Whether anybody's lease of a lock is valid now.
-    pub fn any_valid(&self, now: Micros, name: usize) -> bool {
+    pub(crate) fn any_valid(&self, now: Micros, name: usize) -> bool {
         self.held.iter().any(|held| held.name == name && held.until > now)
             || self.foreign.iter().any(|held| held.name == name && held.until > now)
     }
 
     /// A lease ended.
-    pub fn end(&mut self, now: Micros, place: usize) -> Held {
+    pub(crate) fn end(&mut self, now: Micros, place: usize) -> Held {
         let held = self.held.swap_remove(place);
         self.ended.insert((held.life, held.name), now);
         held
     }
 
     /// When a client's last lease of a lock ended.
-    pub fn last_held(&self, life: Life, name: usize) -> Micros {
+    pub(crate) fn last_held(&self, life: Life, name: usize) -> Micros {
         self.ended.get(&(life, name)).copied().unwrap_or(0)
     }
 
     /// A client is gone with all its leases.
-    pub fn forget(&mut self, life: Life) {
+    pub(crate) fn forget(&mut self, life: Life) {
         self.held.retain(|held| held.life != life);
     }
 
     /// A lease's deadline or mode has changed.
-    pub fn changed(&mut self, now: Micros, place: usize, change: impl FnOnce(&mut Held)) -> Verdict {
+    pub(crate) fn changed(&mut self, now: Micros, place: usize, change: impl FnOnce(&mut Held)) -> Verdict {
         change(&mut self.held[place]);
         self.exclude(now, place)
     }
@@ -181,7 +216,8 @@ pub(crate) mod tests {
             since_local: Instant::default(),
             ttl: Duration::from_secs(1),
             renew: true,
-            max_hold: None,
+            ends: None,
+            kept: None,
             holds: 1,
             orphan: false,
             token: None,

@@ -1,13 +1,14 @@
 //! No busy loop: the numbers of commands and wake-ups are bounded by the work.
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 
 const SECOND: Micros = 1_000_000;
 
 /// What one client does in a second of true time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub(crate) struct Pace {
     second: Micros,
     commands: u64,
     wakes: u64,
@@ -19,13 +20,13 @@ pub struct Pace {
 
 impl Pace {
     /// A user asked for something, or something arrived.
-    pub fn cause(&mut self, now: Micros) {
+    pub(crate) fn cause(&mut self, now: Micros) {
         self.turn(now);
         self.causes += 1;
     }
 
     /// The client sends a command. `load` is its number of locks, leases and waits.
-    pub fn command(&mut self, now: Micros, load: u64) -> Verdict {
+    pub(crate) fn command(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.commands += 1;
         if self.commands > 60 + 60 * load + 8 * (self.causes + self.causes_before) {
@@ -35,7 +36,7 @@ impl Pace {
     }
 
     /// The client is woken.
-    pub fn wake(&mut self, now: Micros, load: u64) -> Verdict {
+    pub(crate) fn wake(&mut self, now: Micros, load: u64) -> Verdict {
         self.turn(now);
         self.wakes += 1;
         self.standing = if self.standing.0 == now { (now, self.standing.1 + 1) } else { (now, 1) };

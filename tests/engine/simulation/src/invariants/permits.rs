@@ -6,23 +6,24 @@
 
 use std::collections::HashMap;
 
-use super::budget::Tenure;
+use leasehold_harness::Micros;
+
+use super::hand_overs::Hold;
 use super::leases::Held;
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::kinds::permits;
 use crate::wire::Token;
 
 /// One semaphore, derived only from the scripts' answers.
 #[derive(Clone, Debug, Default)]
-pub struct Permits {
+pub(crate) struct Permits {
     /// The limit of the latest acquire.
     limit: u64,
     /// The granted tokens: how many permits, until when in the server's ms, and with which limit.
     granted: HashMap<Token, Granted>,
     /// What each token has asked for.
     wanted: HashMap<Token, (u64, u64)>,
-    /// The server has lost the permits of its members, so nobody enters beside them.
+    /// The server has lost the permits of its members, so no other token may enter beside them.
     unknown: bool,
 }
 
@@ -36,7 +37,7 @@ struct Granted {
 
 impl Permits {
     /// An acquire ran. If it neither held nor waited before, it brings the limit.
-    pub fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
+    pub(crate) fn asks(&mut self, token: Token, (wanted, limit): (u64, u64), new: bool) {
         self.wanted.insert(token, (wanted, limit));
         if new {
             self.limit = limit;
@@ -44,12 +45,12 @@ impl Permits {
     }
 
     /// How many permits a token wants.
-    pub fn wants(&self, token: Token) -> u64 {
+    pub(crate) fn wants(&self, token: Token) -> u64 {
         self.wanted.get(&token).map_or(0, |(wanted, _)| *wanted)
     }
 
     /// The server granted a token, or extended it. Grants that the client doesn't know yet count as well.
-    pub fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
+    pub(crate) fn granted(&mut self, token: Token, now_ms: u64, ms: u64, again: bool, held: &[&Held]) -> Verdict {
         self.granted.retain(|_, granted| granted.until_ms > now_ms);
         let until_ms = now_ms + ms;
         let permits = self.wants(token);
@@ -76,20 +77,20 @@ impl Permits {
     }
 
     /// A renewal moved a lease's end on the server.
-    pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
+    pub(crate) fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) {
         if let Some(granted) = self.granted.get_mut(&token) {
             granted.until_ms = granted.until_ms.max(now_ms + ms);
         }
     }
 
     /// A token was released.
-    pub fn released(&mut self, token: Token) {
+    pub(crate) fn released(&mut self, token: Token) {
         self.granted.remove(&token);
         self.wanted.remove(&token);
     }
 
     /// The valid leases hold no more permits than the latest of their grants allowed.
-    pub fn look<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
+    pub(crate) fn check<'a>(&self, held: impl Iterator<Item = &'a Held>, now: Micros) -> Verdict {
         let valid: Vec<&Held> = held.filter(|held| held.until > now && !held.orphan).collect();
         let used: u64 = valid.iter().map(|held| permits(held.kind)).sum();
         let allowed = valid.iter().map(|held| held.allowed).max().unwrap_or(0);
@@ -100,17 +101,17 @@ impl Permits {
     }
 
     /// How many permits may be held at once according to a token's grant.
-    pub fn allowed(&self, token: Option<Token>) -> u64 {
+    pub(crate) fn allowed(&self, token: Option<Token>) -> u64 {
         token.and_then(|token| self.granted.get(&token)).map_or(u64::MAX, |granted| granted.allowed)
     }
 
-    /// The server no longer has a limit, because nobody holds. The limit of the next granted token counts.
-    pub fn forgets(&mut self) {
+    /// The server no longer has a limit, because there is no holder. The limit of the next granted token counts.
+    pub(crate) fn forgets(&mut self) {
         self.limit = 0;
     }
 
     /// Whether enough permits are free for a token. `members` are the holders on the server.
-    pub fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
+    pub(crate) fn suffice(&mut self, token: Token, members: &[Token]) -> bool {
         self.unknown &= !members.is_empty();
         if self.unknown {
             return false;
@@ -121,55 +122,55 @@ impl Permits {
     }
 
     /// The server lost the semaphore.
-    pub fn data_lost(&mut self) {
+    pub(crate) fn data_lost(&mut self) {
         self.granted.clear();
     }
 
     /// The server lost the permits of its members.
-    pub fn permits_lost(&mut self) {
+    pub(crate) fn permits_lost(&mut self) {
         self.unknown = true;
     }
 }
 
 /// One client's tokens for one semaphore: one for each lease, and one for each place in the queue.
 #[derive(Clone, Debug, Default)]
-pub struct Lanes {
-    tenures: HashMap<Token, Tenure>,
+pub(crate) struct SemaphoreHolds {
+    holds: HashMap<Token, Hold>,
     joined: Vec<Token>,
     /// The last fence that a holder got with each token.
     fences: HashMap<Token, u64>,
 }
 
-impl Lanes {
-    /// A token's tenure, from its first command on.
-    pub fn tenure(&mut self, token: Token) -> &mut Tenure {
-        self.tenures.entry(token).or_default()
+impl SemaphoreHolds {
+    /// A token's hold, from its first command on.
+    pub(crate) fn hold(&mut self, token: Token) -> &mut Hold {
+        self.holds.entry(token).or_default()
     }
 
-    /// The tenures of all tokens.
-    pub fn all(&mut self) -> impl Iterator<Item = &mut Tenure> {
-        self.tenures.values_mut()
+    /// The holds of all tokens.
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Hold> {
+        self.holds.values_mut()
     }
 
     /// The same, read-only.
-    pub fn each(&self) -> impl Iterator<Item = &Tenure> {
-        self.tenures.values()
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Hold> {
+        self.holds.values()
     }
 
     /// A token may be in the queue from now on.
-    pub fn joins(&mut self, token: Token) {
-        if !self.joined.contains(&token) && self.tenures.get(&token).is_none_or(|tenure| tenure.token.is_none()) {
+    pub(crate) fn joins(&mut self, token: Token) {
+        if !self.joined.contains(&token) && self.holds.get(&token).is_none_or(|hold| hold.token.is_none()) {
             self.joined.push(token);
         }
     }
 
     /// A caller holds with a token.
-    pub fn begins(&mut self, token: Token) {
+    pub(crate) fn begins(&mut self, token: Token) {
         self.joined.retain(|joined| *joined != token);
     }
 
     /// A holder gets a fence. It must be above the fence of the token's previous holder.
-    pub fn rises(&mut self, token: Token, fence: u64) -> Verdict {
+    pub(crate) fn rises(&mut self, token: Token, fence: u64) -> Verdict {
         match self.fences.insert(token, fence) {
             Some(last) if last >= fence => broken("fence-order", format!("{token:?}: {fence} after {last}")),
             _ => Ok(()),
@@ -177,14 +178,14 @@ impl Lanes {
     }
 
     /// A token is released.
-    pub fn leaves(&mut self, token: Token) {
+    pub(crate) fn leaves(&mut self, token: Token) {
         self.begins(token);
         self.fences.remove(&token);
-        self.tenures.remove(&token);
+        self.holds.remove(&token);
     }
 
     /// Each place in the queue belongs to a caller.
-    pub fn look(&self, callers: usize) -> Verdict {
+    pub(crate) fn check(&self, callers: usize) -> Verdict {
         if self.joined.len() <= callers {
             return Ok(());
         }
@@ -202,48 +203,48 @@ mod tests {
     const A: Token = Token { life: 1, count: 1 };
     const B: Token = Token { life: 2, count: 1 };
 
-    fn pool(limit: u64) -> Permits {
-        let mut pool = Permits::default();
-        pool.asks(A, (2, limit), true);
-        pool.asks(B, (2, limit), true);
-        pool
+    fn permits(limit: u64) -> Permits {
+        let mut permits = Permits::default();
+        permits.asks(A, (2, limit), true);
+        permits.asks(B, (2, limit), true);
+        permits
     }
 
     #[test]
     fn a_grant_past_the_limit_is_seen_and_one_after_the_end_of_another_is_not() {
-        let mut small = pool(3);
+        let mut small = permits(3);
         small.granted(A, 0, 100, false, &[]).unwrap();
         assert_eq!(small.clone().granted(B, 99, 100, false, &[]).unwrap_err().invariant, "permits");
         small.granted(B, 100, 100, false, &[]).unwrap();
-        let mut large = pool(4);
+        let mut large = permits(4);
         large.granted(A, 0, 100, false, &[]).unwrap();
         large.granted(B, 0, 100, false, &[]).unwrap();
     }
 
     #[test]
     fn a_holder_that_believes_for_longer_than_the_server_keeps_it_is_seen() {
-        let mut pool = pool(3);
+        let mut permits = permits(3);
         let mut lease = held(1, Mode::Exclusive, 500_000);
         (lease.kind, lease.token) = (Kind::Semaphore { permits: 2, limit: 3 }, Some(A));
-        pool.granted(A, 0, 100, false, &[]).unwrap();
-        assert!(pool.granted(B, 200, 100, false, &[&lease]).is_err());
+        permits.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(permits.granted(B, 200, 100, false, &[&lease]).is_err());
     }
 
     #[test]
-    fn who_wants_more_than_there_are_is_alone() {
-        let mut pool = pool(1);
-        assert!(pool.suffice(A, &[]) && !pool.suffice(A, &[B]));
-        pool.granted(A, 0, 100, false, &[]).unwrap();
-        assert!(pool.granted(B, 0, 100, false, &[]).is_err());
+    fn a_holder_of_more_permits_than_the_limit_is_alone() {
+        let mut permits = permits(1);
+        assert!(permits.suffice(A, &[]) && !permits.suffice(A, &[B]));
+        permits.granted(A, 0, 100, false, &[]).unwrap();
+        assert!(permits.granted(B, 0, 100, false, &[]).is_err());
     }
 
     #[test]
-    fn a_place_in_the_queue_that_is_nobodys_is_seen() {
-        let mut lanes = Lanes::default();
-        lanes.joins(A);
-        lanes.look(1).unwrap();
-        assert_eq!(lanes.look(0).unwrap_err().invariant, "left-behind");
-        lanes.leaves(A);
-        lanes.look(0).unwrap();
+    fn a_place_in_the_queue_without_a_caller_is_seen() {
+        let mut semaphores = SemaphoreHolds::default();
+        semaphores.joins(A);
+        semaphores.check(1).unwrap();
+        assert_eq!(semaphores.check(0).unwrap_err().invariant, "left-behind");
+        semaphores.leaves(A);
+        semaphores.check(0).unwrap();
     }
 }

@@ -1,12 +1,13 @@
 //! Progress: a free lock that is wanted is granted soon, and the first waiter gets its turn.
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::Token;
 
-/// How long one lock has been wanted in vain.
+/// How long clients have waited for one lock without a grant.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     vacant_since: Option<Micros>,
     free_since: Option<Micros>,
     head: Option<(Token, Micros)>,
@@ -14,33 +15,33 @@ pub struct Progress {
 
 /// The first waiter in the queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
+pub(crate) struct Head {
     /// Its token.
-    pub token: Token,
+    pub(crate) token: Token,
     /// Since when nothing has kept it from its server.
-    pub calm_since: Micros,
+    pub(crate) calm_since: Micros,
 }
 
 /// How long waiting may take without faults.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// A lock without a valid holder: a dead holder's TTL, a dead waiter's claim window, and some slack.
-    pub vacant: Micros,
+    pub(crate) vacant: Micros,
     /// A lock that is free on the server, once its first waiter has been first for a claim window.
-    pub heir: (Micros, Micros),
+    pub(crate) heir: (Micros, Micros),
     /// The first waiter, while others hold: their holds, the local hand-overs, and the times above.
-    pub head: Micros,
+    pub(crate) head: Micros,
 }
 
 impl Progress {
-    /// Somebody got the lock. Holds may be shorter than the interval between checks.
-    pub fn granted(&mut self) {
+    /// A client got the lock. It may hold it for less than the interval between checks.
+    pub(crate) fn granted(&mut self) {
         self.vacant_since = None;
     }
 
     /// Checks the lock: whether a working client wants it, whether any lease of it is valid, who is first in the queue,
     /// and whether its key is on the server. Nothing has gone wrong since `calm_since`.
-    pub fn look(
+    pub(crate) fn check(
         &mut self,
         now: Micros,
         calm_since: Micros,
@@ -86,9 +87,9 @@ mod tests {
     #[test]
     fn a_lock_that_nobody_gets_is_seen_unless_something_went_wrong_lately() {
         let mut progress = Progress::default();
-        progress.look(0, 0, (true, false, false), None, BOUNDS).unwrap();
-        progress.look(1_001, 500, (true, false, false), None, BOUNDS).unwrap();
-        let verdict = progress.look(1_501, 500, (true, false, false), None, BOUNDS);
+        progress.check(0, 0, (true, false, false), None, BOUNDS).unwrap();
+        progress.check(1_001, 500, (true, false, false), None, BOUNDS).unwrap();
+        let verdict = progress.check(1_501, 500, (true, false, false), None, BOUNDS);
         assert_eq!(verdict.unwrap_err().invariant, "stranded");
     }
 
@@ -96,9 +97,9 @@ mod tests {
     fn a_head_that_leaves_a_free_lock_alone_is_seen() {
         let mut progress = Progress::default();
         let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
-        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
-        progress.look(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
-        let verdict = progress.look(3_301, 0, (true, false, true), head, BOUNDS);
+        progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        progress.check(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
+        let verdict = progress.check(3_301, 0, (true, false, true), head, BOUNDS);
         assert_eq!(verdict.unwrap_err().invariant, "heirless");
     }
 
@@ -106,7 +107,7 @@ mod tests {
     fn a_head_that_is_passed_over_by_local_hand_overs_is_seen() {
         let mut progress = Progress::default();
         let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
-        progress.look(0, 0, (true, true, false), head, BOUNDS).unwrap();
-        assert_eq!(progress.look(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
+        progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
+        assert_eq!(progress.check(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
     }
 }

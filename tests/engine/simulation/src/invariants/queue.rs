@@ -11,7 +11,7 @@ use crate::wire::Token;
 
 /// The queue of one lock.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
+pub(crate) struct Queue {
     waiters: VecDeque<Waiter>,
     /// Until when the server keeps the queue's key, in its ms.
     kept_until: u64,
@@ -31,7 +31,7 @@ struct Waiter {
 
 impl Queue {
     /// A script begins.
-    pub fn begins(&mut self, now_ms: u64) {
+    pub(crate) fn begins(&mut self, now_ms: u64) {
         self.closed = false;
         if self.waiters.is_empty() || self.kept_until < now_ms {
             self.waiters.clear();
@@ -40,7 +40,7 @@ impl Queue {
     }
 
     /// A waiter calls, which first refreshes its record.
-    pub fn calls(&mut self, token: Token, now_ms: u64, claim_ms: u64) {
+    pub(crate) fn calls(&mut self, token: Token, now_ms: u64, claim_ms: u64) {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.token == token) {
             waiter.alive_until = now_ms + claim_ms;
             self.kept_until = self.kept_until.max(now_ms + claim_ms);
@@ -48,7 +48,7 @@ impl Queue {
     }
 
     /// A client that is told to wait joins at the end, unless it already waits.
-    pub fn waits(&mut self, token: Token, mode: Mode, now_ms: u64, claim_ms: u64) {
+    pub(crate) fn waits(&mut self, token: Token, mode: Mode, now_ms: u64, claim_ms: u64) {
         if self.waiters.iter().all(|waiter| waiter.token != token) {
             self.waiters.push_back(Waiter { token, mode, claim_ms, alive_until: now_ms + claim_ms });
             self.kept_until = self.kept_until.max(now_ms + claim_ms);
@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// A token was granted, so it must have been its turn. `message_ms` is the length of a grant by message.
-    pub fn granted(&mut self, token: Token, now_ms: u64, message_ms: Option<u64>) -> Verdict {
+    pub(crate) fn granted(&mut self, token: Token, now_ms: u64, message_ms: Option<u64>) -> Verdict {
         self.drop_dead(now_ms);
         let first = self.waiters.front().copied();
         self.closed = first.is_some_and(|first| first.mode == Mode::Exclusive);
@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// A script that grants has ended. `value` is now the value of the lock's key.
-    pub fn served(&mut self, now_ms: u64, value: Option<&str>) -> Verdict {
+    pub(crate) fn served(&mut self, now_ms: u64, value: Option<&str>) -> Verdict {
         if self.closed {
             return Ok(());
         }
@@ -89,12 +89,12 @@ impl Queue {
     }
 
     /// Whether a token is in the queue.
-    pub fn has(&self, token: Token) -> bool {
+    pub(crate) fn has(&self, token: Token) -> bool {
         self.waiters.iter().any(|waiter| waiter.token == token)
     }
 
     /// The first live waiter.
-    pub fn first_alive(&mut self, now_ms: u64) -> Option<Token> {
+    pub(crate) fn first_alive(&mut self, now_ms: u64) -> Option<Token> {
         self.drop_dead(now_ms);
         self.first()
     }
@@ -107,27 +107,27 @@ impl Queue {
     }
 
     /// A waiter left.
-    pub fn leaves(&mut self, token: Token) {
+    pub(crate) fn leaves(&mut self, token: Token) {
         self.waiters.retain(|waiter| waiter.token != token);
     }
 
     /// Only these waiters are left.
-    pub fn keep(&mut self, waiting: &[Token]) {
+    pub(crate) fn keep(&mut self, waiting: &[Token]) {
         self.waiters.retain(|waiter| waiting.contains(&waiter.token));
     }
 
     /// The server lost the queue.
-    pub fn data_lost(&mut self) {
+    pub(crate) fn data_lost(&mut self) {
         self.waiters.clear();
     }
 
     /// Whether the queue is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
     /// The first waiter, dead or alive.
-    pub fn first(&self) -> Option<Token> {
+    pub(crate) fn first(&self) -> Option<Token> {
         self.waiters.front().map(|waiter| waiter.token)
     }
 }

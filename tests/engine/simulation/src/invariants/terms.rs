@@ -8,19 +8,19 @@ use crate::wire::Token;
 
 /// When each token's lease ends, in the server's ms.
 #[derive(Debug, Default)]
-pub struct Terms {
+pub(crate) struct Terms {
     until: HashMap<Token, u64>,
 }
 
 impl Terms {
     /// The server granted or extended a lease.
-    pub fn set(&mut self, token: Token, now_ms: u64, ms: u64) {
+    pub(crate) fn set(&mut self, token: Token, now_ms: u64, ms: u64) {
         let until = self.until.entry(token).or_default();
         *until = (now_ms + ms).max(*until);
     }
 
     /// The server says that a token's lease is still valid.
-    pub fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) -> Verdict {
+    pub(crate) fn renewed(&mut self, token: Token, now_ms: u64, ms: u64) -> Verdict {
         let until = self.until.get(&token).copied().unwrap_or(0);
         self.set(token, now_ms, ms);
         if until + 1 < now_ms {

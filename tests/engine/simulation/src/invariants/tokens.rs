@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use leasehold_harness::Micros;
+
 use super::{Verdict, broken};
-use crate::clock::Micros;
 use crate::wire::Token;
 
 /// How late a command may be: as long as a tombstone lasts, less what clocks differ by.
@@ -11,7 +12,7 @@ const BURIED: Micros = 59_000_000;
 
 /// The tokens whose release or conversion was answered.
 #[derive(Debug, Default)]
-pub struct Tokens {
+pub(crate) struct Tokens {
     given_up: HashMap<Token, Micros>,
     /// When the server lost its tombstones.
     lost_at: Option<Micros>,
@@ -19,14 +20,14 @@ pub struct Tokens {
 
 impl Tokens {
     /// The client learnt that its token is given up, from the answer to a command sent at `sent`.
-    pub fn given_up(&mut self, now: Micros, sent: Micros, token: Token) {
+    pub(crate) fn given_up(&mut self, now: Micros, sent: Micros, token: Token) {
         if self.lost_at.is_none_or(|lost| lost < sent) {
             self.given_up.entry(token).or_insert(now);
         }
     }
 
     /// The server has a token as a holder or a waiter.
-    pub fn seen(&self, now: Micros, token: Token, how: &str) -> Verdict {
+    pub(crate) fn seen(&self, now: Micros, token: Token, how: &str) -> Verdict {
         match self.given_up.get(&token) {
             Some(since) if now - since < BURIED => {
                 broken("token-returns", format!("{token:?} {how}, and was given up {} ms ago", (now - since) / 1000))
@@ -36,7 +37,7 @@ impl Tokens {
     }
 
     /// The server lost its tombstones.
-    pub fn data_lost(&mut self, now: Micros) {
+    pub(crate) fn data_lost(&mut self, now: Micros) {
         self.given_up.clear();
         self.lost_at = Some(now);
     }
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_before_the_server_lost_its_tombstones_may_return() {
+    fn a_token_given_up_before_the_tombstones_were_lost_may_return() {
         let token = Token { life: 3, count: 9 };
         let mut tokens = Tokens::default();
         tokens.data_lost(950_000);

@@ -17,7 +17,7 @@ pub(super) struct Change {
     pub(super) file: &'static str,
     /// The text to find. It occurs exactly once in the file.
     pub(super) find: &'static str,
-    /// What takes its place.
+    /// The replacement.
     pub(super) put: &'static str,
 }
 
@@ -27,8 +27,8 @@ const SWITCH: &str = "LEASEHOLD_MUTANT";
 /// The word in [`Change::put`] that stands for the switch.
 const WORD: &str = "MUTANT";
 
-/// What the copy consists of. The rest of the workspace is not needed.
-const COPIED: [&str; 4] = ["core", "lua", "tests/engine/model", "tests/engine/simulation"];
+/// The folders of the copy. The rest of the workspace is not needed.
+const COPIED: [&str; 5] = ["core", "lua", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
 
 /// A module that the copied engine gets.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.
@@ -55,7 +55,7 @@ impl Copy {
         let target = directory.join("target");
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
-        // What is true of the sources is not true of a mutant: a value may never be read, for example.
+        // A mutant may break lints that the sources keep. For example, it may never read a value.
         let status =
             cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
         match status {
@@ -91,7 +91,7 @@ fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Writes the workspace that is left of this one, with every change. Files that are as they should be are not touched.
+/// Writes the reduced workspace with every change. Files that are already correct are not touched.
 fn write(directory: &Path) -> io::Result<()> {
     let mut written = BTreeSet::new();
     let mut put = |path: &str, text: &[u8]| {
@@ -155,7 +155,7 @@ fn workspace(manifest: &str) -> String {
     manifest.lines().map(line).collect()
 }
 
-/// A manifest without what only tests need.
+/// A manifest without its dev-dependencies.
 fn without_tests(manifest: &str) -> String {
     manifest.split("[dev-dependencies]").next().unwrap_or_default().to_owned()
 }

@@ -19,8 +19,8 @@ pub(super) const DEADLINE_IGNORED: &[Change] = &[Change {
 }];
 pub(super) const LOSS_UNTOLD: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "if self.end_lease(id, &Error::Lost(reason)).is_some() {",
-    put: "if self.end_lease(id, &Error::Lost(reason)).is_some() && !MUTANT {",
+    find: "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)) {",
+    put: "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)).filter(|_| !MUTANT) {",
 }];
 pub(super) const LOSS_TOLD_LATE: &[Change] = &[Change {
     file: "client/mod.rs",
@@ -109,7 +109,7 @@ pub(super) const GRANT_ASSUMES_TTL: &[Change] = &[Change {
 pub(super) const ENTERED_IS_AGAIN: &[Change] = &[Change {
     file: "lock/claim.rs",
     find: "            // The command took the lock or joined the queue anew,",
-    put: "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, call.sent, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew,",
+    put: "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew,",
 }];
 pub(super) const CANCEL_KEEPS_PLACE: &[Change] =
     &[Change { file: "lock/mod.rs", find: "if bury || claim.joined {", put: "if (bury || claim.joined) && !MUTANT {" }];
@@ -214,7 +214,7 @@ pub(super) const UPGRADE_FROM_SENDING: &[Change] = &[
     Change {
         file: "lock/convert.rs",
         find: "        self.send_convert(cx, Form::Digest);\n    }\n\n    fn send_convert",
-        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, false);\n        }\n    }\n\n    fn send_convert",
+        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    fn send_convert",
     },
 ];
 pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
@@ -241,21 +241,21 @@ pub(super) const CONVERT_KEEPS_TOKEN: &[Change] = &[Change {
 }];
 pub(super) const SIDE_KEYS_SHARED: &[Change] = &[Change {
     file: "wire/name.rs",
-    find: "        let side =\n            if hash_tag(&key).is_some() {",
-    put: "        let shared = format!(\"leasehold:{{{}}}:\", hash_tag(&key).unwrap_or(&key));\n        let side =\n            if MUTANT { shared } else if hash_tag(&key).is_some() {",
+    find: "let side = if hash_tag(key.as_bytes()).is_some() {",
+    put: "let side = if MUTANT && let Some(tag) = hash_tag(key.as_bytes()) {\n            [\"leasehold:{\", core::str::from_utf8(tag).unwrap_or_default(), \"}:\"].concat()\n        } else if hash_tag(key.as_bytes()).is_some() {",
 }];
-pub(super) const SEVERAL_UNSORTED: &[Change] = &[Change {
+pub(super) const MULTI_UNSORTED: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
     find: "        let place = |name",
     put: "        if MUTANT {\n            sorted = names.iter().map(ToString::to_string).collect();\n        }\n        let place = |name",
 }];
-pub(super) const SEVERAL_KEEPS_PARTS: &[Change] = &[Change {
+pub(super) const MULTI_KEEPS_PARTS: &[Change] = &[Change {
     file: "client/multi/acquire.rs",
-    find: "            let lease = LeaseId(part);\n            let Some(lock)",
-    put: "            if MUTANT && group.holds == 0 {\n                continue;\n            }\n            let lease = LeaseId(part);\n            let Some(lock)",
+    find: "            if let Some(grant) = grant {",
+    put: "            if let Some(grant) = grant.filter(|_| !MUTANT) {",
 }];
-pub(super) const SEVERAL_LOSS_UNTOLD: &[Change] = &[Change {
-    file: "client/multi/acquire.rs",
+pub(super) const MULTI_LOSS_UNTOLD: &[Change] = &[Change {
+    file: "client/multi/held.rs",
     find: "        let reason = match reason {",
     put: "        if MUTANT {\n            return;\n        }\n        let reason = match reason {",
 }];
@@ -265,7 +265,7 @@ pub(super) const REENTRY_FOR_ANY_OWNER: &[Change] = &[Change {
     put: "is_some_and(|lease| MUTANT || lease.kind == kind)",
 }];
 pub(super) const HOLDS_NOT_COUNTED: &[Change] =
-    &[Change { file: "client/operations.rs", find: "if lease.holds > 1 {", put: "if lease.holds > 1 && !MUTANT {" }];
+    &[Change { file: "session/lease.rs", find: "if lease.holds > 1 =>", put: "if lease.holds > 1 && !MUTANT =>" }];
 pub(super) const SUBSCRIBED_UNASKED: &[Change] = &[Change {
     file: "client/messages.rs",
     find: "        self.ask_on(channel);\n    }\n",
@@ -313,3 +313,38 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
     &[Change { file: "quorum/acquire.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
+pub(super) const KEEP_IGNORED: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));",
+    put: "        if !MUTANT {\n            self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));\n        }",
+}];
+pub(super) const KEPT_WITHOUT_RENEWAL: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: "if hold.timers.renewal.is_none() {",
+    put: "if hold.timers.renewal.is_none() && !MUTANT {",
+}];
+pub(super) const FIXED_LEASE_KEPT: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: ".filter(|lease| lease.renew) else { return };",
+    put: ".filter(|lease| lease.renew || MUTANT) else { return };",
+}];
+pub(super) const RENEWED_PAST_ITS_END: &[Change] = &[Change {
+    file: "session/lease.rs",
+    find: "Some(ends) if ends.at <= until => None,",
+    put: "Some(ends) if ends.at <= until && !MUTANT => None,",
+}];
+pub(super) const KEPT_FOR_A_WHOLE_TTL: &[Change] = &[Change {
+    file: "session/lease.rs",
+    find: "Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),",
+    put: "Some(_) if MUTANT => Some(self.ttl),\n            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),",
+}];
+pub(super) const KEEPS_ONE_OF_SEVERAL: &[Change] = &[Change {
+    file: "client/operations.rs",
+    find: "parts.clone().into_iter().for_each(|part| self.keep(part, until)),",
+    put: "parts.clone().into_iter().take(if MUTANT { 1 } else { usize::MAX }).for_each(|part| self.keep(part, until)),",
+}];
+pub(super) const QUORUM_KEEP_UNTOLD: &[Change] = &[Change {
+    file: "quorum/held.rs",
+    find: "            members.tell(at, cx.now, Input::Keep { lease, until });",
+    put: "            if !MUTANT {\n                members.tell(at, cx.now, Input::Keep { lease, until });\n            }",
+}];

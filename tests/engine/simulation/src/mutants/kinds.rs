@@ -1,6 +1,6 @@
 //! Deliberate bugs in the scripts of reentrant locks and semaphores.
 
-use crate::tampering::ScriptChange;
+use crate::injected_bugs::ScriptChange;
 
 /// The same change in both semaphore scripts that grant.
 macro_rules! permitting {

@@ -9,8 +9,8 @@ mod table;
 use std::time::Instant;
 
 use crate::campaign::Campaign;
-use crate::mix::Theme;
-use crate::tampering::Tampering;
+use crate::injected_bugs::InjectedBugs;
+use crate::theme::Theme;
 
 use copy::{Change, Copy};
 
@@ -18,6 +18,20 @@ pub use table::TABLE;
 
 /// A mutant that is not noticed within this many seeds has survived.
 const PATIENCE: u64 = 5_000;
+
+/// Mutants that few seeds show, each with a seed that does. It is tried before the others. If the engine or the
+/// simulation has changed since, another seed has to be found: `cargo xtask mutants NAME` prints it.
+const KNOWN: [(&str, u64); 9] = [
+    ("hand-over-past-block", 650),
+    ("verify-writes-nothing", 608),
+    ("no-margin", 475),
+    ("holder-death-ignored", 561),
+    ("loss-told-late", 387),
+    ("conflict-not-buried", 335),
+    ("limit-forgotten", 111),
+    ("late-head-purges-itself", 219),
+    ("refill-lowers-fence", 99),
+];
 
 /// One deliberate bug.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +43,7 @@ pub struct Mutant {
     /// The bug, if it is in the engine.
     engine: &'static [Change],
     /// The bug, if it is elsewhere.
-    pub tampering: Tampering,
+    pub bugs: InjectedBugs,
     /// The theme that is likely to notice it.
     pub theme: Theme,
 }
@@ -53,7 +67,7 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     let is_one = copy::is_switched_on();
     let copy = if !is_one && chosen().any(|mutant| !mutant.engine.is_empty()) { Some(Copy::build()?) } else { None };
     if !is_one {
-        println!("{:<28}{:<17}{:>7}{:>8}  rule that it breaks", "mutant", "noticed by", "seeds", "seconds");
+        println!("{:<28}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
     }
     for mutant in chosen() {
         let noticed = match copy.as_ref().filter(|_| !mutant.engine.is_empty()) {
@@ -78,22 +92,23 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
 impl Mutant {
     /// Runs seeds until an invariant notices the mutant, and prints which.
     fn is_noticed(&self, jobs: usize) -> Result<bool, String> {
-        let summary = self.campaign(jobs).run(|_| ())?;
-        let (seeds, seconds) = (summary.seeds, summary.took.as_secs_f64());
-        let noticed = summary.failures.first().map(|(_, broken)| broken.invariant);
-        println!("{:<28}{:<17}{seeds:>7}{seconds:>8.1}  {}", self.name, noticed.unwrap_or("NOBODY"), self.rule);
+        let known = KNOWN.iter().find(|(name, _)| *name == self.name).map(|(_, seed)| self.campaign(*seed, 1, jobs));
+        let (mut seconds, mut noticed) = (0.0, None);
+        for campaign in known.into_iter().chain([self.campaign(0, PATIENCE, jobs)]) {
+            let summary = campaign.run(|_| ())?;
+            seconds += summary.took.as_secs_f64();
+            noticed = summary.failures.first().map(|(seed, broken)| (broken.invariant, seed.to_string()));
+            if noticed.is_some() {
+                break;
+            }
+        }
+        let (by, seed) = noticed.clone().unwrap_or(("NOBODY", String::new()));
+        println!("{:<28}{by:<22}{seed:>5}{seconds:>8.1}  {}", self.name, self.rule);
         Ok(noticed.is_some())
     }
 
-    fn campaign(&self, jobs: usize) -> Campaign {
-        Campaign {
-            start: 0,
-            seeds: PATIENCE,
-            theme: Some(self.theme),
-            jobs,
-            tampering: self.tampering,
-            first_only: true,
-        }
+    fn campaign(&self, start: u64, seeds: u64, jobs: usize) -> Campaign {
+        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.bugs, first_only: true }
     }
 }
 
@@ -106,7 +121,7 @@ mod tests {
     fn every_mutant_has_its_own_name_and_fits_the_scripts() {
         for (place, mutant) in TABLE.iter().enumerate() {
             assert!(TABLE[..place].iter().all(|other| other.name != mutant.name), "{}", mutant.name);
-            if let Err(problem) = Bench::new(mutant.tampering) {
+            if let Err(problem) = Bench::new(mutant.bugs) {
                 panic!("{}: {problem}", mutant.name);
             }
         }

@@ -1,6 +1,6 @@
 //! Deliberate bugs in the scripts, as changes of their text.
 
-use crate::tampering::ScriptChange;
+use crate::injected_bugs::ScriptChange;
 
 /// The same change in every script that grants.
 macro_rules! granting {
@@ -99,7 +99,7 @@ pub(super) const REFILL_GRANTS_NOBODY: &[ScriptChange] =
 pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
     &[("renew", "  if ms > 0 then\n", "  if ttl ~= 0 and ms > 0 then\n")];
 
-pub(super) const SEVERAL_TAKES_HELD: &[ScriptChange] =
-    &[("several", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
+pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
+    &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
-pub(super) const SEVERAL_DIGS_UP: &[ScriptChange] = &[("several", "if till and", "if false and")];
+pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "if till and", "if false and")];

@@ -5,18 +5,18 @@
 
 use super::copy::Change;
 use super::{Mutant, engine, kinds, scripts};
-use crate::mix::Theme;
-use crate::tampering::{ScriptChange, Tampering};
+use crate::injected_bugs::{InjectedBugs, ScriptChange};
+use crate::theme::Theme;
 
-const NONE: Tampering =
-    Tampering { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
+const NONE: InjectedBugs =
+    InjectedBugs { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
 
 const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
-    Mutant { name, rule, engine: changes, tampering: NONE, theme }
+    Mutant { name, rule, engine: changes, bugs: NONE, theme }
 }
 
 const fn script(name: &'static str, changes: &'static [ScriptChange], theme: Theme, rule: &'static str) -> Mutant {
-    Mutant { name, rule, engine: &[], tampering: Tampering { scripts: changes, ..NONE }, theme }
+    Mutant { name, rule, engine: &[], bugs: InjectedBugs { scripts: changes, ..NONE }, theme }
 }
 
 /// Every mutant.
@@ -41,7 +41,7 @@ pub const TABLE: &[Mutant] = &[
         name: "suspended-clock",
         rule: "the clock counts suspended time",
         engine: &[],
-        tampering: Tampering { clock_stops_asleep: true, ..NONE },
+        bugs: InjectedBugs { clock_stops_asleep: true, ..NONE },
         theme: Theme::Clients,
     },
     engine("max-hold-ignored", engine::MAX_HOLD_IGNORED, Theme::Calm, "max_hold ends a renewed lease"),
@@ -226,11 +226,11 @@ pub const TABLE: &[Mutant] = &[
     script("buried-grows", scripts::BURIED_GROWS, Theme::Unhurried, "burying a token removes expired tombstones"),
     script("queue-without-ttl", scripts::QUEUE_WITHOUT_TTL, Theme::Network, "no key is without TTL"),
     // Several names at once.
-    engine("several-unsorted", engine::SEVERAL_UNSORTED, Theme::Several, "all clients take names in the same order"),
-    engine("several-keeps-parts", engine::SEVERAL_KEEPS_PARTS, Theme::Several, "a failure gives everything back"),
-    engine("several-loss-untold", engine::SEVERAL_LOSS_UNTOLD, Theme::Several, "losing one name ends the whole lease"),
-    script("several-takes-held", scripts::SEVERAL_TAKES_HELD, Theme::Several, "all names are free, or none is taken"),
-    script("several-digs-up", scripts::SEVERAL_DIGS_UP, Theme::Several, "a buried token does not enter"),
+    engine("multi-unsorted", engine::MULTI_UNSORTED, Theme::Multi, "all clients take names in the same order"),
+    engine("multi-keeps-parts", engine::MULTI_KEEPS_PARTS, Theme::Multi, "a failure gives everything back"),
+    engine("multi-loss-untold", engine::MULTI_LOSS_UNTOLD, Theme::Multi, "losing one name ends the whole lease"),
+    script("multi-takes-held", scripts::MULTI_TAKES_HELD, Theme::Multi, "all names are free, or none is taken"),
+    script("multi-digs-up", scripts::MULTI_DIGS_UP, Theme::Multi, "a buried token does not enter"),
     // Reentrant locks.
     engine("reentry-for-any-owner", engine::REENTRY_FOR_ANY_OWNER, Theme::Reentrant, "only the owner gets it again"),
     engine("holds-not-counted", engine::HOLDS_NOT_COUNTED, Theme::Reentrant, "each hold is released separately"),
@@ -290,14 +290,14 @@ pub const TABLE: &[Mutant] = &[
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares only N, and goes on while a slot moves",
         engine: &[],
-        tampering: Tampering { renewals_need_all_keys: true, ..NONE },
+        bugs: InjectedBugs { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Moving,
     },
     Mutant {
         name: "none-key-left-out",
         rule: "one declared key never exists, so no script is stopped halfway while a slot moves",
         engine: &[],
-        tampering: Tampering { none_key_left_out: true, ..NONE },
+        bugs: InjectedBugs { none_key_left_out: true, ..NONE },
         theme: Theme::Converts,
     },
     script(
@@ -314,6 +314,39 @@ pub const TABLE: &[Mutant] = &[
         "a refill without a lease ends by granting",
     ),
     script("verify-writes-nothing", scripts::VERIFY_WRITES_NOTHING, Theme::Servers, "a replica confirms no lease"),
+    // Leases whose end their holder moves.
+    engine("keep-ignored", engine::KEEP_IGNORED, Theme::Keeping, "a lease ends when its holder says"),
+    engine(
+        "kept-without-renewal",
+        engine::KEPT_WITHOUT_RENEWAL,
+        Theme::Keeping,
+        "a lease that is kept for longer is renewed again",
+    ),
+    engine("fixed-lease-kept", engine::FIXED_LEASE_KEPT, Theme::Keeping, "nobody moves the end of a fixed lease"),
+    engine(
+        "renewed-past-its-end",
+        engine::RENEWED_PAST_ITS_END,
+        Theme::Keeping,
+        "a lease that is valid until its end is not renewed",
+    ),
+    engine(
+        "kept-for-a-whole-ttl",
+        engine::KEPT_FOR_A_WHOLE_TTL,
+        Theme::Keeping,
+        "the last renewal is for no longer than until the end",
+    ),
+    engine(
+        "keeps-one-of-several",
+        engine::KEEPS_ONE_OF_SEVERAL,
+        Theme::Keeping,
+        "the end of a lease of several names is that of each name",
+    ),
+    engine(
+        "quorum-keep-untold",
+        engine::QUORUM_KEEP_UNTOLD,
+        Theme::Keeping,
+        "each server's machine of a quorum learns when the lease ends",
+    ),
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",

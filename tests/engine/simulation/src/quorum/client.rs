@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, CallId, ClientId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait};
+use leasehold_core::{
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait,
+};
+use leasehold_harness::{Clock, Micros, Rng};
 
-use crate::clock::{Clock, Micros};
 use crate::quorum::world::Mix;
-use crate::rng::Rng;
 
 pub(crate) struct Client {
     /// Its number, unique in the run. A crash ends its life, and another client takes its place.
@@ -19,7 +20,7 @@ pub(crate) struct Client {
     pub(crate) config: Config,
     pub(crate) asleep_until: Option<Micros>,
     /// What arrived while it slept.
-    pub(crate) inbox: Vec<(CallId, Result<Reply, Failure>)>,
+    pub(crate) inbox: Vec<(CommandId, Result<Reply, Failure>)>,
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,
@@ -47,14 +48,14 @@ pub(crate) enum Doing {
 pub(crate) struct Op {
     pub(crate) user: usize,
     pub(crate) name: usize,
-    pub(crate) wish: Wish,
+    pub(crate) call: UserCall,
     /// When it must have ended, by the client's clock.
     pub(crate) ends: Option<Instant>,
     pub(crate) ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum UserCall {
     Acquire(AcquireOptions),
     Release(LeaseId),
     Extend(LeaseId, Duration),
@@ -103,16 +104,16 @@ impl Client {
     /// When a call must have ended. A try asks once for the lock and once for the fence. It asks once more for the
     /// greater fence of each server that may replace another one. That can be as many servers as a majority can do
     /// without.
-    pub(crate) fn ends(&self, wish: Wish, at: Instant, servers: usize) -> Option<Instant> {
+    pub(crate) fn ends(&self, call: UserCall, at: Instant, servers: usize) -> Option<Instant> {
         let timeout = self.config.node_timeout;
-        match wish {
-            Wish::Acquire(options) => match options.wait {
+        match call {
+            UserCall::Acquire(options) => match options.wait {
                 Wait::For(wait) => Some(at + wait),
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
                 _ => None,
             },
             // From the last lease that was given back.
-            Wish::Close => Some(at + timeout * 4),
+            UserCall::Close => Some(at + timeout * 4),
             _ => Some(at + timeout * 2),
         }
     }

@@ -4,12 +4,12 @@
 //! forgot may overlap with the next one until its holder's next renewal. The fences still rise, as long as the servers'
 //! clocks differ by less than a restart takes.
 
+mod checks;
 mod client;
-mod looking;
+mod fault_injection;
 mod network;
-mod strikes;
 mod users;
 mod watch;
 mod world;
 
-pub use world::World;
+pub use world::QuorumRun;

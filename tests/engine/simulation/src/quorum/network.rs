@@ -3,11 +3,11 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{CallId, Command, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Reply};
+use leasehold_harness::Micros;
 
-use crate::clock::Micros;
 use crate::invariants::broken;
-use crate::quorum::world::{Event, Trouble, World};
+use crate::quorum::world::{Event, QuorumRun, Trouble};
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
@@ -22,15 +22,15 @@ pub(crate) struct Arrival {
     pub(crate) client: usize,
     pub(crate) life: u32,
     pub(crate) server: usize,
-    pub(crate) call: CallId,
+    pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
-    /// How long the answer takes. None if nobody receives it.
+    /// How long the answer takes. None if the client doesn't receive it.
     pub(crate) back: Option<Micros>,
 }
 
-impl World<'_> {
-    pub(crate) fn send(&mut self, client: usize, server: usize, call: CallId, command: Command) {
-        let second = self.now / 1_000_000;
+impl QuorumRun<'_> {
+    pub(crate) fn send(&mut self, client: usize, server: usize, id: CommandId, command: Command) {
+        let second = self.world.now / 1_000_000;
         let most = BUSY * self.servers.len() as u64 * self.mix.users.1;
         let it = &mut self.clients[client];
         it.pace = if it.pace.0 == second { (second, it.pace.1 + 1) } else { (second, 1) };
@@ -38,38 +38,38 @@ impl World<'_> {
             let detail = format!("c{client} sends more than {most} commands a second");
             self.watch.check(broken("busy-loop", detail));
         }
-        if self.transcript.is_written() {
+        if self.world.transcript.is_written() {
             let what = format!("{command:?}");
             let what: String =
                 what.split(' ').filter(|word| !word.starts_with("leasehold:")).collect::<Vec<_>>().join(" ");
-            self.note(client, format_args!("#{} -> s{server} {what}", call.0));
+            self.note(client, format_args!("#{} -> s{server} {what}", id.0));
         }
-        let (there, back) = (self.rng.range(self.mix.trip), self.rng.range(self.mix.trip));
+        let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         let life = self.clients[client].life;
-        let arrival = Arrival { client, life, server, call, command: Rc::new(command), back: Some(back) };
+        let arrival = Arrival { client, life, server, id, command: Rc::new(command), back: Some(back) };
         self.pass(arrival, there);
     }
 
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
-        let now = self.now;
+        let now = self.world.now;
         let cut = self.cuts.iter().any(|cut| *cut == (arrival.client, arrival.server, cut.2) && cut.2 > now);
         if cut || self.servers[arrival.server].suffers(Trouble::Down, now) {
             return self.fail(&arrival, there);
         }
         let chance = if self.faults_are_on() { self.mix.chance } else { 0 };
-        if self.rng.chance(chance) {
+        if self.world.rng.chance(chance) {
             self.counts.faults += 1;
-            match self.rng.below(7) {
-                0 => there += self.rng.range(self.mix.slow),
-                1 => arrival.back = Some(self.rng.range(self.mix.slow)),
+            match self.world.rng.below(7) {
+                0 => there += self.world.rng.range(self.mix.slow),
+                1 => arrival.back = Some(self.world.rng.range(self.mix.slow)),
                 2 => return self.fail(&arrival, there),
                 3 => return self.tell(&arrival, there, Err(Failure::Unavailable("connection refused".into()))),
                 4 => {
                     // Its connection breaks, and it still arrives, late.
                     self.interrupt(&arrival, there);
                     arrival.back = None;
-                    there += self.rng.spread((1_000, LATEST));
+                    there += self.world.rng.spread((1_000, LATEST));
                 }
                 5 => {
                     self.interrupt(&arrival, there);
@@ -77,18 +77,18 @@ impl World<'_> {
                 }
                 _ => {
                     // Its library sends it again, and reports the break.
-                    self.agenda.push(now + there, Event::Arrive(Arrival { back: None, ..arrival.clone() }));
+                    self.world.agenda.push(now + there, Event::Arrive(Arrival { back: None, ..arrival.clone() }));
                     self.interrupt(&arrival, there);
                     arrival.back = None;
-                    there += self.rng.spread((1_000, LATEST));
+                    there += self.world.rng.spread((1_000, LATEST));
                 }
             }
         }
-        self.agenda.push(now + there, Event::Arrive(arrival));
+        self.world.agenda.push(now + there, Event::Arrive(arrival));
     }
 
     fn fail(&mut self, arrival: &Arrival, there: Micros) {
-        if self.rng.chance(300_000) {
+        if self.world.rng.chance(300_000) {
             self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
         } else {
             self.interrupt(arrival, there);
@@ -97,23 +97,23 @@ impl World<'_> {
 
     /// The client is told of a break or a timeout, or of nothing.
     fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
-        let failure = match self.rng.below(3) {
+        let failure = match self.world.rng.below(3) {
             0 => return,
             1 => Failure::Interrupted("connection reset".into()),
             _ => Failure::TimedOut,
         };
-        let wait = self.rng.spread((100, 100_000));
+        let wait = self.world.rng.spread((100, 100_000));
         self.tell(arrival, there + wait, Err(failure));
     }
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let Arrival { client, life, call, .. } = *arrival;
-        self.agenda.push(self.now + after, Event::Deliver { client, life, call, result });
+        let Arrival { client, life, id, .. } = *arrival;
+        self.world.after(after, Event::Deliver { client, life, id, result });
     }
 
     /// A command reaches its server.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
-        let (now, at) = (self.now, arrival.server);
+        let (now, at) = (self.world.now, arrival.server);
         let server = &self.servers[at];
         if server.suffers(Trouble::Down, now) {
             return if arrival.back.is_some() {
@@ -121,8 +121,8 @@ impl World<'_> {
             };
         }
         if let Some(until) = server.until(Trouble::Stalled, now) {
-            let after = self.rng.below(1_000);
-            return self.agenda.push(until + after, Event::Arrive(arrival));
+            let after = self.world.rng.below(1_000);
+            return self.world.agenda.push(until + after, Event::Arrive(arrival));
         }
         let clock = server.clock.reads(now);
         self.models[at].set_out_of_memory(server.suffers(Trouble::Full, now));

@@ -5,12 +5,12 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Error, Input, LeaseId, LossReason, OpId, Outcome, ReleaseOutcome, Wait};
 
 use crate::invariants::broken;
-use crate::quorum::client::{Doing, Op, Wish};
+use crate::quorum::client::{Doing, Op, UserCall};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
-use crate::quorum::world::{Event, Phase, World};
+use crate::quorum::world::{Event, Phase, QuorumRun};
 
-impl World<'_> {
+impl QuorumRun<'_> {
     pub(crate) fn step(&mut self, client: usize, life: u32, user: usize, number: u32) {
         let it = &self.clients[client];
         if it.life != life || it.engine.is_none() || it.users[user].step != number {
@@ -22,66 +22,85 @@ impl World<'_> {
         match it.users[user].doing {
             Doing::Nothing if self.phase != Phase::Busy => {}
             Doing::Nothing => {
-                let name = self.rng.below(self.mix.names as u64) as usize;
-                let wish = if self.rng.chance(20_000) { Wish::Inspect } else { Wish::Acquire(self.options()) };
-                self.call(client, user, name, wish);
-                if self.rng.chance(50_000) {
-                    let after = self.rng.spread((100, 2_000_000));
+                let name = self.world.rng.below(self.mix.names as u64) as usize;
+                let call =
+                    if self.world.rng.chance(20_000) { UserCall::Inspect } else { UserCall::Acquire(self.options()) };
+                self.call(client, user, name, call);
+                if self.world.rng.chance(50_000) {
+                    let after = self.world.rng.spread((100, 2_000_000));
                     let op = OpId(self.clients[client].ops.len() as u64);
-                    self.agenda.push(self.now + after, Event::Cancel { client, life, op });
+                    self.world.after(after, Event::Cancel { client, life, op });
                 }
             }
             Doing::Calling(_) => {}
+            Doing::Holding(lease) if self.mix.keeping && self.world.rng.chance(400_000) => {
+                self.keep(client, user, lease)
+            }
             Doing::Holding(lease) => {
                 let name = self.watch.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
                 let name = name.map_or(0, |belief| belief.name);
-                let wish = match self.rng.below(10) {
-                    0 => Wish::Extend(lease, Duration::from_millis(self.rng.spread((100, 5_000)))),
-                    1 => Wish::Verify(lease),
-                    2 => Wish::Hold(lease),
-                    _ => Wish::Release(lease),
+                let call = match self.world.rng.below(10) {
+                    0 => UserCall::Extend(lease, Duration::from_millis(self.world.rng.spread((100, 5_000)))),
+                    1 => UserCall::Verify(lease),
+                    2 => UserCall::Hold(lease),
+                    _ => UserCall::Release(lease),
                 };
-                self.call(client, user, name, wish);
+                self.call(client, user, name, call);
             }
         }
     }
 
+    /// Moves the end of its lease, as a driver does that renews only while a caller is present.
+    fn keep(&mut self, client: usize, user: usize, lease: LeaseId) {
+        // What is due at this very moment happens first.
+        self.tell_engine(client, Input::Wake);
+        let until = Duration::from_millis(self.world.rng.spread((1, 8_000)));
+        let after = self.world.rng.range(self.mix.hold);
+        let it = &self.clients[client];
+        let until = it.clock.instant(self.world.now) + until;
+        self.watch.kept(it.life, lease, until);
+        self.note(client, format_args!("u{user} keeps {lease:?} until {until:?}"));
+        self.next_step(client, user, after);
+        self.tell_engine(client, Input::Keep { lease, until });
+    }
+
     fn options(&mut self) -> AcquireOptions {
-        let ttl = Duration::from_millis(self.rng.range(self.mix.ttl_ms));
-        let wait = match self.rng.below(4) {
+        let ttl = Duration::from_millis(self.world.rng.range(self.mix.ttl_ms));
+        let wait = match self.world.rng.below(4) {
             0 => Wait::No,
             1 => Wait::Forever,
-            _ => Wait::For(Duration::from_millis(self.rng.spread((1, 20_000)))),
+            _ => Wait::For(Duration::from_millis(self.world.rng.spread((1, 20_000)))),
         };
-        let renew = !self.rng.chance(150_000);
-        let max_hold = (renew && self.rng.chance(50_000)).then(|| Duration::from_millis(self.rng.spread((10, 5_000))));
+        let renew = !self.world.rng.chance(150_000);
+        let max_hold =
+            (renew && self.world.rng.chance(50_000)).then(|| Duration::from_millis(self.world.rng.spread((10, 5_000))));
         AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() }
     }
 
-    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, wish: Wish) {
-        let at = self.clients[client].clock.instant(self.now);
+    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, call: UserCall) {
+        let at = self.clients[client].clock.instant(self.world.now);
         let it = &mut self.clients[client];
-        let ends = it.ends(wish, at, self.servers.len());
-        it.ops.push(Op { user, name, wish, ends, ended: false });
+        let ends = it.ends(call, at, self.servers.len());
+        it.ops.push(Op { user, name, call, ends, ended: false });
         let op = OpId(it.ops.len() as u64);
         it.users[user].doing = Doing::Calling(op);
         it.users[user].step += 1;
         it.pace.1 = it.pace.1.saturating_sub(A_CALL * self.servers.len() as u64);
-        self.note(client, format_args!("u{user} op {} {wish:?} of {name}", op.0));
-        if let Wish::Release(lease) = wish {
+        self.note(client, format_args!("u{user} op {} {call:?} of {name}", op.0));
+        if let UserCall::Release(lease) = call {
             self.release_begins(client, lease);
         }
         let text = format!("lock-{name}");
         self.tell_engine(
             client,
-            match wish {
-                Wish::Acquire(options) => Input::Acquire { op, name: &text, options },
-                Wish::Release(lease) => Input::Release { op, lease },
-                Wish::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
-                Wish::Verify(lease) => Input::Verify { op, lease },
-                Wish::Hold(lease) => Input::Hold { op, lease },
-                Wish::Inspect => Input::Inspect { op, name: &text },
-                Wish::Close => Input::Close { op },
+            match call {
+                UserCall::Acquire(options) => Input::Acquire { op, name: &text, options },
+                UserCall::Release(lease) => Input::Release { op, lease },
+                UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
+                UserCall::Verify(lease) => Input::Verify { op, lease },
+                UserCall::Hold(lease) => Input::Hold { op, lease },
+                UserCall::Inspect => Input::Inspect { op, name: &text },
+                UserCall::Close => Input::Close { op },
             },
         );
     }
@@ -90,8 +109,8 @@ impl World<'_> {
     fn release_begins(&mut self, client: usize, lease: LeaseId) {
         let life = self.clients[client].life;
         let it = &mut self.clients[client];
-        let holds = it.ops.iter().filter(|op| op.wish == Wish::Hold(lease) && op.ended).count();
-        let released = it.ops.iter().filter(|op| op.wish == Wish::Release(lease)).count();
+        let holds = it.ops.iter().filter(|op| op.call == UserCall::Hold(lease) && op.ended).count();
+        let released = it.ops.iter().filter(|op| op.call == UserCall::Release(lease)).count();
         if released > holds {
             self.watch.ended(life, lease);
         }
@@ -99,17 +118,17 @@ impl World<'_> {
 
     pub(crate) fn completed(&mut self, client: usize, op: OpId, result: Result<Outcome, Error>) {
         self.note(client, format_args!("op {} ends: {result:?}", op.0));
-        let now = self.now;
+        let now = self.world.now;
         let at = self.clients[client].clock.instant(now);
         let life = self.clients[client].life;
         let Some(known) = self.clients[client].ops.get_mut(op.0 as usize - 1).filter(|known| !known.ended) else {
             return self.watch.check(broken("ends-once", format!("c{client} op {}", op.0)));
         };
         known.ended = true;
-        let Op { user, name, wish, .. } = *known;
+        let Op { user, name, call, .. } = *known;
         let mut doing = Doing::Nothing;
-        match (wish, &result) {
-            (Wish::Acquire(options), Ok(Outcome::Acquired(grant))) => {
+        match (call, &result) {
+            (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) => {
                 self.counts.grants += 1;
                 if grant.valid_until <= at {
                     self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
@@ -117,34 +136,37 @@ impl World<'_> {
                 let until = self.clients[client].clock.when(grant.valid_until.as_micros());
                 // The servers granted it when it was sent, or later.
                 let since = now.min(until.saturating_sub(options.ttl.as_micros() as u64));
-                let belief = Belief { life, lease: grant.lease, name, since, until };
+                let ends = options.max_hold.map(|most| at + most);
+                let belief = Belief { life, lease: grant.lease, name, since, until, renew: options.renew, ends };
                 self.watch.granted(belief, grant.fence, now);
                 doing = Doing::Holding(grant.lease);
             }
             (
-                Wish::Acquire(_),
+                UserCall::Acquire(_),
                 Err(Error::Busy { .. } | Error::Unreachable { .. } | Error::Cancelled | Error::Closed),
             ) => {}
             // A full server says so, and the error is that of a majority.
-            (Wish::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
-            (Wish::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => doing = Doing::Holding(lease),
-            (Wish::Release(_), _) | (Wish::Inspect | Wish::Close, _) => {}
-            (Wish::Extend(lease, _) | Wish::Verify(lease) | Wish::Hold(lease), _) => {
+            (UserCall::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
+            (UserCall::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => {
+                doing = Doing::Holding(lease)
+            }
+            (UserCall::Release(_), _) | (UserCall::Inspect | UserCall::Close, _) => {}
+            (UserCall::Extend(lease, _) | UserCall::Verify(lease) | UserCall::Hold(lease), _) => {
                 if self.watch.beliefs.iter().any(|belief| (belief.life, belief.lease) == (life, lease)) {
                     doing = Doing::Holding(lease);
                 }
             }
-            (wish, result) => {
-                let detail = format!("op {} {wish:?} ends with {result:?}", op.0);
+            (call, result) => {
+                let detail = format!("op {} {call:?} ends with {result:?}", op.0);
                 self.watch.check(broken("answer", detail));
             }
         }
-        if wish == Wish::Close {
+        if call == UserCall::Close {
             self.closed(client);
         }
         self.clients[client].users[user].doing = doing;
         let pause = if let Doing::Holding(_) = doing { self.mix.hold } else { self.mix.think };
-        let pause = self.rng.range(pause);
+        let pause = self.world.rng.range(pause);
         self.next_step(client, user, pause);
     }
 
@@ -152,14 +174,13 @@ impl World<'_> {
         self.note(client, format_args!("loses {lease:?}: {reason:?}"));
         self.counts.losses += 1;
         let life = self.clients[client].life;
-        if !self.watch.ended(life, lease) {
-            self.watch.check(broken("loss-twice", format!("c{client} {lease:?}")));
-        }
+        let at = self.clients[client].clock.instant(self.world.now);
+        self.watch.lost(life, lease, reason, at);
         let users = self.clients[client].users.iter();
         if let Some(user) = users.enumerate().find_map(|(user, it)| (it.doing == Doing::Holding(lease)).then_some(user))
         {
             self.clients[client].users[user].doing = Doing::Nothing;
-            let pause = self.rng.range(self.mix.think);
+            let pause = self.world.rng.range(self.mix.think);
             self.next_step(client, user, pause);
         }
     }
@@ -168,6 +189,6 @@ impl World<'_> {
         let it = &mut self.clients[client];
         it.users[user].step += 1;
         let (life, number) = (it.life, it.users[user].step);
-        self.agenda.push(self.now + after, Event::Step { client, life, user, number });
+        self.world.after(after, Event::Step { client, life, user, number });
     }
 }

@@ -1,8 +1,8 @@
-//! What must hold at every step, judged by true time.
+//! The invariants of a quorum, checked at every step by true time.
 
-use leasehold_core::LeaseId;
+use leasehold_core::{Instant, LeaseId, LossReason};
+use leasehold_harness::Micros;
 
-use crate::clock::Micros;
 use crate::invariants::{Verdict, broken};
 
 /// A lease that its client takes to be valid.
@@ -13,6 +13,9 @@ pub(crate) struct Belief {
     pub(crate) since: Micros,
     /// When it ends by its client's own clock, in true time.
     pub(crate) until: Micros,
+    pub(crate) renew: bool,
+    /// When it ends at the latest, by its client's clock.
+    pub(crate) ends: Option<Instant>,
 }
 
 pub(crate) struct Watch {
@@ -75,6 +78,27 @@ impl Watch {
             return self.check(broken("exclusive", detail));
         }
         self.beliefs.push(belief);
+    }
+
+    /// Its holder moves the end of a lease. Nothing changes for a fixed lease.
+    pub(crate) fn kept(&mut self, life: u32, lease: LeaseId, ends: Instant) {
+        let mut held = self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease));
+        if let Some(belief) = held.next().filter(|belief| belief.renew) {
+            belief.ends = Some(ends);
+        }
+    }
+
+    /// A lease is lost at `local` by its client's clock.
+    pub(crate) fn lost(&mut self, life: u32, lease: LeaseId, reason: LossReason, local: Instant) {
+        let held = self.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
+        let ends = held.and_then(|belief| belief.ends);
+        if reason == LossReason::MaxHold && ends.is_none_or(|ends| local < ends) {
+            let detail = format!("life {life} loses {lease:?} at {local:?}, its end is {ends:?}");
+            self.check(broken("max-hold", detail));
+        }
+        if !self.ended(life, lease) {
+            self.check(broken("loss-twice", format!("life {life} {lease:?}")));
+        }
     }
 
     pub(crate) fn ended(&mut self, life: u32, lease: LeaseId) -> bool {

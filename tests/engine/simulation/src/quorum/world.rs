@@ -1,32 +1,29 @@
-//! The world of one run. One seed makes all of it.
+//! A run of clients and the servers of a quorum, on virtual time. One seed makes all of it.
 
-use leasehold_core::{CallId, Failure, Input, OpId, Output, Reply};
+use leasehold_core::{CommandId, Failure, Input, OpId, Output, Reply};
+use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
-use crate::agenda::Agenda;
-use crate::clock::{Clock, Micros};
 use crate::invariants::{Verdict, broken};
-use crate::quorum::client::{Client, Doing, Wish};
+use crate::quorum::client::{Client, Doing, UserCall};
 use crate::quorum::network::Arrival;
 use crate::quorum::watch::Watch;
-use crate::rng::Rng;
-use crate::transcript::Transcript;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
 
 const EPOCH: u64 = 1_800_000_000_000_000;
-const LOOK_EVERY: Micros = 50_000;
+const CHECK_EVERY: Micros = 50_000;
 const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
     Arrive(Arrival),
-    Deliver { client: usize, life: u32, call: CallId, result: Result<Reply, Failure> },
+    Deliver { client: usize, life: u32, id: CommandId, result: Result<Reply, Failure> },
     Wake { client: usize, life: u32, number: u32 },
     Step { client: usize, life: u32, user: usize, number: u32 },
     Cancel { client: usize, life: u32, op: OpId },
     Resume { client: usize, life: u32 },
     Start { client: usize },
     Strike,
-    Look,
+    Check,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub(crate) enum Phase {
     Busy,
     /// Everything is repaired, and users finish what they have begun.
     Ending { since: Micros },
-    /// Nobody does anything. Commands on their way arrive, and given-up tokens end.
+    /// All users are idle. Commands under way arrive, and the last releases are retried.
     Resting { until: Micros },
 }
 
@@ -56,10 +53,12 @@ pub(crate) struct Mix {
     pub(crate) ttl_ms: (u64, u64),
     pub(crate) hold: (u64, u64),
     pub(crate) think: (u64, u64),
+    /// Whether holders move the ends of their leases.
+    pub(crate) keeping: bool,
 }
 
 impl Mix {
-    fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng, keeping: bool) -> Self {
         let ttl = rng.spread((200, 5_000));
         Self {
             servers: *rng.pick(&[3, 3, 5, 5, 7, 1]),
@@ -75,6 +74,7 @@ impl Mix {
             ttl_ms: (ttl, ttl * 2),
             hold: (0, rng.spread((1_000, 3_000_000))),
             think: (0, rng.spread((1_000, 300_000))),
+            keeping,
         }
     }
 }
@@ -114,13 +114,11 @@ impl Server {
     }
 }
 
-/// One run.
-pub struct World<'a> {
-    pub(crate) now: Micros,
-    pub(crate) rng: Rng,
+/// One run: engines with locks over several independent servers.
+pub struct QuorumRun<'a> {
+    pub(crate) world: World<Event>,
     pub(crate) mix: Mix,
     pub(crate) phase: Phase,
-    pub(crate) agenda: Agenda<Event>,
     pub(crate) servers: Vec<Server>,
     pub(crate) models: &'a mut [ModelServer],
     pub(crate) clients: Vec<Client>,
@@ -129,52 +127,49 @@ pub struct World<'a> {
     pub(crate) cuts: Vec<(usize, usize, Micros)>,
     pub(crate) watch: Watch,
     pub(crate) counts: Counts,
-    pub(crate) transcript: Transcript,
 }
 
-impl<'a> World<'a> {
+impl<'a> QuorumRun<'a> {
     /// The most servers that a run has.
     pub const SERVERS: usize = 7;
 
-    /// The world of a seed, on these model servers.
-    pub fn new(seed: u64, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
+    /// The run of a seed, on these model servers. `keeping` is whether holders move the ends of their leases.
+    pub fn new(seed: u64, keeping: bool, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
         let mut rng = Rng::new(seed);
         rng.draw();
-        let mix = Mix::draw(&mut rng);
+        let mix = Mix::draw(&mut rng, keeping);
         let models = &mut models[..mix.servers];
         models.iter_mut().for_each(ModelServer::reset);
-        let mut world = Self {
-            now: 0,
+        let servers = (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect();
+        let mut run = Self {
+            world: World::new(rng, transcript),
             phase: Phase::Busy,
-            agenda: Agenda::default(),
-            servers: (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect(),
+            servers,
             models,
             clients: Vec::new(),
             lives: 0,
             cuts: Vec::new(),
             watch: Watch::new(mix.names, mix.servers),
             counts: Counts::default(),
-            transcript,
-            rng,
             mix,
         };
-        world.begin();
-        world
+        run.begin();
+        run
     }
 
     fn begin(&mut self) {
         let summary = format!("{:?}", self.mix);
-        self.transcript.line(0, "mix", format_args!("{summary}"));
+        self.world.transcript.line(0, "mix", format_args!("{summary}"));
         for client in 0..self.mix.clients {
             self.start(client);
         }
-        self.agenda.push(self.mix.gap, Event::Strike);
-        self.agenda.push(LOOK_EVERY, Event::Look);
+        self.world.agenda.push(self.mix.gap, Event::Strike);
+        self.world.agenda.push(CHECK_EVERY, Event::Check);
     }
 
     fn start(&mut self, place: usize) {
         self.lives += 1;
-        let client = Client::start(&mut self.rng, &self.mix, self.lives);
+        let client = Client::start(&mut self.world.rng, &self.mix, self.lives);
         let users = client.users.len();
         if place < self.clients.len() {
             self.clients[place] = client;
@@ -182,7 +177,7 @@ impl<'a> World<'a> {
             self.clients.push(client);
         }
         for user in 0..users {
-            let after = self.rng.range(self.mix.think);
+            let after = self.world.rng.range(self.mix.think);
             self.next_step(place, user, after);
         }
     }
@@ -194,7 +189,7 @@ impl<'a> World<'a> {
 
     /// The transcript, if it was written.
     pub fn into_transcript(self) -> Vec<String> {
-        self.transcript.into_lines()
+        self.world.transcript.into_lines()
     }
 
     /// Runs until the end, or until an invariant is broken.
@@ -202,23 +197,23 @@ impl<'a> World<'a> {
     /// # Errors
     /// The promise that was broken.
     pub fn run(&mut self) -> Verdict {
-        while let Some((at, event)) = self.agenda.pop() {
-            self.now = at;
+        while let Some(event) = self.world.advance() {
+            let at = self.world.now;
             self.counts.micros = at;
-            self.happen(event);
+            self.handle(event);
             self.watch.verdict()?;
             match self.phase {
-                Phase::Resting { until } if at > until => return self.last_look(),
-                _ => self.turn_phase()?,
+                Phase::Resting { until } if at > until => return self.last_check(),
+                _ => self.advance_phase()?,
             }
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
-            Event::Deliver { client, life, call, result } => self.deliver(client, life, call, result),
+            Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
             Event::Wake { client, life, number } => {
                 let it = &self.clients[client];
                 if it.life == life && it.wake.1 == number && it.is_awake() {
@@ -238,22 +233,22 @@ impl<'a> World<'a> {
                 }
             }
             Event::Strike => self.strike(),
-            Event::Look => {
-                self.look();
-                self.agenda.push(self.now + LOOK_EVERY, Event::Look);
+            Event::Check => {
+                self.check_all();
+                self.world.after(CHECK_EVERY, Event::Check);
             }
         }
     }
 
-    fn deliver(&mut self, client: usize, life: u32, call: CallId, result: Result<Reply, Failure>) {
+    fn deliver(&mut self, client: usize, life: u32, id: CommandId, result: Result<Reply, Failure>) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
         }
         if it.is_awake() {
-            return self.tell_engine(client, Input::Reply { call, result });
+            return self.tell_engine(client, Input::Reply { id, result });
         }
-        it.inbox.push((call, result));
+        it.inbox.push((id, result));
     }
 
     fn resume(&mut self, client: usize, life: u32) {
@@ -262,24 +257,27 @@ impl<'a> World<'a> {
             return;
         }
         it.asleep_until = None;
-        for (call, result) in std::mem::take(&mut it.inbox) {
-            self.tell_engine(client, Input::Reply { call, result });
+        for (id, result) in std::mem::take(&mut it.inbox) {
+            self.tell_engine(client, Input::Reply { id, result });
         }
         self.tell_engine(client, Input::Wake);
     }
 
     pub(crate) fn tell_engine(&mut self, client: usize, input: Input<'_>) {
         let it = &mut self.clients[client];
-        let at = it.clock.instant(self.now);
+        let at = it.clock.instant(self.world.now);
         let Some(engine) = &mut it.engine else { return };
         engine.handle(at, input);
         let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
         for output in outputs {
             match output {
-                Output::Send { call, node, command } => self.send(client, usize::from(node.0), call, command),
+                Output::Send { id, node, command } => self.send(client, usize::from(node.0), id, command),
                 Output::Completed { op, result } => self.completed(client, op, result),
                 Output::Lost { lease, reason } => self.lost(client, lease, reason),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { .. }
+                | Output::Unsubscribe { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
             }
         }
         self.update(client);
@@ -288,12 +286,19 @@ impl<'a> World<'a> {
     /// Updates what a client takes to be valid, and when it wants to be woken.
     fn update(&mut self, client: usize) {
         let it = &mut self.clients[client];
-        let at = it.clock.instant(self.now);
+        let at = it.clock.instant(self.world.now);
         let Some(engine) = &it.engine else { return };
         let (life, clock) = (it.life, it.clock);
         let mut verdict = Ok(());
         for belief in self.watch.beliefs.iter_mut().filter(|belief| belief.life == life) {
             match engine.valid_until(belief.lease) {
+                Some(until) if belief.ends.is_some_and(|ends| until > ends) => {
+                    let detail = format!(
+                        "c{client} has {:?} until {until:?}, and was to have it until {:?}",
+                        belief.lease, belief.ends
+                    );
+                    verdict = broken("max-hold", detail);
+                }
                 Some(until) if until > at => belief.until = clock.when(until.as_micros()),
                 until => {
                     let detail = format!("c{client} has {:?}, valid until {until:?}, at {at:?}", belief.lease);
@@ -306,19 +311,19 @@ impl<'a> World<'a> {
             it.wake = (wanted, it.wake.1 + 1);
             let number = it.wake.1;
             if let Some(wanted) = wanted {
-                let when = clock.when(wanted.as_micros()).max(self.now);
-                self.agenda.push(when, Event::Wake { client, life, number });
+                let when = clock.when(wanted.as_micros()).max(self.world.now);
+                self.world.agenda.push(when, Event::Wake { client, life, number });
             }
         }
         self.watch.check(verdict);
     }
 
-    fn turn_phase(&mut self) -> Verdict {
+    fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
                 let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
-                if (seen && self.now > 3_000_000) || self.now > LONGEST_RUN {
-                    self.phase = Phase::Ending { since: self.now };
+                if (seen && self.world.now > 3_000_000) || self.world.now > LONGEST_RUN {
+                    self.phase = Phase::Ending { since: self.world.now };
                     self.cuts.clear();
                 }
             }
@@ -327,12 +332,12 @@ impl<'a> World<'a> {
                     // Some clients close. The others have nothing left to do. The release of a given-up token is
                     // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
-                        if self.clients[client].is_awake() && self.rng.chance(300_000) {
-                            self.call(client, 0, 0, Wish::Close);
+                        if self.clients[client].is_awake() && self.world.rng.chance(300_000) {
+                            self.call(client, 0, 0, UserCall::Close);
                         }
                     }
-                    self.phase = Phase::Resting { until: self.now + 130_000_000 };
-                } else if self.now - since > 120_000_000 {
+                    self.phase = Phase::Resting { until: self.world.now + 130_000_000 };
+                } else if self.world.now - since > 120_000_000 {
                     return broken(
                         "unfinished",
                         format!("somebody still waits or holds, although faults ended at {since}"),
@@ -353,6 +358,6 @@ impl<'a> World<'a> {
     }
 
     pub(crate) fn note(&mut self, client: usize, what: std::fmt::Arguments<'_>) {
-        self.transcript.line(self.now, format_args!("c{client}"), what);
+        self.world.transcript.line(self.world.now, format_args!("c{client}"), what);
     }
 }

@@ -1,0 +1,204 @@
+//! The record in which inputs arrive.
+//!
+//! TypeScript writes the numbers of an input into this module's memory, and then makes one call, with the kind and the text of
+//! the input. A number that it does not write is absent. [`InputField`] has the fields, and [`InputKind`](crate::codes::InputKind)
+//! says which of them an input has.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, CommandId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
+
+use crate::codes::{ABSENT, Code, FailureKind, InputField};
+use crate::number::{duration, small, whole};
+use crate::text::Texts;
+use crate::{failure, reply};
+
+const FIELDS: usize = InputField::ALL.len();
+
+/// The fields, and the list behind them.
+pub(crate) struct InputRecord {
+    numbers: Vec<f64>,
+}
+
+impl InputRecord {
+    pub(crate) fn new() -> Self {
+        Self { numbers: vec![ABSENT; FIELDS] }
+    }
+
+    /// The address of the record, with room for a list of this length. The record moves when it grows.
+    pub(crate) fn reserve(&mut self, list: usize) -> *mut f64 {
+        let length = FIELDS.saturating_add(list);
+        if self.numbers.len() < length {
+            self.numbers.resize(length, ABSENT);
+        }
+        self.numbers.as_mut_ptr()
+    }
+
+    /// Makes all fields absent, so that nothing of this input gets into the next one.
+    pub(crate) fn clear(&mut self) {
+        self.numbers.iter_mut().take(FIELDS).for_each(|number| *number = ABSENT);
+    }
+
+    pub(crate) fn get(&self, field: InputField) -> Option<f64> {
+        let number = self.number(field);
+        (!number.is_nan()).then_some(number)
+    }
+
+    /// The number of a field, [`ABSENT`] if there is none. No conversion in `number` accepts that.
+    fn number(&self, field: InputField) -> f64 {
+        self.numbers.get(field as usize).copied().unwrap_or(ABSENT)
+    }
+
+    pub(crate) fn flag(&self, field: InputField) -> bool {
+        self.get(field).is_some()
+    }
+
+    pub(crate) fn op(&self) -> Option<OpId> {
+        whole(self.number(InputField::Op)).map(OpId)
+    }
+
+    pub(crate) fn lease(&self) -> Option<LeaseId> {
+        whole(self.number(InputField::Lease)).map(LeaseId)
+    }
+
+    pub(crate) fn command_id(&self) -> Option<CommandId> {
+        whole(self.number(InputField::Id)).map(CommandId)
+    }
+
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        duration(self.number(InputField::Ttl))
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        if self.flag(InputField::Shared) { Mode::Shared } else { Mode::Exclusive }
+    }
+
+    pub(crate) fn options(&self) -> Option<AcquireOptions> {
+        Some(AcquireOptions {
+            kind: self.kind()?,
+            mode: self.mode(),
+            ttl: self.ttl()?,
+            renew: self.flag(InputField::Renew),
+            max_hold: self.duration(InputField::MaxHold)?,
+            wait: self.wait()?,
+            within: self.duration(InputField::Within)?,
+            replicas: self.replicas()?,
+        })
+    }
+
+    /// The texts whose lengths are in the list.
+    pub(crate) fn texts<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
+        let mut texts = Texts::new(text);
+        self.list()?.iter().map(|length| texts.take(*length)).collect()
+    }
+
+    pub(crate) fn reply(&self, text: &str) -> Option<Reply> {
+        reply::read(self.flag(InputField::Array), self.list()?, text)
+    }
+
+    pub(crate) fn failure(&self, text: &str) -> Option<Failure> {
+        Some(failure::read(FailureKind::read(self.number(InputField::Failure))?, text))
+    }
+
+    /// A channel, and the text that follows it.
+    pub(crate) fn channel<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        let mut texts = Texts::new(text);
+        Some((texts.take(self.number(InputField::ChannelLength))?, texts.rest()))
+    }
+
+    fn list(&self) -> Option<&[f64]> {
+        let length = small(self.number(InputField::ListLength))?;
+        self.numbers.get(FIELDS..)?.get(..length)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        if let Some(owner) = self.get(InputField::Owner) {
+            return whole(owner).map(|owner| Kind::Reentrant(Owner(owner)));
+        }
+        let Some(permits) = self.get(InputField::Permits) else { return Some(Kind::Lock) };
+        Some(Kind::Semaphore { permits: small(permits)?, limit: small(self.number(InputField::Limit))? })
+    }
+
+    fn wait(&self) -> Option<Wait> {
+        match self.get(InputField::Wait) {
+            None => Some(Wait::No),
+            Some(f64::INFINITY) => Some(Wait::Forever),
+            Some(wait) => duration(wait).map(Wait::For),
+        }
+    }
+
+    /// None if it is there and out of range.
+    fn replicas(&self) -> Option<Option<Replicas>> {
+        let Some(min) = self.get(InputField::Replicas) else { return Some(None) };
+        // No server has so many that more would make a difference.
+        let min = u32::try_from(whole(min)?).unwrap_or(u32::MAX);
+        Some(Some(Replicas { min, timeout: duration(self.number(InputField::ReplicaTimeout))? }))
+    }
+
+    /// None if it is there and out of range.
+    fn duration(&self, field: InputField) -> Option<Option<Duration>> {
+        match self.get(field) {
+            None => Some(None),
+            Some(time) => duration(time).map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(fields: &[(InputField, f64)], list: &[f64]) -> InputRecord {
+        let mut record = InputRecord::new();
+        record.reserve(list.len());
+        record.numbers[FIELDS..].copy_from_slice(list);
+        for (field, number) in fields {
+            record.numbers[*field as usize] = *number;
+        }
+        record
+    }
+
+    #[test]
+    fn what_is_not_written_is_absent() {
+        let empty = InputRecord::new();
+        assert_eq!((empty.op(), empty.ttl(), empty.mode()), (None, None, Mode::Exclusive));
+        assert_eq!(empty.options(), None);
+
+        let least = record(&[(InputField::Ttl, 10.0)], &[]).options();
+        let ttl = Duration::from_millis(10);
+        let options =
+            AcquireOptions { kind: Kind::Lock, wait: Wait::No, renew: false, ttl, ..AcquireOptions::default() };
+        assert_eq!(least, Some(options));
+    }
+
+    #[test]
+    fn nothing_of_an_input_gets_into_the_next() {
+        let mut record =
+            record(&[(InputField::Ttl, 10.0), (InputField::Owner, 1.0), (InputField::ListLength, 1.0)], &[7.0]);
+        assert!(record.options().is_some() && record.list() == Some(&[7.0]));
+        record.clear();
+        assert!(InputField::ALL.iter().all(|field| record.get(*field).is_none()));
+        assert_eq!(record.list(), None);
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_not_absent() {
+        for field in [InputField::MaxHold, InputField::Wait, InputField::Within, InputField::Owner] {
+            assert_eq!(record(&[(InputField::Ttl, 10.0), (field, -1.0)], &[]).options(), None, "{field:?}");
+        }
+        let semaphore = [(InputField::Ttl, 10.0), (InputField::Permits, 0.5), (InputField::Limit, 2.0)];
+        assert_eq!(record(&semaphore, &[]).options(), None);
+        for length in [-1.0, 0.5, 3.0] {
+            assert_eq!(record(&[(InputField::ListLength, length)], &[1.0, 2.0]).list(), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn texts_that_follow_each_other_are_taken_apart() {
+        let lengths = record(&[(InputField::ListLength, 2.0)], &[3.0, 2.0]);
+        assert_eq!(lengths.texts("a😀éz"), Some(vec!["a😀", "éz"]));
+        assert_eq!(lengths.texts("a"), None);
+        let channel = record(&[(InputField::ChannelLength, 2.0)], &[]);
+        assert_eq!(channel.channel("é:payload"), Some(("é:", "payload")));
+    }
+}

@@ -1,0 +1,271 @@
+//! Writes the outputs of one input in a form that JavaScript reads quickly: a record of numbers, and one text.
+//!
+//! The record begins with five numbers: when the input happened, when to wake the engine at the latest (both in microseconds;
+//! infinity for never), the number of outputs, and the address and the length of the text in bytes. Each output follows as its kind and its fields. All texts are
+//! concatenated; the record has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing
+//! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
+
+use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
+
+use crate::codes::{ABSENT, Code, ErrorCode, LossCode, OutputKind, ReleaseCode};
+use crate::number::{millis, number};
+use crate::{failure, text};
+
+/// When to wake an engine that waits for nothing.
+const NEVER: f64 = f64::INFINITY;
+
+const HEAD: usize = 5;
+
+/// The outputs of one input. It is reused for every input.
+#[derive(Default)]
+pub(crate) struct OutputWriter {
+    numbers: Vec<f64>,
+    /// All texts, in UTF-8.
+    text: Vec<u8>,
+}
+
+impl OutputWriter {
+    /// Writes the current outputs of the engine.
+    pub(crate) fn outputs(&mut self, now: Instant, engine: &mut leasehold_core::Engine) -> *const f64 {
+        self.begin();
+        let mut outputs: u64 = 0;
+        while let Some(output) = engine.poll_output() {
+            self.output(&output);
+            outputs += 1;
+        }
+        let wake = engine.poll_timeout().map_or(NEVER, |(at, _)| moment(at));
+        self.end(moment(now), wake, number(outputs))
+    }
+
+    /// Writes why the engine could not be started, as a failed operation. No output says that it was.
+    pub(crate) fn started(&mut self, error: Option<&Error>) -> *const f64 {
+        self.begin();
+        if let Some(error) = error {
+            self.error(0.0, error);
+        }
+        self.end(0.0, NEVER, flag(error.is_some()))
+    }
+
+    fn begin(&mut self) {
+        self.numbers.clear();
+        self.numbers.resize(HEAD, 0.0);
+        self.text.clear();
+    }
+
+    fn end(&mut self, now: f64, wake: f64, outputs: f64) -> *const f64 {
+        if let Some(head) = self.numbers.first_chunk_mut::<HEAD>() {
+            *head = [now, wake, outputs, number(self.text.as_ptr() as u64), number(self.text.len() as u64)];
+        }
+        self.numbers.as_ptr()
+    }
+
+    fn output(&mut self, output: &Output) {
+        match output {
+            Output::Send { id, node, command } => {
+                self.push(&[OutputKind::Send.number(), number(id.0), node.0.into()]);
+                self.command(command);
+            }
+            Output::SendDedicated { op, command } => {
+                self.push(&[OutputKind::SendDedicated.number(), number(op.0)]);
+                self.bytes(command.key().unwrap_or_default());
+                self.command(command);
+            }
+            Output::CloseDedicated { op } => self.push(&[OutputKind::CloseDedicated.number(), number(op.0)]),
+            // A quorum has no channels, so there is only one server.
+            Output::Subscribe { channel, .. } => {
+                self.push(&[OutputKind::Subscribe.number()]);
+                self.text(channel);
+            }
+            Output::Unsubscribe { channel, .. } => {
+                self.push(&[OutputKind::Unsubscribe.number()]);
+                self.text(channel);
+            }
+            Output::Completed { op, result } => match result {
+                Ok(outcome) => self.outcome(number(op.0), outcome),
+                Err(error) => self.error(number(op.0), error),
+            },
+            Output::Lost { lease, reason } => {
+                self.push(&[OutputKind::Lost.number(), number(lease.0), LossCode::from(*reason).number()]);
+            }
+        }
+    }
+
+    fn outcome(&mut self, op: f64, outcome: &Outcome) {
+        match outcome {
+            Outcome::Acquired(grant) => self.grant(OutputKind::Acquired, op, grant),
+            Outcome::AcquiredAll { lease, fences, valid_until } => {
+                let kind = OutputKind::AcquiredAll.number();
+                self.push(&[kind, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
+                self.numbers.extend(fences.iter().map(|fence| number(*fence)));
+            }
+            Outcome::Released(outcome) => {
+                self.outcome_number(OutputKind::Released, op, ReleaseCode::from(*outcome).number())
+            }
+            Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
+            Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),
+            Outcome::Held(holds) => self.outcome_number(OutputKind::Held, op, (*holds).into()),
+            Outcome::Verified(held) => self.outcome_number(OutputKind::Verified, op, flag(*held)),
+            Outcome::Inspected(inspection) => self.inspection(op, inspection),
+            Outcome::Revoked(holders) => self.outcome_number(OutputKind::Revoked, op, (*holders).into()),
+            Outcome::Closed { unreleased } => self.outcome_number(OutputKind::Closed, op, (*unreleased).into()),
+        }
+    }
+
+    /// Writes an outcome that is one number.
+    fn outcome_number(&mut self, kind: OutputKind, op: f64, number: f64) {
+        self.push(&[kind.number(), op, number]);
+    }
+
+    fn grant(&mut self, kind: OutputKind, op: f64, grant: &Grant) {
+        let Grant { lease, mode, fence, valid_until, local } = grant;
+        self.push(&[kind.number(), op, number(lease.0)]);
+        self.push(&[shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
+    }
+
+    fn inspection(&mut self, op: f64, inspection: &Inspection) {
+        let Inspection { holders, waiters, last_fence, .. } = inspection;
+        let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
+        let last_fence = last_fence.map_or(ABSENT, number);
+        self.push(&[OutputKind::Inspected.number(), op, last_fence, counts[0], counts[1]]);
+        for holder in holders {
+            self.push(&[shared(holder.mode), holder.remaining.map_or(ABSENT, millis), flag(holder.foreign)]);
+            self.text(&holder.token);
+        }
+        for waiter in waiters {
+            self.push(&[shared(waiter.mode)]);
+            self.text(&waiter.token);
+        }
+    }
+
+    /// Writes an error: the code, the times, the reason of a loss, the field, the cause or the message, and the votes.
+    fn error(&mut self, op: f64, error: &Error) {
+        let (waited, holder_remaining) = match error {
+            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(ABSENT, millis)),
+            Error::Unreachable { waited, .. } | Error::NotReplicated { waited, .. } => (millis(*waited), ABSENT),
+            _ => (ABSENT, ABSENT),
+        };
+        let (field, reason) = match error {
+            Error::InvalidOption { field, .. } => (*field, ABSENT),
+            Error::Lost(reason) => ("", LossCode::from(*reason).number()),
+            _ => ("", ABSENT),
+        };
+        let (confirmed, wanted) = match error {
+            Error::NotReplicated { confirmed, wanted, .. } => ((*confirmed).into(), (*wanted).into()),
+            _ => (ABSENT, ABSENT),
+        };
+        let (kind, code) = (OutputKind::Failed.number(), ErrorCode::from(error).number());
+        self.push(&[kind, op, code, waited, holder_remaining, reason, confirmed, wanted]);
+        self.text(field);
+        match error {
+            Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
+            _ => {
+                self.push(&[ABSENT]);
+                self.text(message(error));
+            }
+        }
+        #[cfg(feature = "quorum")]
+        self.votes(error);
+        #[cfg(not(feature = "quorum"))]
+        self.push(&[0.0]);
+    }
+
+    #[cfg(feature = "quorum")]
+    fn votes(&mut self, error: &Error) {
+        let votes: &[leasehold_core::Vote] = match error {
+            Error::Busy { votes, .. } | Error::Unreachable { votes, .. } => votes,
+            _ => &[],
+        };
+        self.push(&[number(votes.len() as u64)]);
+        for vote in votes {
+            let (answer, message) = crate::quorum::answer(vote);
+            self.text(&vote.server);
+            self.text(answer);
+            self.text(message);
+        }
+    }
+
+    fn cause(&mut self, cause: &Failure) {
+        let (kind, text) = failure::write(cause);
+        self.push(&[kind.number()]);
+        self.text(text);
+    }
+
+    /// Writes a command in RESP, so that drivers can send it unchanged, and its length in bytes.
+    fn command(&mut self, command: &Command) {
+        let start = self.text.len();
+        let words = command.words();
+        self.header(b'*', words.len());
+        for word in words {
+            self.header(b'$', word.len());
+            self.text.extend_from_slice(word);
+            self.end_line();
+        }
+        self.end_text(start);
+        self.numbers.push(number((self.text.len() - start) as u64));
+    }
+
+    /// Pushes single bytes, because in WebAssembly that is faster than copying a few at once.
+    fn header(&mut self, kind: u8, length: usize) {
+        self.text.push(kind);
+        let mut unit = 1;
+        while length / unit >= 10 {
+            unit *= 10;
+        }
+        while unit > 0 {
+            self.text.push(b'0' + u8::try_from(length / unit % 10).unwrap_or_default());
+            unit /= 10;
+        }
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        self.text.push(b'\r');
+        self.text.push(b'\n');
+    }
+
+    fn push(&mut self, numbers: &[f64]) {
+        self.numbers.extend_from_slice(numbers);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Writes text that is known to be UTF-8.
+    fn bytes(&mut self, text: &[u8]) {
+        let start = self.text.len();
+        self.text.extend_from_slice(text);
+        self.end_text(start);
+    }
+
+    /// Writes the length of the text that began at `start`.
+    fn end_text(&mut self, start: usize) {
+        self.numbers.push(text::length(self.text.get(start..).unwrap_or_default()));
+    }
+}
+
+/// The message of an error, if it has one.
+pub(crate) fn message(error: &Error) -> &str {
+    match error {
+        Error::InvalidOption { problem, .. } => problem,
+        Error::Conflict(text) => text,
+        Error::Unsupported(text)
+        | Error::Auth(text)
+        | Error::Server(text)
+        | Error::Protocol(text)
+        | Error::WrongKind(text) => text,
+        _ => "",
+    }
+}
+
+fn moment(at: Instant) -> f64 {
+    number(at.as_micros())
+}
+
+fn shared(mode: Mode) -> f64 {
+    flag(mode == Mode::Shared)
+}
+
+fn flag(flag: bool) -> f64 {
+    if flag { 1.0 } else { 0.0 }
+}

@@ -1,0 +1,209 @@
+// Generated from `src/codes.rs`: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
+
+/**
+ * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
+ * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
+ *   name.
+ * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
+ *   names.
+ * - `cancel`: op.
+ * - `release`: op, lease.
+ * - `extend`: op, lease, ttl.
+ * - `convert`: op, lease, shared?.
+ * - `hold`: op, lease.
+ * - `verify`: op, lease.
+ * - `inspect`: op; the name.
+ * - `forceRelease`: op; the name.
+ * - `close`: op.
+ * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
+ * - `failed`: id, failure; the failure's text.
+ * - `dedicatedReply`: As for `reply`, with op for id.
+ * - `dedicatedFailed`: op, failure; the failure's text.
+ * - `message`: channelLength; the channel and the payload.
+ * - `subscribed`: The channel.
+ * - `unsubscribed`: channelLength, failure; the channel and the failure's text.
+ * - `wake`: Nothing: time has passed.
+ */
+export const InputKind = {
+  acquire: 0,
+  acquireAll: 1,
+  cancel: 2,
+  release: 3,
+  extend: 4,
+  convert: 5,
+  hold: 6,
+  verify: 7,
+  inspect: 8,
+  forceRelease: 9,
+  close: 10,
+  reply: 11,
+  failed: 12,
+  dedicatedReply: 13,
+  dedicatedFailed: 14,
+  message: 15,
+  subscribed: 16,
+  unsubscribed: 17,
+  wake: 18,
+} as const;
+
+/**
+ * The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
+ * milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there.
+ * - `op`: The user's operation.
+ * - `lease`: The lease.
+ * - `id`: The number of a command.
+ * - `ttl`: How long the lease lasts without a renewal.
+ * - `renew`: A flag: the lease is renewed.
+ * - `shared`: A flag: the lease is shared with other readers.
+ * - `maxHold`: How long a renewed lease lasts at most.
+ * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
+ * - `within`: How long a call that does not wait may take.
+ * - `replicas`: How many replicas must have the lease.
+ * - `replicaTimeout`: How long to wait for them.
+ * - `owner`: The owner of a reentrant lock.
+ * - `permits`: How many permits of a semaphore to take.
+ * - `limit`: How many permits the semaphore has.
+ * - `oneScript`: A flag: refuse names that one script can't take.
+ * - `listLength`: How many numbers the list has.
+ * - `array`: A flag: the reply is an array.
+ * - `failure`: The kind of a failure.
+ * - `channelLength`: The length of the channel's name, which another text follows.
+ * - `localHandoffs`: From here on, the options of the client: see `Config`.
+ * - `mixedFleet`: A flag.
+ */
+export const InputField = {
+  op: 0,
+  lease: 1,
+  id: 2,
+  ttl: 3,
+  renew: 4,
+  shared: 5,
+  maxHold: 6,
+  wait: 7,
+  within: 8,
+  replicas: 9,
+  replicaTimeout: 10,
+  owner: 11,
+  permits: 12,
+  limit: 13,
+  oneScript: 14,
+  listLength: 15,
+  array: 16,
+  failure: 17,
+  channelLength: 18,
+  localHandoffs: 19,
+  claimWindow: 20,
+  responseTimeout: 21,
+  nodeTimeout: 22,
+  mixedFleet: 23,
+  fenceRetention: 24,
+} as const;
+
+/**
+ * The kinds of a scalar in a reply. Behind each: what its value is.
+ * - `nil`: Any number.
+ * - `integer`: The integer.
+ * - `text`: The text's length in UTF-16 units. The texts follow each other.
+ */
+export const ScalarKind = {
+  nil: 0,
+  integer: 1,
+  text: 2,
+} as const;
+
+/**
+ * The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
+ * 1. `?` marks a number that may be absent, `"` the length of a text.
+ * - `send`: id, node, command", the command's length in bytes.
+ * - `sendDedicated`: op, key", command", the command's length in bytes.
+ * - `closeDedicated`: op.
+ * - `subscribe`: channel".
+ * - `unsubscribe`: channel".
+ * - `lost`: lease, reason.
+ * - `failed`: op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
+ *   answer" and problem" of each.
+ * - `acquired`: op, lease, shared, fence, validUntil, local.
+ * - `acquiredAll`: op, lease, validUntil, the number of fences, each fence.
+ * - `released`: op, outcome.
+ * - `extended`: op, validUntil.
+ * - `converted`: As for `acquired`.
+ * - `held`: op, holds.
+ * - `verified`: op, held.
+ * - `inspected`: op, lastFence?, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
+ *   and token" of each waiter.
+ * - `revoked`: op, holders.
+ * - `closed`: op, unreleased.
+ */
+export const OutputKind = {
+  send: 0,
+  sendDedicated: 1,
+  closeDedicated: 2,
+  subscribe: 3,
+  unsubscribe: 4,
+  lost: 5,
+  failed: 6,
+  acquired: 7,
+  acquiredAll: 8,
+  released: 9,
+  extended: 10,
+  converted: 11,
+  held: 12,
+  verified: 13,
+  inspected: 14,
+  revoked: 15,
+  closed: 16,
+} as const;
+
+/**
+ * What a release did.
+ */
+export const RELEASE_OUTCOMES = [
+  'released',
+  'still-held',
+  'already-expired',
+  'not-owner',
+] as const;
+
+/**
+ * Why a command has no reply.
+ */
+export const FAILURE_KINDS = [
+  'refused',
+  'unavailable',
+  'interrupted',
+  'timed-out',
+  'unsupported',
+  'closed',
+] as const;
+
+/**
+ * How a lease was lost.
+ */
+export const LOSS_REASONS = [
+  'expired',
+  'gone',
+  'taken',
+  'revoked',
+  'max-hold',
+] as const;
+
+/**
+ * Why an operation failed.
+ */
+export const ERROR_CODES = [
+  'invalid-option',
+  'not-held',
+  'conflict',
+  'unsupported',
+  'cross-slot',
+  'closed',
+  'busy',
+  'cancelled',
+  'lost',
+  'unreachable',
+  'not-replicated',
+  'auth',
+  'server',
+  'protocol',
+  'wrong-kind',
+] as const;

@@ -1,0 +1,153 @@
+//! Converts between the contract's types and the engine's: options, targets, modes and inspections. An option that is
+//! left out has the engine's default.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use core::time::Duration;
+
+use leasehold_core as engine;
+use leasehold_core::{AcquireOptions, Config, Kind, Owner, Wait};
+
+use crate::bindings::exports::leasehold::lock::locks::{
+    self, Error, Holder, Inspection, Mode, ReleaseOutcome, Target, Topology, Waiter,
+};
+use crate::bindings::leasehold::lock::connection::{Sentinel, Servers};
+use crate::time::millis;
+use crate::{error, limits};
+
+/// The longest `wait-ms` and `for-ms`. A host may drop a call without telling the component, and the call then goes on
+/// for this time at most.
+const MAX_CALL_TIME: Duration = Duration::from_secs(600);
+
+pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
+    let default = Config::default();
+    let Some(options) = options else { return default };
+    let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
+    Config {
+        prefix: options.prefix.unwrap_or(default.prefix),
+        local_handoffs: options.local_handoffs.unwrap_or(default.local_handoffs),
+        claim_window: time(options.claim_window_ms, default.claim_window),
+        response_timeout: time(options.response_timeout_ms, default.response_timeout),
+        node_timeout: time(options.node_timeout_ms, default.node_timeout),
+        mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
+        fence_retention: time(options.fence_retention_ms, default.fence_retention),
+        max_in_flight: default.max_in_flight,
+    }
+}
+
+/// The servers behind one endpoint. For a quorum, the addresses of its servers, which have one endpoint each.
+pub(super) fn servers(topology: Topology) -> Result<Servers, Vec<String>> {
+    match topology {
+        Topology::Single(address) => Ok(Servers::Single(address)),
+        Topology::Cluster(addresses) => Ok(Servers::Cluster(addresses)),
+        Topology::Sentinel(locks::Sentinel { addresses, primary }) => {
+            Ok(Servers::Sentinel(Sentinel { addresses, primary }))
+        }
+        Topology::Quorum(addresses) => Err(addresses),
+    }
+}
+
+/// What to lock: one name, or several that are acquired together.
+pub(super) enum Names {
+    One(Rc<str>),
+    All {
+        names: Vec<String>,
+        /// All names, joined, for errors and for the lease.
+        label: Rc<str>,
+        one_script: bool,
+    },
+}
+
+impl Names {
+    pub(super) fn label(&self) -> &Rc<str> {
+        match self {
+            Self::One(name) => name,
+            Self::All { label, .. } => label,
+        }
+    }
+}
+
+/// Reads the arguments of an acquire. Fails if the instance has no room for one more.
+pub(super) fn acquire(
+    target: Target,
+    options: Option<locks::AcquireOptions>,
+) -> Result<(Names, AcquireOptions), Error> {
+    let (names, mode, kind) = read_target(target);
+    limits::check_acquire(names.label().len())?;
+    let mut acquire = AcquireOptions { kind, mode, ..AcquireOptions::default() };
+    let Some(options) = options else { return Ok((names, acquire)) };
+    if let Some(ttl) = options.ttl_ms {
+        acquire.ttl = Duration::from_millis(ttl);
+    }
+    if let Some(wait) = options.wait_ms {
+        acquire.wait = Wait::For(call_time("wait", wait)?);
+    }
+    acquire.max_hold = options.max_hold_ms.map(Duration::from_millis);
+    Ok((names, acquire))
+}
+
+fn read_target(target: Target) -> (Names, engine::Mode, Kind) {
+    let (name, mode, kind) = match target {
+        Target::Mutex(name) | Target::Write(name) => (name, engine::Mode::Exclusive, Kind::Lock),
+        Target::Read(name) => (name, engine::Mode::Shared, Kind::Lock),
+        Target::Reentrant(lock) => (lock.name, engine::Mode::Exclusive, Kind::Reentrant(Owner(lock.owner))),
+        Target::Semaphore(locks::Semaphore { name, limit, permits }) => {
+            (name, engine::Mode::Exclusive, Kind::Semaphore { permits, limit })
+        }
+        Target::Multi(locks::Multi { names, one_script }) => {
+            let label = names.join(", ").into();
+            return (Names::All { names, label, one_script }, engine::Mode::Exclusive, Kind::Lock);
+        }
+    };
+    (Names::One(name.into()), mode, kind)
+}
+
+/// Reads the argument of `hold`. Fails if the instance has no room for one more call.
+pub(super) fn hold(for_ms: u64) -> Result<Duration, Error> {
+    limits::check_call()?;
+    call_time("for", for_ms)
+}
+
+fn call_time(field: &'static str, ms: u64) -> Result<Duration, Error> {
+    let time = Duration::from_millis(ms);
+    if time.is_zero() || time > MAX_CALL_TIME {
+        return Err(error::invalid(field, format!("is {ms} ms: choose 1 ms to 10 minutes")));
+    }
+    Ok(time)
+}
+
+pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
+    let holder = |engine::Holder { token, mode: held, remaining, foreign, .. }| Holder {
+        token,
+        mode: mode(held),
+        remaining_ms: remaining.map(millis),
+        foreign,
+    };
+    let waiter = |engine::Waiter { token, mode: wanted, .. }| Waiter { token, mode: mode(wanted) };
+    Inspection {
+        holders: inspection.holders.into_iter().map(holder).collect(),
+        waiters: inspection.waiters.into_iter().map(waiter).collect(),
+        last_fence: inspection.last_fence,
+    }
+}
+
+pub(super) fn mode(mode: engine::Mode) -> Mode {
+    match mode {
+        engine::Mode::Shared => Mode::Shared,
+        // `Exclusive`. The engine's enum is non-exhaustive.
+        _ => Mode::Exclusive,
+    }
+}
+
+pub(super) fn release_outcome(outcome: engine::ReleaseOutcome) -> ReleaseOutcome {
+    match outcome {
+        engine::ReleaseOutcome::Released => ReleaseOutcome::Released,
+        engine::ReleaseOutcome::StillHeld => ReleaseOutcome::StillHeld,
+        engine::ReleaseOutcome::NotOwner => ReleaseOutcome::NotOwner,
+        // `AlreadyExpired`. The engine's enum is non-exhaustive.
+        _ => ReleaseOutcome::AlreadyExpired,
+    }
+}

@@ -1,0 +1,117 @@
+//! The manager. Every lock begins here.
+
+use alloc::borrow::ToOwned;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use leasehold_core::{AcquireOptions, ClientId, Engine, Error as EngineError, Outcome, Wait};
+
+use super::convert::{self, Names};
+use super::lease::Lease;
+use crate::bindings::exports::leasehold::lock::locks::{
+    self, Error, GuestLockManager, Inspection, ManagerOptions, Target, Topology,
+};
+use crate::bindings::leasehold::lock::connection::Servers;
+use crate::bindings::wasi::random::random;
+use crate::client::{Client, Operation};
+use crate::limits::{self, Permit};
+use crate::{error, net};
+
+pub(crate) struct LockManager {
+    client: Rc<Client>,
+}
+
+impl GuestLockManager for LockManager {
+    async fn open(topology: Topology, options: Option<ManagerOptions>) -> Result<locks::LockManager, Error> {
+        let config = convert::config(options);
+        let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
+        let (engine, permit, servers, limit) = match convert::servers(topology) {
+            Ok(servers) => {
+                let (mut engine, permit) = new_engine(1, |id| Engine::new(id, config))?;
+                if matches!(servers, Servers::Cluster(_)) {
+                    engine.set_cluster();
+                }
+                (engine, permit, vec![net::connect(servers, response_timeout).await?], response_timeout)
+            }
+            Err(addresses) => {
+                let labels: Vec<&str> = addresses.iter().map(|address| net::label(address)).collect();
+                let (engine, permit) = new_engine(addresses.len(), |id| Engine::quorum(id, config, &labels))?;
+                (engine, permit, net::connect_quorum(&addresses, response_timeout).await?, node_timeout)
+            }
+        };
+        Ok(locks::LockManager::new(Self { client: Client::start(engine, servers, limit, permit) }))
+    }
+
+    async fn acquire(&self, target: Target, options: Option<locks::AcquireOptions>) -> Result<locks::Lease, Error> {
+        let (names, options) = convert::acquire(target, options)?;
+        self.take(&names, options).await.map_err(|error| error::from_engine(&error, Some(names.label())))
+    }
+
+    async fn try_acquire(
+        &self,
+        target: Target,
+        options: Option<locks::AcquireOptions>,
+    ) -> Result<Option<locks::Lease>, Error> {
+        // The contract says that `wait-ms` is ignored, even if it is invalid.
+        let without_wait = options.map(|options| locks::AcquireOptions { wait_ms: None, ..options });
+        let (names, options) = convert::acquire(target, without_wait)?;
+        match self.take(&names, AcquireOptions { wait: Wait::No, ..options }).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(EngineError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error::from_engine(&error, Some(names.label()))),
+        }
+    }
+
+    async fn inspect(&self, name: String) -> Result<Inspection, Error> {
+        match self.client.execute(Operation::Inspect { name: &name }, &name).await? {
+            Outcome::Inspected(inspection) => Ok(convert::inspection(inspection)),
+            _ => Err(error::unexpected_outcome()),
+        }
+    }
+
+    async fn force_release(&self, name: String) -> Result<u32, Error> {
+        match self.client.execute(Operation::ForceRelease { name: &name }, &name).await? {
+            Outcome::Revoked(holders) => Ok(holders),
+            _ => Err(error::unexpected_outcome()),
+        }
+    }
+}
+
+impl LockManager {
+    async fn take(&self, target: &Names, options: AcquireOptions) -> Result<locks::Lease, EngineError> {
+        let client = &self.client;
+        let outcome = match target {
+            Names::One(name) => client.run(&Operation::Acquire { name, options }).await?,
+            Names::All { names, one_script, .. } => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let operation = Operation::AcquireAll { names: &names, options, one_script: *one_script };
+                client.run(&operation).await?
+            }
+        };
+        let Some(grant) = outcome.grant() else {
+            return Err(EngineError::Protocol("unexpected outcome".to_owned()));
+        };
+        let fences = match (target, outcome) {
+            (Names::All { names, .. }, Outcome::AcquiredAll { fences, .. }) => {
+                names.iter().cloned().zip(fences).collect()
+            }
+            _ => Rc::default(),
+        };
+        Ok(locks::Lease::new(Lease::new(Rc::clone(client), Rc::clone(target.label()), fences, &grant)))
+    }
+}
+
+/// An engine with a random identity, and its part of the limit of managers.
+fn new_engine(
+    servers: usize,
+    new: impl FnOnce(ClientId) -> Result<Engine, EngineError>,
+) -> Result<(Engine, Permit), Error> {
+    let permit = limits::manager_permit(servers)?;
+    let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);
+    let mut id = [0; 16];
+    id.copy_from_slice(random.as_flattened());
+    let engine = new(ClientId::from_random(id)).map_err(|error| error::from_engine(&error, None))?;
+    Ok((engine, permit))
+}

@@ -1,0 +1,197 @@
+//! The state of a client, and the only way to change it.
+//!
+//! Every change is one turn: it tells the engine what happened, takes the engine's outputs, and wakes the waiting tasks.
+//! The tasks are woken last, when the state is no longer borrowed, because a waker may run foreign code.
+
+use alloc::vec::Vec;
+
+use core::cell::RefCell;
+use core::mem;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+
+use super::operation::Operation;
+use super::state::{Actions, OperationResult, PendingOperation, State};
+use crate::{limits, time};
+
+pub(crate) struct Shared {
+    state: RefCell<State>,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { state: RefCell::new(State::new(engine)) }
+    }
+
+    /// Runs an operation that the engine completes at once. None if it does not.
+    pub(super) fn execute_now(&self, operation: &Operation<'_>) -> Option<OperationResult> {
+        let op = self.start(operation);
+        let pending = self.state.borrow_mut().operations.remove(&op);
+        pending.and_then(|pending| pending.result)
+    }
+
+    /// Starts an operation. [`poll_result`](Self::poll_result) returns its result.
+    pub(crate) fn start(&self, operation: &Operation<'_>) -> OpId {
+        self.turn(|state, now| {
+            let op = state.next_op();
+            let result = state.stopped.then(|| operation.result_when_stopped());
+            let runs = result.is_none();
+            let permit = Some(limits::call_permit(operation.name_bytes()));
+            let options = operation.lease_options();
+            state.operations.insert(op, PendingOperation { options, wakers: Vec::new(), result, permit });
+            match operation {
+                _ if !runs => {}
+                Operation::Release { lease } => state.release(now, op, *lease),
+                operation => state.engine.handle(now, operation.input(op)),
+            }
+            op
+        })
+    }
+
+    /// Fetches the result of an operation. If there is none yet, the task is woken when there is.
+    pub(super) fn poll_result(&self, op: OpId, context: &mut Context<'_>) -> Poll<OperationResult> {
+        if self.poll_completed(op, context).is_pending() {
+            return Poll::Pending;
+        }
+        let pending = self.state.borrow_mut().operations.remove(&op);
+        Poll::Ready(pending.and_then(|pending| pending.result).unwrap_or(Err(Error::Closed)))
+    }
+
+    /// Whether an operation is completed. If not, all tasks that asked are woken when it is.
+    pub(crate) fn poll_completed(&self, op: OpId, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.borrow_mut();
+        match state.operations.get_mut(&op) {
+            Some(pending) if pending.result.is_none() => {
+                add_waker(&mut pending.wakers, context);
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Reads the result of a [completed](Self::poll_completed) operation. The result stays, for other tasks.
+    pub(crate) fn read_result<R>(&self, op: OpId, read: impl FnOnce(&OperationResult) -> R) -> R {
+        match self.state.borrow().operations.get(&op).and_then(|pending| pending.result.as_ref()) {
+            Some(result) => read(result),
+            None => read(&Err(Error::Closed)),
+        }
+    }
+
+    /// The future of an operation was dropped. Cancels an acquire, or releases its lease if it was just granted.
+    pub(crate) fn abandon(&self, op: OpId) {
+        self.turn(|state, now| match state.operations.remove(&op) {
+            Some(PendingOperation { result: Some(result), .. }) => {
+                if let Some(grant) = result.ok().as_ref().and_then(Outcome::grant) {
+                    let op = state.next_op();
+                    state.release(now, op, grant.lease);
+                }
+            }
+            Some(PendingOperation { result: None, options: Some(_), .. }) => {
+                state.engine.handle(now, Input::Cancel { op });
+            }
+            _ => {}
+        });
+    }
+
+    /// Releases one hold, without waiting for the result.
+    pub(crate) fn release(&self, lease: LeaseId) {
+        self.turn(|state, now| {
+            let op = state.next_op();
+            state.release(now, op, lease);
+        });
+    }
+
+    /// Closes the client, without waiting for the result.
+    pub(super) fn close(&self) {
+        self.turn(|state, now| {
+            let op = state.next_op();
+            state.engine.handle(now, Input::Close { op });
+        });
+    }
+
+    /// A lease's fence and mode. A conversion changes them.
+    pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
+        self.state.borrow().engine.lease(lease).map(|lease| (lease.fence, lease.mode))
+    }
+
+    /// How long a lease is still valid by the local clock. Zero once it is over.
+    pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
+        let mut state = self.state.borrow_mut();
+        let now = time::now(&mut state.clock);
+        let is_lost = state.leases.get(&lease).is_none_or(|lease| lease.loss.is_some());
+        let until = if is_lost { None } else { state.engine.valid_until(lease) };
+        until.map_or(Duration::ZERO, |until| until.since(now))
+    }
+
+    /// How a lease was lost. None if it wasn't. Wakes the engine first, because the lease may have expired just now.
+    pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        self.turn(|state, now| state.engine.handle(now, Input::Wake));
+        self.state.borrow().leases.get(&lease).and_then(|lease| lease.loss)
+    }
+
+    /// Wakes the task when the lease is lost, or when one of its holds is released.
+    pub(crate) fn watch(&self, lease: LeaseId, context: &mut Context<'_>) {
+        if let Some(lease) = self.state.borrow_mut().leases.get_mut(&lease) {
+            add_waker(&mut lease.watchers, context);
+        }
+    }
+
+    /// Registers a `hold` of this length. Returns its number, for [`remove_keeper`](Self::remove_keeper).
+    pub(crate) fn add_keeper(&self, lease: LeaseId, time: Duration) -> u64 {
+        self.turn(|state, now| state.add_keeper(now, lease, now + time))
+    }
+
+    pub(crate) fn remove_keeper(&self, lease: LeaseId, keeper: u64) {
+        self.turn(|state, now| state.remove_keeper(now, lease, keeper));
+    }
+
+    /// Tells the engine what happened.
+    pub(super) fn handle(&self, input: Input<'_>) {
+        self.turn(|state, now| state.engine.handle(now, input));
+    }
+
+    /// Called by the driver when it wakes. `wake_at` and `closed` stay, so that the state knows when the driver wakes next.
+    pub(super) fn take_actions(&self) -> (Instant, Actions) {
+        let mut state = self.state.borrow_mut();
+        let now = time::now(&mut state.clock);
+        state.driver = None;
+        state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+        let Actions { wake_at, closed, .. } = state.actions;
+        (now, mem::replace(&mut state.actions, Actions { wake_at, closed, ..Actions::default() }))
+    }
+
+    /// Whether there are actions for the driver before its timer fires.
+    pub(super) fn needs_driver(&self) -> bool {
+        self.state.borrow().needs_driver()
+    }
+
+    /// Called by the driver before it goes to sleep.
+    pub(super) fn park_driver(&self, waker: Waker) {
+        self.state.borrow_mut().driver = Some(waker);
+    }
+
+    /// The driver has stopped: fails pending and future operations.
+    pub(super) fn stop(&self) {
+        self.turn(|state, now| state.stop(now));
+    }
+
+    fn turn<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut state = self.state.borrow_mut();
+        let now = time::now(&mut state.clock);
+        let answer = act(&mut state, now);
+        state.drain_outputs(now);
+        state.wake_driver_if_needed();
+        let wakers = mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        answer
+    }
+}
+
+fn add_waker(wakers: &mut Vec<Waker>, context: &mut Context<'_>) {
+    if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+        wakers.push(context.waker().clone());
+    }
+}

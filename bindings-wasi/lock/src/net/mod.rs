@@ -1,0 +1,14 @@
+//! The network: which servers there are, and how commands and replies are written for an endpoint.
+//!
+//! - [`Server`] holds the endpoint of one server. [`connect`] and [`connect_quorum`] open and check the servers of a
+//!   manager.
+//! - [`codec`] converts commands, replies and failures.
+//!
+//! Nothing in this folder knows the client that uses it.
+
+pub(crate) mod codec;
+mod quorum;
+mod server;
+
+pub(crate) use quorum::{connect_quorum, label};
+pub(crate) use server::{Server, connect};

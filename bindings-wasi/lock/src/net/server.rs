@@ -1,0 +1,104 @@
+//! A server, or whatever an endpoint leads to. A server of a quorum may be down when the manager is opened. Then the
+//! driver connects to it when it has a command for it.
+
+use alloc::borrow::ToOwned;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+
+use leasehold_core::{Failure, Reply, Scalar};
+
+use super::codec;
+use super::quorum::Member;
+use crate::bindings::exports::leasehold::lock::locks::Error;
+use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::error;
+use crate::time::{Stopwatch, millis, timeout};
+
+pub(crate) struct Server {
+    servers: Servers,
+    /// How long connecting may take.
+    limit: Duration,
+    /// Checks a server of a quorum.
+    member: Option<Member>,
+    /// The failure says why there is no endpoint.
+    endpoint: RefCell<Result<Rc<Endpoint>, Failure>>,
+    connecting: Cell<bool>,
+}
+
+/// Connects to everything but a quorum, and checks the server's version.
+pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error> {
+    let stopwatch = Stopwatch::start();
+    let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
+    let server = Server::new(servers, limit, None);
+    let endpoint = server.connect().await.map_err(failed)?;
+    check_version(&server_info(&endpoint, stopwatch.remaining(limit)).await.map_err(failed)?)?;
+    Ok(server)
+}
+
+impl Server {
+    /// Doesn't connect yet.
+    pub(super) fn new(servers: Servers, limit: Duration, member: Option<Member>) -> Rc<Self> {
+        let endpoint = RefCell::new(Err(Failure::Unavailable("not connected yet".to_owned())));
+        Rc::new(Self { servers, limit, member, endpoint, connecting: Cell::new(false) })
+    }
+
+    /// Where commands go, or why they can't be sent now.
+    pub(crate) fn endpoint(&self) -> Result<Rc<Endpoint>, Failure> {
+        self.endpoint.borrow().clone()
+    }
+
+    /// Tries to connect once, unless an attempt is already running.
+    pub(crate) async fn connect(&self) -> Result<Rc<Endpoint>, Failure> {
+        if self.connecting.replace(true) {
+            return self.endpoint();
+        }
+        let opened = self.open().await;
+        self.connecting.set(false);
+        *self.endpoint.borrow_mut() = opened.clone();
+        opened
+    }
+
+    async fn open(&self) -> Result<Rc<Endpoint>, Failure> {
+        let stopwatch = Stopwatch::start();
+        let opened = timeout(self.limit, Endpoint::open(self.servers.clone(), millis(self.limit))).await;
+        let endpoint = match opened {
+            Some(Ok(endpoint)) => Rc::new(endpoint),
+            Some(Err(failure)) => return Err(nothing_sent(codec::failure(failure))),
+            None => return Err(nothing_sent(Failure::TimedOut)),
+        };
+        if let Some(member) = &self.member {
+            member.check(&endpoint, stopwatch.remaining(self.limit)).await.map_err(nothing_sent)?;
+        }
+        Ok(endpoint)
+    }
+}
+
+/// A connection that failed before the first command. So no command may have run.
+fn nothing_sent(failure: Failure) -> Failure {
+    match failure {
+        Failure::Interrupted(text) => Failure::Unavailable(text),
+        Failure::TimedOut => Failure::Unavailable("could not connect in time".to_owned()),
+        failure => failure,
+    }
+}
+
+/// The server's answer to `INFO`. Empty if this user may not run it.
+pub(super) async fn server_info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
+    let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
+    match timeout(limit, info).await.map(codec::result) {
+        Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
+        Some(Ok(_)) => Ok(String::new()),
+        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(String::new()),
+        Some(Err(failure)) => Err(failure),
+        None => Err(Failure::TimedOut),
+    }
+}
+
+/// Fails if the server is too old. A server that doesn't report its version is accepted.
+pub(super) fn check_version(info: &str) -> Result<(), Error> {
+    leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
+}

@@ -1,0 +1,145 @@
+//! One TCP connection: commands go out, replies come in.
+
+use std::time::Duration;
+
+use wit_bindgen::{FutureReader, StreamReader, StreamResult, StreamWriter};
+
+use super::address::Address;
+use super::dial::{describe, dial};
+use super::resp::{Malformed, Parsed, Parser, encode};
+use crate::bindings::exports::leasehold::lock::connection::Failure;
+use crate::bindings::wasi::sockets::types::{ErrorCode, TcpSocket};
+use crate::bindings::wit_stream;
+use crate::time::timeout;
+
+/// How many bytes to read at a time.
+const READ_SIZE: usize = 16 << 10;
+
+pub(crate) struct Connection {
+    pub(crate) output: Output,
+    pub(crate) input: Input,
+}
+
+/// The direction to the server.
+pub(crate) struct Output {
+    bytes: StreamWriter<u8>,
+    /// Dropping this ends the sending.
+    _end: FutureReader<Result<(), ErrorCode>>,
+    _socket: TcpSocket,
+}
+
+/// The direction from the server.
+pub(crate) struct Input {
+    bytes: StreamReader<u8>,
+    parser: Parser,
+    end: Option<FutureReader<Result<(), ErrorCode>>>,
+}
+
+/// Why the connection can't be used any more.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Closed(String),
+    Malformed(String),
+}
+
+impl Connection {
+    /// Connects and logs in, within `limit`.
+    pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
+        let opened = timeout(limit, async {
+            let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
+            let mut connection = Self::new(socket);
+            connection.handshake(address).await?;
+            Ok(connection)
+        });
+        let late = || Failure::Unavailable(format!("{}, port {} did not answer in time", address.host, address.port));
+        opened.await.unwrap_or_else(|| Err(late()))
+    }
+
+    fn new(socket: TcpSocket) -> Self {
+        let (bytes, outgoing) = wit_stream::new();
+        let output_end = socket.send(outgoing);
+        let (incoming, input_end) = socket.receive();
+        Self {
+            output: Output { bytes, _end: output_end, _socket: socket },
+            input: Input { bytes: incoming, parser: Parser::default(), end: Some(input_end) },
+        }
+    }
+
+    /// Logs in and selects the database. Sends all commands at once, to save round trips.
+    async fn handshake(&mut self, address: &Address) -> Result<(), Failure> {
+        let database = address.database.to_string();
+        let mut commands = Vec::new();
+        if let Some(credentials) = &address.credentials {
+            let words = ["AUTH"].into_iter().chain(credentials.user.as_deref()).chain([credentials.password.as_str()]);
+            commands.push(words.collect::<Vec<_>>());
+        }
+        if address.database != 0 {
+            commands.push(vec!["SELECT", &database]);
+        }
+        // The answer shows that the server speaks the protocol.
+        commands.push(vec!["PING"]);
+        let bytes = commands.iter().flat_map(|words| encode(words)).collect();
+        self.output.write(bytes).await.map_err(Broken::unavailable)?;
+        for words in &commands {
+            match self.input.next().await.map_err(Broken::unavailable)? {
+                Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
+                Parsed::Error(text) => return Err(handshake_error(text)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Broken {
+    /// The failure if no command was sent before the break.
+    pub(crate) fn unavailable(self) -> Failure {
+        let (Self::Closed(text) | Self::Malformed(text)) = self;
+        Failure::Unavailable(text)
+    }
+}
+
+impl Output {
+    pub(crate) async fn write(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
+        let left = self.bytes.write_all(bytes).await;
+        if left.is_empty() { Ok(()) } else { Err(Broken::Closed("the connection broke during a write".into())) }
+    }
+}
+
+impl Input {
+    /// The next reply.
+    pub(crate) async fn next(&mut self) -> Result<Parsed, Broken> {
+        loop {
+            if let Some(reply) = self.parser.next().map_err(|Malformed(text)| Broken::Malformed(text))? {
+                return Ok(reply);
+            }
+            let (result, bytes) = self.bytes.read(Vec::with_capacity(READ_SIZE)).await;
+            if bytes.is_empty() && !matches!(result, StreamResult::Complete(_)) {
+                return Err(Broken::Closed(self.end_reason().await));
+            }
+            self.parser.feed(&bytes);
+        }
+    }
+
+    async fn end_reason(&mut self) -> String {
+        match self.end.take() {
+            Some(end) => match end.await {
+                Ok(()) => "the server closed the connection".to_owned(),
+                Err(error) => format!("the connection broke: {}", describe(&error)),
+            },
+            None => "the connection has ended".to_owned(),
+        }
+    }
+}
+
+/// Errors that pass without a change by an operator.
+const TRANSIENT_ERRORS: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
+
+/// The server refused a command of the handshake. A retry helps only if the error is transient.
+fn handshake_error(text: String) -> Failure {
+    if TRANSIENT_ERRORS.iter().any(|words| text.starts_with(words)) {
+        Failure::Unavailable(text)
+    } else {
+        Failure::Refused(text)
+    }
+}

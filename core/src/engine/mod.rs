@@ -1,0 +1,164 @@
+//! The engine as drivers see it, for one server or for a quorum of servers.
+
+mod replication;
+
+use alloc::boxed::Box;
+
+use self::replication::Replication;
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::{Input, LeaseInfo, Output, Reason};
+use crate::ids::{ClientId, LeaseId};
+use crate::options::Config;
+#[cfg(feature = "quorum")]
+use crate::quorum::Quorum;
+use crate::time::Instant;
+use crate::wire::Command;
+
+/// The locks of one client. The crate's documentation shows the loop that drives it.
+pub struct Engine {
+    locks: Locks,
+    replication: Replication,
+}
+
+enum Locks {
+    One(Box<Client>),
+    #[cfg(feature = "quorum")]
+    Quorum(Box<Quorum>),
+}
+
+impl Engine {
+    /// An engine for a client of one server, cluster or Sentinel.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] names the option that is out of its bounds.
+    pub fn new(client: ClientId, config: Config) -> Result<Self, Error> {
+        let replication = Replication::new(config.response_timeout);
+        Ok(Self { locks: Locks::One(Box::new(Client::new(client, config)?)), replication })
+    }
+
+    /// An engine for a client of several independent servers. A lock is held while a majority of them has it. Only
+    /// exclusive locks are supported: readers and conversions fail with [`Error::Unsupported`].
+    ///
+    /// `servers` are the names that error messages use, such as addresses without credentials.
+    /// [`NodeId`](crate::NodeId)s are their indexes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] names the option that is out of its bounds. It is `servers` if there are fewer than
+    /// three, an even number, or a duplicate.
+    #[cfg(feature = "quorum")]
+    pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
+        let replication = Replication::new(config.response_timeout);
+        Ok(Self { locks: Locks::Quorum(Box::new(Quorum::new(client, config, servers)?)), replication })
+    }
+
+    /// Tells the engine that names can be on different servers of a cluster. A silent server then delays only names
+    /// whose slots are near its own.
+    pub fn set_cluster(&mut self) {
+        match &mut self.locks {
+            Locks::One(client) => client.cx.flows.by_slot(),
+            // A quorum's servers are not clusters.
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(_) => {}
+        }
+    }
+
+    /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        if let Some(input) = self.replication.intercept(&mut self.locks, now, input) {
+            self.locks.handle(now, input);
+        }
+    }
+
+    /// The next action. Call it until it returns `None`.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.replication.poll_output(&mut self.locks)
+    }
+
+    /// When to call [`handle`](Self::handle) at the latest, and why.
+    pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+        match (self.locks.poll_timeout(), self.replication.poll_timeout()) {
+            (Some(locks), Some(replication)) => Some(locks.min(replication)),
+            (locks, replication) => locks.or(replication),
+        }
+    }
+
+    /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
+    pub fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
+        self.locks.valid_until(lease)
+    }
+
+    /// The state of a lease. None once its last hold was released.
+    pub fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
+        self.locks.lease(lease)
+    }
+
+    /// A command that writes to the lease on its server, as `EVALSHA` and as `EVAL`. It adds a millisecond to the TTL
+    /// and changes nothing else. For tests: it contains the lease's token.
+    #[doc(hidden)]
+    pub fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        self.locks.touch(lease)
+    }
+
+    /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.
+    #[doc(hidden)]
+    pub fn is_idle(&self) -> bool {
+        let locks = match &self.locks {
+            Locks::One(client) => client.is_idle(),
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(quorum) => quorum.is_idle(),
+        };
+        locks && self.replication.is_idle()
+    }
+}
+
+impl Locks {
+    fn handle(&mut self, now: Instant, input: Input<'_>) {
+        match self {
+            Self::One(client) => client.handle(now, input),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(quorum) => quorum.handle(now, input),
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        match self {
+            Self::One(client) => client.poll_output(),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(quorum) => quorum.poll_output(),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, Reason)> {
+        match self {
+            Self::One(client) => client.poll_timeout(),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(quorum) => quorum.poll_timeout(),
+        }
+    }
+
+    fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
+        match self {
+            Self::One(client) => client.valid_until(lease),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(quorum) => quorum.valid_until(lease),
+        }
+    }
+
+    fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
+        match self {
+            Self::One(client) => client.lease(lease),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(quorum) => quorum.lease(lease),
+        }
+    }
+
+    /// None once the lease was released or lost, and for a quorum, whose servers are not replicas of each other.
+    fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
+        match self {
+            Self::One(client) => client.touch(lease),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(_) => None,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Scatter and gather: a user's call that is made to every part of a lease, and whose result is made of theirs.
+//!
+//! ```text
+//!                .---> part 0 ---.
+//! user's call ---+---> part 1 ---+---> one result
+//!                '---> part 2 ---'
+//! ```
+//!
+//! The parts are the names of a lease of several names, or the servers of a quorum. All names have to agree
+//! (`client/multi`), or a majority of the servers (`quorum`).
+
+use super::Context;
+use super::op::{Gather, OpKind};
+use crate::error::{Error, LossReason};
+use crate::event::Outcome;
+use crate::ids::Caller;
+
+/// What happened to a part.
+pub(crate) enum PartEvent {
+    /// The call to it has ended.
+    Ended(Result<Outcome, Error>),
+    /// Its lease was lost.
+    Lost(LossReason),
+}
+
+impl Gather {
+    /// The results so far.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn answers(&self) -> impl Iterator<Item = &Result<Outcome, Error>> {
+        self.0.iter().flatten()
+    }
+
+    /// How many parts have not answered.
+    pub(crate) fn open(&self) -> usize {
+        self.0.iter().filter(|part| part.is_none()).count()
+    }
+}
+
+impl Context {
+    /// Opens a user's call, given which of its parts are asked. Each part has its own time limit.
+    pub(crate) fn scatter(&mut self, op: Caller, asked: impl Iterator<Item = bool>) {
+        let parts = asked.map(|asked| (!asked).then_some(Err(Error::NotHeld)));
+        self.open(op, OpKind::Gather(Gather(parts.collect())), None);
+    }
+
+    /// Records the result of one part. None if the user's call has ended.
+    pub(crate) fn gather(&mut self, op: Caller, part: u16, result: Result<Outcome, Error>) -> Option<&mut Gather> {
+        let OpKind::Gather(gather) = &mut self.ops.get_mut(&op)?.kind else { return None };
+        *gather.0.get_mut(usize::from(part))? = Some(result);
+        Some(gather)
+    }
+}

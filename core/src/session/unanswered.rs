@@ -1,0 +1,114 @@
+//! Commands in flight.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use super::id_map::IdMap;
+
+use crate::ids::{Caller, CommandId, LeaseId, LockId, Token};
+use crate::time::Instant;
+use crate::wire::{Failed, Form};
+
+/// Why a command was sent, and so who gets its reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// First try, resend, heartbeat or poll: `token` wants the lock.
+    Acquire { lock: LockId, token: Token },
+    /// More fences for a hold.
+    Refill { lock: LockId, token: Token },
+    /// A renewal. `op` is set if it is for a user's extend or verify.
+    Renew { lock: LockId, token: Token, op: Option<Caller> },
+    /// Converts the lease to the token `new` in the other mode.
+    Convert { lock: LockId, new: Token },
+    /// Gives a token up.
+    Release { token: Token },
+    /// One script for several names. The details are stored under this number.
+    Multi { script: LeaseId },
+    /// A user inspects a lock.
+    Inspect { op: Caller },
+    /// An operator takes a lock by force.
+    Force { op: Caller },
+}
+
+/// A command that has no reply yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentCommand {
+    pub(crate) at: Instant,
+    pub(crate) purpose: Purpose,
+    pub(crate) form: Form,
+    /// The flow that it left by.
+    pub(super) flow: u8,
+}
+
+/// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
+pub(crate) struct Unanswered {
+    next: u64,
+    open: IdMap<CommandId, SentCommand>,
+    sent: VecDeque<(Instant, CommandId)>,
+    timeout: Duration,
+}
+
+impl Unanswered {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { next: 0, open: IdMap::default(), sent: VecDeque::new(), timeout }
+    }
+
+    pub(super) fn open(&mut self, sent: SentCommand) -> CommandId {
+        self.next = self.next.saturating_add(1);
+        let id = CommandId(self.next);
+        self.sent.push_back((sent.at, id));
+        self.open.insert(id, sent);
+        id
+    }
+
+    /// Removes a command. None if it has already ended, so the reply is late or a duplicate.
+    pub(crate) fn close(&mut self, id: CommandId) -> Option<SentCommand> {
+        let sent = self.open.remove(&id)?;
+        self.sweep();
+        Some(sent)
+    }
+
+    /// The next command whose reply is overdue.
+    pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<CommandId> {
+        let (sent, id) = *self.sent.front()?;
+        (sent + self.timeout <= now).then_some(id)
+    }
+
+    /// When the oldest command becomes overdue.
+    pub(crate) fn next_overdue(&self) -> Option<Instant> {
+        self.sent.front().map(|(sent, _)| *sent + self.timeout)
+    }
+
+    fn sweep(&mut self) {
+        while self.sent.front().is_some_and(|(_, id)| !self.open.contains_key(id)) {
+            self.sent.pop_front();
+        }
+    }
+}
+
+/// Commands that may still take or change this token on the server.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct InFlight {
+    pub(crate) unanswered: u32,
+    /// A command got no reply and never will. It may still arrive late.
+    pub(super) lost: bool,
+}
+
+impl InFlight {
+    pub(crate) fn sent(&mut self) {
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    pub(crate) fn failed(&mut self, failed: &Failed) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.lost |= failed.maybe_applied;
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.lost || self.unanswered > 0
+    }
+}

@@ -1,0 +1,60 @@
+//! Checks everything, regularly and at the end.
+
+use leasehold_core::Instant;
+use leasehold_model::ModelServer;
+
+use crate::invariants::{Verdict, broken};
+use crate::quorum::world::{QuorumRun, Server};
+
+impl QuorumRun<'_> {
+    /// Checks everything.
+    pub(crate) fn check_all(&mut self) {
+        let majority = self.servers.len() / 2 + 1;
+        let mut verdicts = Vec::new();
+        for (place, it) in self.clients.iter().enumerate() {
+            let at = it.clock.instant(self.world.now);
+            // By the world's clock, like the wake-up. A wake-up that is due at this very moment may come after this
+            // check.
+            let over = |ends: Instant| it.clock.when(ends.as_micros()) < self.world.now;
+            let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
+            if let Some((op, known)) = late.filter(|_| it.is_awake()) {
+                verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.call)));
+            }
+            // While a client sleeps, its leases must be as good as it said before.
+            for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
+                let name = format!("lock-{}", belief.name);
+                // Whether a server keeps the lease for as long as the client takes it to be valid.
+                let backs = |(server, model): (&Server, &ModelServer)| {
+                    let reading = server.clock.reads(self.world.now);
+                    let ours = model.get(reading, &name).is_some_and(|token| token.starts_with(&it.uuid));
+                    let expires = model.expires(reading, &name).unwrap_or(0);
+                    ours && expires + 2_000 >= server.clock.reads(belief.until)
+                };
+                let backed = self.servers.iter().zip(&*self.models).filter(|pair| backs(*pair)).count();
+                if belief.until > self.world.now && backed < majority && !self.watch.excuses(belief.since) {
+                    let until = belief.until;
+                    let detail = format!("c{place} holds {name} until {until}, and {backed} servers agree");
+                    verdicts.push(broken("unbacked", detail));
+                }
+            }
+        }
+        verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn last_check(&self) -> Verdict {
+        for (place, it) in self.clients.iter().enumerate() {
+            if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
+                return broken("left-behind", format!("c{place} has something left to do"));
+            }
+        }
+        for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
+            for name in 0..self.mix.names {
+                if let Some(token) = model.get(server.clock.reads(self.world.now), &format!("lock-{name}")) {
+                    return broken("left-behind", format!("s{at} still has {token} for {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
