@@ -144,7 +144,7 @@ fn granting(command: &Command, now: u64) -> Reply {
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
 }
 
-/// The answer to an acquire of a lock that somebody else holds.
+/// The answer to an acquire of a lock that another client holds.
 fn denied(status: &str) -> Reply {
     let numbers = [1, 0, 1_700_000_000_000_000, 60_000, 1, 0].map(Scalar::Int);
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())

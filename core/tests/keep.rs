@@ -1,4 +1,4 @@
-//! A driver that renews only while somebody stands by moves a lease's end.
+//! A driver that renews a lease only while a caller is present moves the end of the lease.
 
 use std::time::Duration;
 

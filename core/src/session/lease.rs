@@ -97,7 +97,7 @@ impl Context {
         None
     }
 
-    /// Forgets a lease that was lost, and that nobody will release.
+    /// Forgets a lease that was lost and will not be released.
     #[cfg(feature = "quorum")]
     pub(crate) fn forget_loss(&mut self, id: LeaseId) {
         self.lost.remove(&id);
