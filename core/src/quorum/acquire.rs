@@ -21,7 +21,7 @@ const LAST_RETRY: Duration = Duration::from_millis(200);
 const TURNS: Duration = Duration::from_secs(1);
 
 impl Quorum {
-    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -42,7 +42,7 @@ impl Quorum {
                 let error = lock.empty_handed(cx, members, op);
                 return cx.complete(op, Err(error));
             }
-            lock.queue.push(op, options);
+            lock.queue.push(op, *options);
             lock.settle(cx, members);
         });
     }
@@ -104,7 +104,8 @@ impl QuorumLock {
                     continue;
                 }
                 let task = Some(Task::Member(self.id));
-                let op = members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options });
+                let op =
+                    members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options: &options });
                 *state = MemberState::Asked(op);
             }
         }

@@ -15,7 +15,7 @@ use crate::time::Instant;
 
 impl Quorum {
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
-        let Some(lock) = self.cx.unnest(op, id).and_then(|lease| lease.lock()) else { return };
+        let Some(lock) = self.cx.unnest(op, id).and_then(|of| of.lock()) else { return };
         self.with(lock, |lock, cx, members| {
             lock.scatter(cx, op);
             lock.give_back(cx, members, Some(Task::Part(op, TallyKind::Release)));

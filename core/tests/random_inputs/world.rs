@@ -190,7 +190,7 @@ impl FuzzedEngine {
             }),
         };
         let op = self.new_op(About::Name(name));
-        self.input(Input::Acquire { op, name, options });
+        self.input(Input::Acquire { op, name, options: &options });
     }
 
     fn a_user_does_something_to_a_lease(&mut self) {
