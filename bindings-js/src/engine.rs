@@ -96,11 +96,11 @@ impl Engine {
         let node = ONLY_SERVER;
         let names;
         let input = match InputKind::at(kind)? {
-            InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: record.options()? },
+            InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: &record.options()? },
             InputKind::AcquireAll => {
                 names = record.texts(text)?;
                 let one_script = record.flag(InputField::OneScript);
-                Input::AcquireAll { op: record.op()?, names: &names, options: record.options()?, one_script }
+                Input::AcquireAll { op: record.op()?, names: &names, options: &record.options()?, one_script }
             }
             InputKind::Cancel => Input::Cancel { op: record.op()? },
             InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },

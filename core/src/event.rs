@@ -20,7 +20,7 @@ pub enum Input<'a> {
         /// The lock's name, without the prefix.
         name: &'a str,
         /// The options.
-        options: AcquireOptions,
+        options: &'a AcquireOptions,
     },
     /// Acquire one exclusive lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
     ///
@@ -32,7 +32,7 @@ pub enum Input<'a> {
         /// The locks' names, without the prefix: 1 to 256 different names, in any order.
         names: &'a [&'a str],
         /// The options. `Mode::Shared` fails with [`Error::Unsupported`].
-        options: AcquireOptions,
+        options: &'a AcquireOptions,
         /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
     },

@@ -48,7 +48,7 @@ impl Client {
 
     fn acquire(&mut self, name: &str, options: AcquireOptions) -> OpId {
         let op = self.next_op();
-        self.feed(Input::Acquire { op, name, options });
+        self.feed(Input::Acquire { op, name, options: &options });
         op
     }
 
@@ -144,7 +144,7 @@ fn granting(command: &Command, now: u64) -> Reply {
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
 }
 
-/// The answer to an acquire of a lock that somebody else holds.
+/// The answer to an acquire of a lock that another client holds.
 fn denied(status: &str) -> Reply {
     let numbers = [1, 0, 1_700_000_000_000_000, 60_000, 1, 0].map(Scalar::Int);
     Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
@@ -326,7 +326,7 @@ fn several_names_wait_for_room_as_long_as_the_server_answers() {
         let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
         client.fill(100);
         let op = client.next_op();
-        client.feed(Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: tries(), one_script });
+        client.feed(Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: &tries(), one_script });
 
         client.serve_until_it_leaves("{a}1", op);
 

@@ -1,4 +1,4 @@
-//! A driver that renews only while somebody stands by moves a lease's end.
+//! A driver that renews a lease only while a caller is present moves the end of the lease.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Holder {
     fn new() -> Self {
         let engine = Engine::new(ClientId::from_random([7; 16]), Config::default()).expect("the defaults are valid");
         let mut holder = Self { engine, lease: LeaseId(0), renewed: Vec::new(), lost: None };
-        holder.tell(0, Input::Acquire { op: OpId(1), name: "job", options: AcquireOptions::default() });
+        holder.tell(0, Input::Acquire { op: OpId(1), name: "job", options: &AcquireOptions::default() });
         assert_ne!(holder.lease, LeaseId(0), "granted at once");
         holder
     }
@@ -111,7 +111,7 @@ fn keeping_a_fixed_lease_or_one_that_is_over_does_nothing() {
     holder.keep(2 * S, 100 * S);
     assert!(holder.engine.valid_until(holder.lease).is_none());
     let options = AcquireOptions { renew: false, ttl: Duration::from_secs(10), ..AcquireOptions::default() };
-    holder.tell(3 * S, Input::Acquire { op: OpId(3), name: "fixed", options });
+    holder.tell(3 * S, Input::Acquire { op: OpId(3), name: "fixed", options: &options });
     holder.keep(3 * S, 100 * S);
     holder.pass(60 * S);
     assert_eq!(holder.lost, Some((13 * S, LossReason::Expired)));

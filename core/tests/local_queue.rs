@@ -23,12 +23,12 @@ fn a_hundred_thousand_callers_that_time_out_behind_a_patient_one_take_no_memory(
         ended
     };
 
-    handle(0, Input::Acquire { op: OpId(0), name: "job", options: patient });
+    handle(0, Input::Acquire { op: OpId(0), name: "job", options: &patient });
     handle(0, Input::Subscribed { node: NodeId(0), channel: "leasehold:x" });
     let mut settled = 0;
     for op in 1..=100_000 {
         let at = op * 1_000;
-        handle(at, Input::Acquire { op: OpId(op), name: "job", options: hasty });
+        handle(at, Input::Acquire { op: OpId(op), name: "job", options: &hasty });
         if op == 10_000 {
             settled = ALLOCATOR.allocated();
         }

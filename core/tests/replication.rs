@@ -29,7 +29,7 @@ impl Client {
     /// Acquires a lock, for 3 s, and waits at most 500 ms for two replicas.
     fn acquiring() -> Self {
         let mut client = Self::new();
-        client.input(Input::Acquire { op: ACQUIRE, name: "job", options: options(2) });
+        client.input(Input::Acquire { op: ACQUIRE, name: "job", options: &options(2) });
         client
     }
 
@@ -253,8 +253,16 @@ fn a_closed_client_hands_out_no_lease() {
 #[test]
 fn a_busy_lock_asks_no_replica() {
     let mut client = Client::new();
-    client.input(Input::Acquire { op: OpId(7), name: "job", options: AcquireOptions { replicas: None, ..options(1) } });
-    client.input(Input::Acquire { op: ACQUIRE, name: "job", options: AcquireOptions { wait: Wait::No, ..options(1) } });
+    client.input(Input::Acquire {
+        op: OpId(7),
+        name: "job",
+        options: &AcquireOptions { replicas: None, ..options(1) },
+    });
+    client.input(Input::Acquire {
+        op: ACQUIRE,
+        name: "job",
+        options: &AcquireOptions { wait: Wait::No, ..options(1) },
+    });
     assert_eq!(client.error().code(), "busy");
     assert!(client.dedicated.is_empty());
 }
@@ -262,19 +270,19 @@ fn a_busy_lock_asks_no_replica() {
 #[test]
 fn what_cannot_work_is_refused_before_anything_is_sent() {
     let mut client = Client::new();
-    client.input(Input::Acquire { op: ACQUIRE, name: "job", options: options(0) });
+    client.input(Input::Acquire { op: ACQUIRE, name: "job", options: &options(0) });
     assert!(matches!(client.error(), Error::InvalidOption { field: "wait_for_replicas", .. }));
 
     for timeout in [Duration::ZERO, Duration::from_secs(61)] {
         let mut client = Client::new();
         let replicas = Some(Replicas { min: 1, timeout });
-        client.input(Input::Acquire { op: ACQUIRE, name: "job", options: AcquireOptions { replicas, ..options(1) } });
+        client.input(Input::Acquire { op: ACQUIRE, name: "job", options: &AcquireOptions { replicas, ..options(1) } });
         assert!(matches!(client.error(), Error::InvalidOption { field: "wait_for_replicas", .. }));
     }
 
     let mut several = Client::new();
     let names = ["a", "b"];
-    several.input(Input::AcquireAll { op: ACQUIRE, names: &names, options: options(1), one_script: false });
+    several.input(Input::AcquireAll { op: ACQUIRE, names: &names, options: &options(1), one_script: false });
     assert_eq!(several.error().code(), "unsupported");
     assert!(several.engine.is_idle());
 }
@@ -283,7 +291,11 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
 fn a_release_after_the_loss_says_how_the_lease_was_lost_as_often_as_it_is_held() {
     let mut client = Client::new();
     let mut outcomes = Vec::new();
-    client.input(Input::Acquire { op: ACQUIRE, name: "job", options: AcquireOptions { replicas: None, ..options(1) } });
+    client.input(Input::Acquire {
+        op: ACQUIRE,
+        name: "job",
+        options: &AcquireOptions { replicas: None, ..options(1) },
+    });
     let Some(Ok(Outcome::Acquired(grant))) = client.result else { panic!("{:?}", client.result) };
     client.input(Input::Hold { op: OpId(2), lease: grant.lease });
     client.pass(4_000 * MS);

@@ -12,36 +12,36 @@ use crate::time::Instant;
 use crate::wire::Form;
 
 impl Client {
-    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        let kind = match self.place(name, &options) {
+        let kind = match self.place(name, options) {
             Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        let patience = self.cx.patience_of(&options);
+        let patience = self.cx.patience_of(options);
         let place = match &kind {
             OpKind::Acquire { lock, tries } => Ok((*lock, *tries)),
             OpKind::Semaphore { key } => Err(key.clone()),
             _ => return,
         };
         self.cx.open(op, kind, patience);
-        self.cx.bound(op, &options);
+        self.cx.bound(op, options);
         let (lock, tries) = match place {
             Ok(place) => place,
-            Err(semaphore) => return self.push_to_semaphore(&semaphore, op, options),
+            Err(semaphore) => return self.push_to_semaphore(&semaphore, op, *options),
         };
         self.with(lock, |lock, cx| {
             if let Some(lease) = lock.owned(cx, options.kind) {
                 cx.close_op(op);
                 return lock.hold_again(cx, op, lease);
             }
-            if tries && lock.is_busy_for(cx, &options) {
+            if tries && lock.is_busy_for(cx, options) {
                 let error = lock.busy(cx, op);
                 return cx.complete(op, Err(error));
             }
-            lock.queue.push(op, options);
+            lock.queue.push(op, *options);
             lock.settle(cx, None);
         });
     }
@@ -78,10 +78,10 @@ impl Client {
     }
 
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
-        let Some(lease) = self.cx.unnest(op, id) else { return };
-        let lock = match lease.of {
-            Leased::Lock(lock) => lock,
-            Leased::Parts(parts) => return self.scatter(op, &parts, &Self::release),
+        let lock = match self.cx.unnest(op, id) {
+            None => return,
+            Some(Leased::Lock(lock)) => lock,
+            Some(Leased::Parts(parts)) => return self.scatter(op, &parts, &Self::release),
         };
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);

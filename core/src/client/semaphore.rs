@@ -61,10 +61,10 @@ impl Client {
                 }
                 let tries =
                     semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
-                for (op, _) in tries.collect::<Vec<_>>() {
+                for (op, options) in tries.collect::<Vec<_>>() {
                     let error = busy.busy(cx, op);
                     cx.complete(op, Err(error));
-                    semaphore.queue.ended(true, |op| cx.ops.contains_key(&op));
+                    semaphore.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
                 }
                 return;
             }

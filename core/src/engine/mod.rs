@@ -65,22 +65,28 @@ impl Engine {
 
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
-        if let Some(input) = self.replication.intercept(&mut self.locks, now, input) {
+        if self.replication.takes(&input) {
+            self.replication.handle(&mut self.locks, now, input);
+        } else {
             self.locks.handle(now, input);
         }
     }
 
     /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
+        if self.replication.is_idle() {
+            return self.locks.poll_output();
+        }
         self.replication.poll_output(&mut self.locks)
     }
 
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        match (self.locks.poll_timeout(), self.replication.poll_timeout()) {
-            (Some(locks), Some(replication)) => Some(locks.min(replication)),
-            (locks, replication) => locks.or(replication),
+        let locks = self.locks.poll_timeout();
+        if self.replication.is_idle() {
+            return locks;
         }
+        [locks, self.replication.poll_timeout()].into_iter().flatten().min()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.

@@ -69,45 +69,38 @@ impl Replication {
         self.acquires.is_empty() && self.outputs.is_empty()
     }
 
-    /// Takes an input that is for this part of the engine. Returns the others.
-    pub(super) fn intercept<'a>(&mut self, locks: &mut Locks, now: Instant, input: Input<'a>) -> Option<Input<'a>> {
-        match &input {
-            Input::Acquire { op, options, .. } | Input::AcquireAll { op, options, .. }
-                if options.replicas.is_some() =>
-            {
-                if let Some(problem) = unsupported(locks, &input) {
-                    let result = Err(Error::Unsupported(problem.into()));
-                    self.outputs.push_back(Output::Completed { op: *op, result });
-                    return None;
-                }
-                let replicas = options.replicas?;
-                let (grant, since) = (None, now);
-                self.acquires.push(ReplicatedAcquire { op: *op, replicas, grant, since, stage: Stage::Acquiring });
+    /// Whether inputs go through this part of the engine: while an acquire waits for replicas, or is about to.
+    pub(super) fn takes(&self, input: &Input<'_>) -> bool {
+        !self.acquires.is_empty() || wanted_replicas(input).is_some()
+    }
+
+    /// Takes an input that is for this part of the engine, and passes the others on.
+    pub(super) fn handle(&mut self, locks: &mut Locks, now: Instant, input: Input<'_>) {
+        if let Some((op, replicas)) = wanted_replicas(&input) {
+            if let Some(problem) = unsupported(locks, &input) {
+                let result = Err(Error::Unsupported(problem.into()));
+                return self.outputs.push_back(Output::Completed { op, result });
             }
-            _ if self.acquires.is_empty() => return Some(input),
-            _ => {}
+            let (grant, since) = (None, now);
+            self.acquires.push(ReplicatedAcquire { op, replicas, grant, since, stage: Stage::Acquiring });
         }
         self.now = self.now.max(now);
         // A lease that has expired meanwhile is lost first.
         locks.handle(self.now, Input::Wake);
         self.end_overdue(locks);
         match input {
-            Input::DedicatedReply { op, result } => {
-                self.replied(locks, op, result);
-                None
-            }
+            Input::DedicatedReply { op, result } => return self.replied(locks, op, result),
             Input::Cancel { op } if self.acquire(op).is_some_and(ReplicatedAcquire::is_asking) => {
-                self.fail(locks, op, Error::Cancelled);
-                None
+                return self.fail(locks, op, Error::Cancelled);
             }
             Input::Close { .. } => {
                 for op in self.by(&ReplicatedAcquire::is_asking) {
                     self.fail(locks, op, Error::Closed);
                 }
-                Some(input)
             }
-            input => Some(input),
+            _ => {}
         }
+        locks.handle(now, input);
     }
 
     pub(super) fn poll_output(&mut self, locks: &mut Locks) -> Option<Output> {
@@ -275,6 +268,14 @@ impl ReplicatedAcquire {
     /// Whether the server or its replicas are being asked.
     const fn is_asking(&self) -> bool {
         matches!(self.stage, Stage::Touching(_) | Stage::Waiting)
+    }
+}
+
+/// The replicas that an acquire waits for.
+fn wanted_replicas(input: &Input<'_>) -> Option<(OpId, Replicas)> {
+    match input {
+        Input::Acquire { op, options, .. } | Input::AcquireAll { op, options, .. } => Some((*op, options.replicas?)),
+        _ => None,
     }
 }
 

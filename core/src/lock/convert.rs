@@ -7,8 +7,9 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::fences::Fences;
 use super::grant::GiveBack;
-use super::hold::{Converting, Fences, Validity};
+use super::hold::{Converting, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, LeaseId, Token};

@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use super::LockState;
 use super::claim::{Base, Claim};
-use super::hold::{Fences, Hold, HoldTimers, Refill, Validity};
+use super::fences::Fences;
+use super::hold::{Hold, HoldTimers, Refill, Validity};
 use crate::error::{Failure, LossReason};
 use crate::ids::Token;
 use crate::options::Mode;

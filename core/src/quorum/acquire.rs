@@ -21,7 +21,7 @@ const LAST_RETRY: Duration = Duration::from_millis(200);
 const TURNS: Duration = Duration::from_secs(1);
 
 impl Quorum {
-    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: AcquireOptions) {
+    pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -45,7 +45,7 @@ impl Quorum {
                 let error = lock.empty_handed(cx, members, op);
                 return cx.complete(op, Err(error));
             }
-            lock.queue.push(op, options);
+            lock.queue.push(op, *options);
             lock.settle(cx, members);
         });
     }
@@ -107,7 +107,8 @@ impl QuorumLock {
                     continue;
                 }
                 let task = Some(Task::Member(self.id));
-                let op = members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options });
+                let op =
+                    members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options: &options });
                 *state = MemberState::Asked(op);
             }
         }
@@ -160,60 +161,7 @@ impl QuorumLock {
         }
     }
 
-    /// Counts the answers, and continues as soon as the outcome is certain.
-    pub(super) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
-        let majority = members.majority();
-        if let Stage::Asking(op) = self.stage
-            && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
-        {
-            self.stage = Stage::Raising(op, self.greatest_fence());
-        }
-        if let Stage::Raising(_, fence) | Stage::Held(_, fence) = self.stage {
-            self.raise(cx, members, fence);
-        }
-        let (agreed, open) = (self.agreed(), self.open());
-        match self.stage {
-            Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),
-            Stage::Asking(_) | Stage::Raising(..) if agreed.saturating_add(open) < majority => self.fail(cx, members),
-            // A server with a greater fence is needed. Another client may have held that fence, so the quorum's fence must rise.
-            Stage::Raising(op, fence) if self.remember(fence).saturating_add(open) < majority => {
-                self.stage = Stage::Raising(op, self.greatest_fence());
-                self.decide(cx, members);
-            }
-            _ => {}
-        }
-    }
-
-    fn greatest_fence(&self) -> u64 {
-        let fences =
-            self.states.iter().map(|state| if let MemberState::Ours { fence, .. } = state { *fence } else { 0 });
-        fences.max().unwrap_or_default()
-    }
-
-    /// How many servers remember this fence and have drawn no greater one.
-    fn remember(&self, most: u64) -> usize {
-        self.count(|state| matches!(state, MemberState::Ours { fence, raise: Raise::Done, .. } if *fence <= most))
-    }
-
-    /// Makes every server of ours remember the fence. A server that drew it, or a greater one, already does.
-    fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
-        for (at, state) in (0..).zip(&mut self.states) {
-            let MemberState::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = state else { continue };
-            if *fence >= least {
-                *raise = Raise::Done;
-                continue;
-            }
-            let op = members.new_op(Some(Task::Member(self.id)));
-            *raise = Raise::Asked(op, least);
-            // The machine may not know the current time yet.
-            members.tell(at, cx.now, Input::Wake);
-            if let Some(member) = members.get(at) {
-                member.client.raise(Caller::User(op), *lease, least);
-            }
-        }
-    }
-
-    fn grant(&mut self, cx: &mut Context, members: &mut Members, op: Caller, fence: u64) {
+    pub(super) fn grant(&mut self, cx: &mut Context, members: &mut Members, op: Caller, fence: u64) {
         let AcquireOptions { mode, ttl, renew, max_hold, wait, .. } = self.options;
         let id = cx.new_lease();
         self.stage = Stage::Held(id, fence);
@@ -236,7 +184,7 @@ impl QuorumLock {
     }
 
     /// There is no majority: gives everything back. Waiting callers ask again after a pause.
-    fn fail(&mut self, cx: &mut Context, members: &mut Members) {
+    pub(super) fn fail(&mut self, cx: &mut Context, members: &mut Members) {
         self.votes = self.votes(members);
         self.turns_since = None;
         self.give_back(cx, members, None);

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Quorum;
 use super::lock::{MemberState, QuorumLock, Raise, Stage};
-use super::members::{Members, TallyKind, Task};
+use super::members::{CallKind, Members, Task};
 use crate::error::{Error, LossReason};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
@@ -15,10 +15,10 @@ use crate::time::Instant;
 
 impl Quorum {
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
-        let Some(lock) = self.cx.unnest(op, id).and_then(|lease| lease.lock()) else { return };
+        let Some(lock) = self.cx.unnest(op, id).and_then(|of| of.lock()) else { return };
         self.with(lock, |lock, cx, members| {
             lock.scatter(cx, op);
-            lock.give_back(cx, members, Some(Task::Part(op, TallyKind::Release)));
+            lock.give_back(cx, members, Some(Task::Part(op, CallKind::Release)));
             lock.next_turn(cx, members);
         });
     }
@@ -26,22 +26,16 @@ impl Quorum {
     pub(super) fn extend(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
-            Ok(()) => self.lease_call(op, id, TallyKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
+            Ok(()) => self.lease_call(op, id, CallKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
         }
     }
 
     pub(super) fn verify(&mut self, op: Caller, id: LeaseId) {
-        self.lease_call(op, id, TallyKind::Verify(id), |op, lease| Input::Verify { op, lease });
+        self.lease_call(op, id, CallKind::Verify(id), |op, lease| Input::Verify { op, lease });
     }
 
     /// Asks every server where we hold the lock: to extend the lease, or whether it is still there.
-    fn lease_call(
-        &mut self,
-        op: Caller,
-        id: LeaseId,
-        kind: TallyKind,
-        input: impl Fn(OpId, LeaseId) -> Input<'static>,
-    ) {
+    fn lease_call(&mut self, op: Caller, id: LeaseId, kind: CallKind, input: impl Fn(OpId, LeaseId) -> Input<'static>) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
         let Some(lock) = lease.lock() else { return };
@@ -73,7 +67,7 @@ impl Quorum {
                 lock.give_back(cx, members, None);
             });
         }
-        self.ask_all(op, TallyKind::Close, |op| Input::Close { op });
+        self.ask_all(op, CallKind::Close, |op| Input::Close { op });
     }
 }
 

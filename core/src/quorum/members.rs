@@ -26,12 +26,12 @@ pub(super) enum Task {
     /// What one server says about a lock.
     Member(LockId),
     /// A part of a user's call.
-    Part(Caller, TallyKind),
+    Part(Caller, CallKind),
 }
 
 /// What a user's call asks the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TallyKind {
+pub(super) enum CallKind {
     Release,
     Extend(LeaseId),
     Verify(LeaseId),

@@ -9,11 +9,12 @@
 //! A client knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
 
 mod acquire;
+mod calls;
 mod held;
 mod lock;
+mod majority;
 mod members;
 mod roster;
-mod tally;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -30,7 +31,7 @@ use crate::options::Config;
 use crate::session::{Context, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
-use members::{Member, Members, TallyKind, Task};
+use members::{CallKind, Member, Members, Task};
 
 pub use roster::Roster;
 
@@ -108,10 +109,10 @@ impl Quorum {
             Input::Keep { lease, until } => self.keep(lease, until),
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => {
-                self.ask_all(Caller::User(op), TallyKind::Inspect, |op| Input::Inspect { op, name });
+                self.ask_all(Caller::User(op), CallKind::Inspect, |op| Input::Inspect { op, name });
             }
             Input::ForceRelease { op, name } => {
-                self.ask_all(Caller::User(op), TallyKind::Force, |op| Input::ForceRelease { op, name });
+                self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name });
             }
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {

@@ -172,7 +172,7 @@ impl Flows {
         }
     }
 
-    /// A server has answered a command that had been given up. In a cluster, nobody knows which server.
+    /// A server has answered a command that had been given up. In a cluster, it is not known which server.
     pub(crate) fn alive(&mut self, now: Instant) {
         if let [flow] = &mut self.flows[..] {
             flow.answered = Some(now);

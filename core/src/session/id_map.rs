@@ -111,22 +111,25 @@ impl<K, V> Default for IdMap<K, V> {
     }
 }
 
-// Not inlined: a lookup is in a hundred places.
+// Not inlined in WebAssembly: a lookup is in a hundred places.
 impl Index {
-    #[inline(never)]
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find(&self, key: Key) -> Option<usize> {
         Some(*self.used.get(&key)? as usize)
     }
 
     /// The slot of this key. A new key gets a free one, or the next one.
-    #[inline(never)]
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find_or_add(&mut self, key: Key, next: usize) -> usize {
         let Self { used, free } = self;
         let slot = used.entry(key).or_insert_with(|| free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX));
         *slot as usize
     }
 
-    #[inline(never)]
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn remove(&mut self, key: Key) -> Option<usize> {
         let slot = self.used.remove(&key)?;
         self.free.push(slot);

@@ -1,5 +1,6 @@
 //! A lease of a local holder.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -35,7 +36,14 @@ pub(crate) struct Lease {
 pub(crate) enum Leased {
     Lock(LockId),
     /// Several names, each with a lease of its own.
-    Parts(Vec<LeaseId>),
+    Parts(Box<[LeaseId]>),
+}
+
+impl Leased {
+    /// The lock, if it is only one.
+    pub(crate) const fn lock(&self) -> Option<LockId> {
+        if let Self::Lock(lock) = self { Some(*lock) } else { None }
+    }
 }
 
 impl Lease {
@@ -47,7 +55,7 @@ impl Lease {
 
     /// The lock, if it is a lease of one.
     pub(crate) fn lock(&self) -> Option<LockId> {
-        if let Leased::Lock(lock) = self.of { Some(lock) } else { None }
+        self.of.lock()
     }
 
     const fn info(&self) -> LeaseInfo {
@@ -83,21 +91,21 @@ impl Context {
         self.leases.get(&id).or_else(|| self.lost.get(&id)).map(Lease::info)
     }
 
-    /// Takes a hold away from a lease. Returns the lease if it was the last hold: then the call goes on.
-    pub(crate) fn unnest(&mut self, op: Caller, id: LeaseId) -> Option<Lease> {
+    /// Takes a hold away from a lease. Returns what it was of if it was the last hold: then the call goes on.
+    pub(crate) fn unnest(&mut self, op: Caller, id: LeaseId) -> Option<Leased> {
         let outcome = match self.leases.get_mut(&id) {
             None => self.unnest_lost(id),
             Some(lease) if lease.holds > 1 => {
                 lease.holds = lease.holds.saturating_sub(1);
                 ReleaseOutcome::StillHeld
             }
-            Some(_) => return self.end_lease(id, &Error::NotHeld),
+            Some(_) => return self.end_lease(id, &Error::NotHeld).map(|lease| lease.of),
         };
         self.answer(op, Ok(Outcome::Released(outcome)));
         None
     }
 
-    /// Forgets a lease that was lost, and that nobody will release.
+    /// Forgets a lease that was lost and will not be released.
     #[cfg(feature = "quorum")]
     pub(crate) fn forget_loss(&mut self, id: LeaseId) {
         self.lost.remove(&id);

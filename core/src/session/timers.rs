@@ -1,6 +1,7 @@
 //! Timers, each with the reason it was set for.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::event::Reason;
 use crate::ids::{Caller, Channel, LeaseId, LockId, Token};
@@ -75,7 +76,17 @@ pub(crate) type Slot = Option<Set>;
 pub(crate) struct Set {
     /// When it is due.
     pub(crate) at: Instant,
-    place: u32,
+    place: Place,
+}
+
+/// The place of a timer in its heap, counted from 1: so a slot takes no more space than a timer that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(NonZeroU32);
+
+impl Place {
+    const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 /// All timers. The ends of leases have a heap of their own: after a late wake-up they are handled before anything else.
@@ -94,7 +105,7 @@ impl Timers {
         };
         // The slot of a timer that went off may not be cleared yet.
         let set =
-            slot.filter(|set| heap.entries.get(set.place as usize).is_some_and(|entry| entry.timer == Some(timer)));
+            slot.filter(|set| heap.entries.get(set.place.index()).is_some_and(|entry| entry.timer == Some(timer)));
         *slot = match (set, to) {
             (Some(set), Some(at)) if set.at == at => return,
             (Some(set), Some(at)) => {
@@ -130,7 +141,7 @@ impl Timers {
 struct Heap {
     order: Vec<Due>,
     entries: Vec<Entry>,
-    free: Vec<u32>,
+    free: Vec<Place>,
     /// How many timers were set so far: among equals the one that was set first is first.
     count: u64,
 }
@@ -140,7 +151,7 @@ struct Heap {
 struct Due {
     at: Instant,
     rank: u64,
-    place: u32,
+    place: Place,
 }
 
 /// A timer keeps its place while it is set.
@@ -156,16 +167,16 @@ const CHILDREN: usize = 4;
 impl Heap {
     fn first(&self) -> Option<(Instant, Timer)> {
         let due = self.order.first()?;
-        let timer = self.entries.get(due.place as usize)?.timer?;
+        let timer = self.entries.get(due.place.index())?.timer?;
         Some((due.at, timer))
     }
 
-    fn insert(&mut self, at: Instant, timer: Timer) -> u32 {
+    fn insert(&mut self, at: Instant, timer: Timer) -> Place {
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { timer: None, position: 0 });
-            self.entries.len() as u32 - 1
+            Place(NonZeroU32::new(self.entries.len() as u32).unwrap_or(NonZeroU32::MAX))
         });
-        if let Some(entry) = self.entries.get_mut(place as usize) {
+        if let Some(entry) = self.entries.get_mut(place.index()) {
             entry.position = self.order.len() as u32;
         }
         self.order.push(Due { at, rank: 0, place });
@@ -173,9 +184,9 @@ impl Heap {
         place
     }
 
-    fn change(&mut self, place: u32, at: Instant, timer: Timer) {
+    fn change(&mut self, place: Place, at: Instant, timer: Timer) {
         self.count += 1;
-        let Some(entry) = self.entries.get_mut(place as usize) else { return };
+        let Some(entry) = self.entries.get_mut(place.index()) else { return };
         entry.timer = Some(timer);
         let position = entry.position as usize;
         if let Some(due) = self.order.get_mut(position) {
@@ -184,8 +195,8 @@ impl Heap {
         self.sift(position);
     }
 
-    fn remove(&mut self, place: u32) -> Option<Timer> {
-        let entry = self.entries.get_mut(place as usize)?;
+    fn remove(&mut self, place: Place) -> Option<Timer> {
+        let entry = self.entries.get_mut(place.index())?;
         let (timer, position) = (entry.timer.take(), entry.position as usize);
         self.free.push(place);
         self.order.swap_remove(position);
@@ -218,7 +229,7 @@ impl Heap {
         if let Some(place) = self.order.get_mut(position) {
             *place = due;
         }
-        if let Some(entry) = self.entries.get_mut(due.place as usize) {
+        if let Some(entry) = self.entries.get_mut(due.place.index()) {
             entry.position = position as u32;
         }
     }

@@ -98,7 +98,7 @@ fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }
 
-/// Redis 7 ends an error inside a script with ` script: <digest>, on @user_script:<line>.`, which helps nobody.
+/// Redis 7 ends an error inside a script with ` script: <digest>, on @user_script:<line>.`, which is of no use in a message.
 fn without_place(mut text: String) -> String {
     if let Some(end) = text.as_bytes().windows(9).position(|window| window == b" script: ")
         && has(&text, "@user_script")

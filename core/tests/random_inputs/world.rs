@@ -191,7 +191,7 @@ impl FuzzedEngine {
             linger: self.rng.once_in(4).then(|| Duration::from_millis(self.rng.below(400))),
         };
         let op = self.new_op(About::Name(name));
-        self.input(Input::Acquire { op, name, options });
+        self.input(Input::Acquire { op, name, options: &options });
     }
 
     fn a_user_does_something_to_a_lease(&mut self) {

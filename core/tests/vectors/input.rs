@@ -186,22 +186,23 @@ enum BytesText {
 }
 
 impl Event {
-    /// Hands the input over: the names of several locks are borrowed for so long.
+    /// Hands the input over. It borrows the options and names that it is made of.
     pub(crate) fn handle(&self, take: impl FnOnce(Input<'_>)) {
+        if let Self::Acquire(acquire) = self {
+            let (op, options) = (OpId(acquire.op), acquire.options());
+            return take(Input::Acquire { op, name: &acquire.name, options: &options });
+        }
         if let Self::AcquireAll(all) = self {
             let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
             let (op, options) = (OpId(all.op), all.options());
-            return take(Input::AcquireAll { op, names: &names, options, one_script: all.one_script });
+            return take(Input::AcquireAll { op, names: &names, options: &options, one_script: all.one_script });
         }
         take(self.input());
     }
 
     fn input(&self) -> Input<'_> {
         match self {
-            Self::AcquireAll(_) => unreachable!("handled above"),
-            Self::Acquire(acquire) => {
-                Input::Acquire { op: OpId(acquire.op), name: &acquire.name, options: acquire.options() }
-            }
+            Self::Acquire(_) | Self::AcquireAll(_) => unreachable!("handled above"),
             Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
             Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Extend { op, lease, ttl } => {

@@ -244,9 +244,9 @@ impl Lock {
         let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
         let options = AcquireOptions { wait, ..self.options };
         if let Some(several) = &self.several {
-            return Box::pin(self.acquire_several(several, options)).await;
+            return Box::pin(self.acquire_several(several, &options)).await;
         }
-        let operation = Operation::Acquire { name: &self.name, options };
+        let operation = Operation::Acquire { name: &self.name, options: &options };
         match self.client.execute(operation, Some(&self.name)).await? {
             Outcome::Acquired(grant) => {
                 if let Some(start) = start {
@@ -259,7 +259,7 @@ impl Lock {
         }
     }
 
-    async fn acquire_several(&self, several: &Several, options: AcquireOptions) -> Result<Lease, Error> {
+    async fn acquire_several(&self, several: &Several, options: &AcquireOptions) -> Result<Lease, Error> {
         let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
         let one_script = several.one_script;
         let operation = Operation::AcquireAll { label: &self.name, names: &names, options, one_script };

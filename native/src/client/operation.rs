@@ -13,8 +13,8 @@ use crate::errors::Error;
 
 /// What a user can ask of the engine.
 pub(crate) enum Operation<'a> {
-    Acquire { name: &'a Arc<str>, options: AcquireOptions },
-    AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: AcquireOptions, one_script: bool },
+    Acquire { name: &'a Arc<str>, options: &'a AcquireOptions },
+    AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: &'a AcquireOptions, one_script: bool },
     Release { lease: LeaseId },
     Extend { lease: LeaseId, ttl: Duration },
     Convert { lease: LeaseId, mode: Mode },

@@ -43,8 +43,7 @@ impl Shared {
                 return Ok(operation.result_when_stopped(state.unreleased));
             }
             let op = state.next_op();
-            let pending = PendingOperation { name: operation.name(), waker: None, result: None };
-            state.operations.insert(op, pending);
+            state.starting = Some((op, PendingOperation { name: operation.name(), waker: None, result: None }));
             match operation {
                 Operation::Release { lease } => state.release(now, op, *lease, deferred),
                 operation => state.engine.handle(now, operation.input(op)),
@@ -53,12 +52,12 @@ impl Shared {
                 state.close_leases(deferred);
             }
             state.drain_outputs(deferred);
-            match state.operations.get_mut(&op) {
-                Some(pending) if pending.result.is_none() => {
-                    pending.waker = waker.cloned();
+            match state.starting.take() {
+                Some((op, pending)) if pending.result.is_none() => {
+                    state.operations.insert(op, PendingOperation { waker: waker.cloned(), ..pending });
                     Err(op)
                 }
-                _ => Ok(state.operations.remove(&op).and_then(|ended| ended.result).unwrap_or(Err(Error::Closed))),
+                ended => Ok(ended.and_then(|(_, ended)| ended.result).unwrap_or(Err(Error::Closed))),
             }
         })
     }

@@ -16,6 +16,8 @@ pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
     pub(super) engine: Engine,
+    /// The operation that is starting now. Most end at once, so they don't need a place in the map.
+    pub(super) starting: Option<(OpId, PendingOperation)>,
     pub(super) operations: HashMap<OpId, PendingOperation, ByNumber>,
     pub(super) leases: HashMap<LeaseId, LeaseState, ByNumber>,
     next_op: u64,
@@ -76,6 +78,7 @@ impl State {
     pub(super) fn new(engine: Engine) -> Self {
         Self {
             engine,
+            starting: None,
             operations: HashMap::default(),
             leases: HashMap::default(),
             next_op: 0,
@@ -116,7 +119,8 @@ impl State {
             self.unreleased = unreleased;
         }
         // If the future was dropped, nobody needs the result. An acquire was cancelled then, so it got no lease.
-        let Some(operation) = self.operations.get_mut(&op) else { return };
+        let starting = self.starting.as_mut().filter(|(starting, _)| *starting == op).map(|(_, operation)| operation);
+        let Some(operation) = starting.or_else(|| self.operations.get_mut(&op)) else { return };
         if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
             let name = operation.name.take();
             // The owner of a reentrant lock may get a lease that it already has.

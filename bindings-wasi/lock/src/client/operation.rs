@@ -52,8 +52,8 @@ impl Operation<'_> {
 
     pub(super) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
-            Self::Acquire { name, options } => Input::Acquire { op, name, options },
-            Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
+            Self::Acquire { name, ref options } => Input::Acquire { op, name, options },
+            Self::AcquireAll { names, ref options, one_script } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },

@@ -1,4 +1,4 @@
-//! A server, or whatever an endpoint leads to. A server of a quorum may be down when the manager is opened. Then the
+//! The server that an endpoint leads to. A server of a quorum may be down when the manager is opened. Then the
 //! driver connects to it when it has a command for it.
 
 use alloc::borrow::ToOwned;

@@ -15,13 +15,13 @@ use crate::session::{Lease, Leased, OpKind};
 use crate::wire::{Name, hash_slot};
 
 impl Client {
-    pub(crate) fn acquire_all(&mut self, op: Caller, names: &[&str], options: AcquireOptions, one_script: bool) {
-        let group = match self.group(op, names, options, one_script) {
+    pub(crate) fn acquire_all(&mut self, op: Caller, names: &[&str], options: &AcquireOptions, one_script: bool) {
+        let group = match self.group(op, names, *options, one_script) {
             Ok(group) => group,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         let id = self.cx.new_lease();
-        let patience = self.cx.patience_of(&options);
+        let patience = self.cx.patience_of(options);
         self.cx.open(op, OpKind::AcquireAll { group: id }, patience);
         self.begin(id, group);
     }
@@ -83,7 +83,7 @@ impl Client {
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
         let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
-        self.acquire(Caller::Part(PartId::new(id, index)), &name, options);
+        self.acquire(Caller::Part(PartId::new(id, index)), &name, &options);
     }
 
     fn all_held(&mut self, id: LeaseId) {
@@ -105,7 +105,7 @@ impl Client {
         }
         // The ends are those of the parts, and the fence is the greatest.
         let fence = fences.iter().copied().max().unwrap_or_default();
-        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts), op, &options, fence, self.cx.now));
+        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts.into()), op, &options, fence, self.cx.now));
         let valid_until = self.valid_until(id).unwrap_or(self.cx.now);
         self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: id, fences, valid_until }));
     }
@@ -219,7 +219,7 @@ mod tests {
         let names: Vec<String> = (0..count).map(|number| alloc::format!("{number:0bytes$}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let input =
-            Input::AcquireAll { op: OpId(1), names: &names, options: AcquireOptions::default(), one_script: false };
+            Input::AcquireAll { op: OpId(1), names: &names, options: &AcquireOptions::default(), one_script: false };
         engine.handle(Instant::from_micros(1), input);
         core::iter::from_fn(|| engine.poll_output()).collect()
     }

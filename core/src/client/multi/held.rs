@@ -39,7 +39,7 @@ impl Client {
     /// The leases that a lease consists of, and whether it is renewed.
     fn parts(&self, lease: LeaseId) -> Option<(Vec<LeaseId>, bool)> {
         let lease = self.cx.leases.get(&lease)?;
-        if let Leased::Parts(parts) = &lease.of { Some((parts.clone(), lease.renew)) } else { None }
+        if let Leased::Parts(parts) = &lease.of { Some((parts.to_vec(), lease.renew)) } else { None }
     }
 
     /// Processes what happened to parts.

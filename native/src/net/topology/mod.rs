@@ -6,6 +6,7 @@
 
 mod checks;
 mod cluster;
+mod connect;
 mod endpoint;
 mod first_ok;
 mod login;

@@ -1,21 +1,18 @@
-//! One server and how to connect to it.
+//! One server: its address, credentials and settings.
 
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult};
+use redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
 use super::checks::QuorumMember;
-use crate::errors::Error;
-use crate::net::connection::with_timeout;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
 pub(crate) struct Server {
-    client: Client,
-    response_timeout: Duration,
+    pub(super) client: Client,
+    pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
-    member: Option<QuorumMember>,
+    pub(super) member: Option<QuorumMember>,
 }
 
 impl Server {
@@ -71,48 +68,6 @@ impl Server {
     /// The same server as a member of a quorum.
     pub(in crate::net) fn with_member(self, member: QuorumMember) -> Self {
         Self { member: Some(member), ..self }
-    }
-
-    /// A connection for commands. It never resends one, and its commands have no time limit of their own.
-    pub(super) async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        with_timeout(self.response_timeout, self.connect_checked()).await
-    }
-
-    async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
-        let connection = self.connect_unchecked().await?;
-        if let Some(member) = &self.member {
-            // A member that fails its checks counts like one that is down: it has no vote.
-            let problem =
-                |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
-            member.check(&connection).await?.map_err(problem)?;
-        }
-        Ok(connection)
-    }
-
-    /// A connection without any check of the server.
-    pub(in crate::net) async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
-    }
-
-    /// A connection that is subscribed to `channel`, after the server's acknowledgement.
-    pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
-        let subscribing = async {
-            let mut connection = self.client.get_async_pubsub().await?;
-            connection.subscribe(channel).await?;
-            Ok(connection)
-        };
-        with_timeout(self.response_timeout, subscribing).await
-    }
-
-    /// The reply to one command, over a new connection.
-    pub(super) async fn query(&self, command: &redis::Cmd) -> RedisResult<redis::Value> {
-        let querying = async {
-            let mut connection = self.connect_checked().await?;
-            command.query_async::<redis::Value>(&mut connection).await?.extract_error()
-        };
-        with_timeout(self.response_timeout, querying).await
     }
 }
 

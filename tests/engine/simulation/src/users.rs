@@ -274,13 +274,13 @@ impl ClusterRun<'_> {
         match call {
             UserCall::Acquire(options) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
-                self.feed(place, Input::Acquire { op, name: &name, options });
+                self.feed(place, Input::Acquire { op, name: &name, options: &options });
                 self.check_reentry(place, number, again);
             }
             UserCall::Nonsense => {
                 let options = self.nonsense();
                 let name = if options == AcquireOptions::default() { "a}b" } else { name.as_str() };
-                self.feed(place, Input::Acquire { op, name, options });
+                self.feed(place, Input::Acquire { op, name, options: &options });
             }
             UserCall::Release => {
                 self.ledger_release(place_held, now);

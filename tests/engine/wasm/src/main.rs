@@ -11,7 +11,7 @@ fn main() {
     let (op, lease, id, node) = black_box((OpId(1), LeaseId(1), CommandId(1), NodeId(0)));
     let Ok(mut engine) = Engine::new(ClientId::from_random(black_box([7; 16])), Config::default()) else { return };
     let inputs = [
-        Input::Acquire { op, name: "invoice:42", options: AcquireOptions::default() },
+        Input::Acquire { op, name: "invoice:42", options: &AcquireOptions::default() },
         Input::Subscribed { node, channel: "leasehold:" },
         Input::Reply { id, result: black_box(Ok(Reply::List(Vec::new()))) },
         Input::Message { node, channel: "leasehold:", payload: b"wanted invoice:42" },

@@ -95,7 +95,7 @@ fn a_bad_name_or_option_is_refused_before_anything_is_sent() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let options = leasehold_core::AcquireOptions::default();
     for name in ["", "a}b"] {
-        let op = quorum.call(0, |op| leasehold_core::Input::Acquire { op, name, options });
+        let op = quorum.call(0, |op| leasehold_core::Input::Acquire { op, name, options: &options });
         assert_eq!(quorum.result(0, op).unwrap_err().code(), "invalid-option");
     }
     assert_eq!(quorum.sent, 0);

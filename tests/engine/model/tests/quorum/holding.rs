@@ -55,7 +55,7 @@ fn verify_needs_a_majority() {
 fn extend_gives_at_least_the_requested_time_on_a_majority() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
-    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &fixed });
     let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
     quorum.set([3, 4], Health::Dead);
     let (lease, ttl) = (grant.lease, Duration::from_secs(20));
@@ -77,13 +77,13 @@ fn extend_gives_at_least_the_requested_time_on_a_majority() {
 fn a_fixed_lease_and_max_hold_end_in_time() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let bounded = AcquireOptions { max_hold: Some(Duration::from_secs(5)), ..options(1_000, Wait::No) };
-    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: bounded });
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &bounded });
     let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
     let granted = quorum.now();
     quorum.pass(10_000 * MS);
     assert_eq!(quorum.clients[0].lost, [(grant.lease, granted + 5_000 * MS, LossReason::MaxHold)]);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
-    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: fixed });
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &fixed });
     let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
     let granted = quorum.now();
     quorum.pass(10_000 * MS);

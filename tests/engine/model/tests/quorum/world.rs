@@ -84,7 +84,7 @@ impl ScriptedQuorum {
     }
 
     /// A user's call at this moment.
-    pub(crate) fn call(&mut self, client: usize, input: impl FnOnce(OpId) -> Input<'static>) -> OpId {
+    pub(crate) fn call<'a>(&mut self, client: usize, input: impl FnOnce(OpId) -> Input<'a>) -> OpId {
         let it = &mut self.clients[client];
         it.ops += 1;
         let op = OpId(it.ops);
@@ -93,7 +93,8 @@ impl ScriptedQuorum {
     }
 
     pub(crate) fn acquire(&mut self, client: usize, ttl: u64, wait: Wait) -> OpId {
-        self.call(client, |op| Input::Acquire { op, name: NAME, options: options(ttl, wait) })
+        let options = options(ttl, wait);
+        self.call(client, |op| Input::Acquire { op, name: NAME, options: &options })
     }
 
     /// Acquires, and lets time pass until the call has ended.

@@ -107,9 +107,9 @@ impl MultiRun<'_> {
         self.promises.asked(life, op, self.world.now, until);
         let texts: Vec<&str> = names.iter().map(|name| NAMES[*name]).collect();
         if let ([name], true) = (texts.as_slice(), self.world.rng.chance(500_000)) {
-            self.feed(client, Input::Acquire { op, name, options })?;
+            self.feed(client, Input::Acquire { op, name, options: &options })?;
         } else {
-            self.feed(client, Input::AcquireAll { op, names: &texts, options, one_script: false })?;
+            self.feed(client, Input::AcquireAll { op, names: &texts, options: &options, one_script: false })?;
         }
         if let Some(after) = cancels.filter(|_| self.clients[client].users[user].doing == Doing::Acquiring(op)) {
             self.schedule(client, user, after);

@@ -28,7 +28,7 @@ pub(super) const LOSS_TOLD_LATE: &[Change] = &[Change {
     put: "if !MUTANT {\n            self.run_timers();\n        }\n        self.take_in(input);",
 }];
 pub(super) const MAX_HOLD_IGNORED: &[Change] = &[Change {
-    file: "lock/mod.rs",
+    file: "lock/hand_over.rs",
     find: "if let Some(end) = end {",
     put: "if let Some(end) = end.filter(|_| !(options.renew && MUTANT)) {",
 }];
@@ -111,8 +111,11 @@ pub(super) const ENTERED_IS_AGAIN: &[Change] = &[Change {
     find: "            // The command took the lock or joined the queue anew,",
     put: "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew,",
 }];
-pub(super) const CANCEL_KEEPS_PLACE: &[Change] =
-    &[Change { file: "lock/mod.rs", find: "if bury || claim.joined {", put: "if (bury || claim.joined) && !MUTANT {" }];
+pub(super) const CANCEL_KEEPS_PLACE: &[Change] = &[Change {
+    file: "lock/hand_over.rs",
+    find: "if bury || claim.joined {",
+    put: "if (bury || claim.joined) && !MUTANT {",
+}];
 pub(super) const NO_RESEND: &[Change] = &[
     Change {
         file: "lock/renew.rs",
@@ -133,9 +136,9 @@ pub(super) const NO_RESEND: &[Change] = &[
     Change { file: "lock/convert.rs", find: "Some(cx.now + wait));", put: "(!MUTANT).then_some(cx.now + wait));" },
 ];
 pub(super) const LAST_COME_FIRST_SERVED: &[Change] = &[Change {
-    file: "lock/mod.rs",
+    file: "lock/hand_over.rs",
     find: "while let Some((op, options)) = self.queue.head() {",
-    put: "let last = |queue: &LocalQueue, cx: &Context| queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));\n        while let Some((op, options)) = if MUTANT { last(&self.queue, cx) } else { self.queue.head() } {",
+    put: "let last = |queue: &super::LocalQueue, cx: &Context| queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));\n        while let Some((op, options)) = if MUTANT { last(&self.queue, cx) } else { self.queue.head() } {",
 }];
 pub(super) const HAND_OVER_PAST_BLOCK: &[Change] = &[
     Change {
@@ -144,12 +147,12 @@ pub(super) const HAND_OVER_PAST_BLOCK: &[Change] = &[
         put: "if unconfirmed || (self.fences.left() == 0 && !MUTANT) {",
     },
     Change {
-        file: "lock/mod.rs",
+        file: "lock/hand_over.rs",
         find: "let Some(fence) = hold.fences.take() else { return };",
-        put: "let past = |fences: &mut hold::Fences| MUTANT.then(|| fences.past());\n        let Some(fence) = hold.fences.take().or_else(|| past(&mut hold.fences)) else { return };",
+        put: "let past = |fences: &mut super::fences::Fences| MUTANT.then(|| fences.past());\n        let Some(fence) = hold.fences.take().or_else(|| past(&mut hold.fences)) else { return };",
     },
     Change {
-        file: "lock/hold.rs",
+        file: "lock/fences.rs",
         find: "    pub(crate) fn left(&self) -> u64 {",
         put: "    pub(crate) fn past(&mut self) -> u64 {\n        self.next = self.next.saturating_add(1);\n        self.next.saturating_sub(1)\n    }\n\n    pub(crate) fn left(&self) -> u64 {",
     },
@@ -179,7 +182,7 @@ pub(super) const NO_REFILL_WHILE_UNTOLD: &[Change] = &[Change {
 pub(super) const REFILL_LOWERS_FENCE: &[Change] = &[Change {
     file: "lock/renew.rs",
     find: "hold.fences.add(answer.value, answer.block);",
-    put: "if MUTANT {\n                    hold.fences = super::hold::Fences::new(answer.value, answer.block);\n                } else {\n                    hold.fences.add(answer.value, answer.block);\n                }",
+    put: "if MUTANT {\n                    hold.fences = super::fences::Fences::new(answer.value, answer.block);\n                } else {\n                    hold.fences.add(answer.value, answer.block);\n                }",
 }];
 pub(super) const NEVER_BURY: &[Change] = &[
     Change {
@@ -312,7 +315,7 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     },
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
-    &[Change { file: "quorum/acquire.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
+    &[Change { file: "quorum/majority.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
 pub(super) const KEEP_IGNORED: &[Change] = &[Change {
     file: "client/operations.rs",
     find: "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));",

@@ -94,7 +94,7 @@ impl QuorumRun<'_> {
         self.tell_engine(
             client,
             match call {
-                UserCall::Acquire(options) => Input::Acquire { op, name: &text, options },
+                UserCall::Acquire(ref options) => Input::Acquire { op, name: &text, options },
                 UserCall::Release(lease) => Input::Release { op, lease },
                 UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
                 UserCall::Verify(lease) => Input::Verify { op, lease },

@@ -5,7 +5,7 @@ use core::mem;
 
 use super::Quorum;
 use super::lock::denied;
-use super::members::{TallyKind, Task};
+use super::members::{CallKind, Task};
 use crate::error::{Error, Vote};
 use crate::event::{Holder, Input, Inspection, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, OpId};
@@ -14,8 +14,8 @@ use crate::session::Gather;
 
 impl Quorum {
     /// Asks all servers the same.
-    pub(super) fn ask_all<'a>(&mut self, op: Caller, kind: TallyKind, input: impl Fn(OpId) -> Input<'a>) {
-        if self.cx.closed && kind != TallyKind::Close {
+    pub(super) fn ask_all<'a>(&mut self, op: Caller, kind: CallKind, input: impl Fn(OpId) -> Input<'a>) {
+        if self.cx.closed && kind != CallKind::Close {
             return self.cx.answer(op, Err(Error::Closed));
         }
         self.cx.scatter(op, self.members.list.iter().map(|_| true));
@@ -25,36 +25,36 @@ impl Quorum {
     }
 
     /// A part of a call has ended. The call ends as soon as its outcome is certain.
-    pub(super) fn part_ended(&mut self, op: Caller, kind: TallyKind, at: u16, result: Result<Outcome, Error>) {
+    pub(super) fn part_ended(&mut self, op: Caller, kind: CallKind, at: u16, result: Result<Outcome, Error>) {
         let Some(gather) = self.cx.gather(op, at, result) else { return };
         let count = |which: fn(&Result<Outcome, Error>) -> bool| gather.answers().filter(|part| which(part)).count();
         let (yes, failed, open) = (count(agrees), count(fails), gather.open());
         let majority = self.members.majority();
-        let waits_for_all = matches!(kind, TallyKind::Inspect | TallyKind::Force | TallyKind::Close);
+        let waits_for_all = matches!(kind, CallKind::Inspect | CallKind::Force | CallKind::Close);
         let certain = if waits_for_all { open == 0 } else { yes >= majority || yes.saturating_add(open) < majority };
         if !certain {
             return;
         }
         let gather = mem::take(gather);
         let result = match kind {
-            TallyKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&gather, majority) }),
+            CallKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&gather, majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
-            TallyKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
-            TallyKind::Force => {
+            CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
+            CallKind::Force => {
                 let had = gather.answers().filter(|part| matches!(part, Ok(Outcome::Revoked(1..))));
                 Ok(Outcome::Revoked(u32::from(had.count() >= majority)))
             }
-            TallyKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
-            TallyKind::Extend(lease) if yes >= majority => {
+            CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
+            CallKind::Extend(lease) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
-            TallyKind::Extend(_) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
-            TallyKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
-            TallyKind::Release => Ok(Outcome::Released(ended_before(&gather))),
+            CallKind::Extend(_) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
+            CallKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
+            CallKind::Release => Ok(Outcome::Released(ended_before(&gather))),
         };
-        if let TallyKind::Extend(lease) | TallyKind::Verify(lease) = kind
+        if let CallKind::Extend(lease) | CallKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
         {
             lease.pending.retain(|pending| *pending != op);

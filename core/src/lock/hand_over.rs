@@ -1,0 +1,160 @@
+//! Who of the local callers is granted now, what this client gives back, and what it asks the server for.
+
+use alloc::vec::Vec;
+
+use super::hold::Admission;
+use super::{LockState, is_try};
+use crate::error::Error;
+use crate::event::{Grant, Outcome, ReleaseOutcome};
+use crate::ids::{Caller, LeaseId};
+use crate::options::{AcquireOptions, Wait};
+use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
+
+impl LockState {
+    /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
+    pub(crate) fn settle(&mut self, cx: &mut Context, leaver: Option<Caller>) {
+        let mut leaver = leaver;
+        self.finish_upgrade(cx);
+        while let Some((op, options)) = self.queue.head() {
+            let Some(hold) = &mut self.hold else {
+                self.ask(cx);
+                break;
+            };
+            let admission = hold.admits(cx, &options);
+            if admission != Admission::NeedsRenewal {
+                hold.passing = None;
+            }
+            match admission {
+                Admission::Now => {
+                    self.hand_over(cx, op, options);
+                    continue;
+                }
+                Admission::NeedsRenewal => self.renew_to_pass(cx, options.ttl),
+                Admission::NeedsFences => self.refill(cx),
+                Admission::Blocked => self.refill_if_low(cx),
+                Admission::Incompatible if hold.in_use() => self.ask_beside(cx),
+                Admission::Incompatible => {
+                    self.give_back_hold(cx, leaver.take());
+                    self.ask_anew(cx);
+                }
+            }
+            break;
+        }
+        if self.queue.is_empty() {
+            if self.hold.as_ref().is_some_and(|hold| !hold.in_use()) && !self.lingers(cx) {
+                self.give_back_hold(cx, leaver.take());
+            }
+            self.give_up_claim(cx);
+        }
+        self.end_tries(cx);
+        if let Some(op) = leaver {
+            cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
+        }
+    }
+
+    /// Makes the first local caller a holder, without a round trip.
+    fn hand_over(&mut self, cx: &mut Context, op: Caller, options: AcquireOptions) {
+        let Some(hold) = &mut self.hold else { return };
+        let local = hold.used;
+        let Some(fence) = hold.fences.take() else { return };
+        if local && let Some(budget) = &mut hold.budget {
+            budget.left = budget.left.saturating_sub(1);
+        }
+        let id = cx.new_lease();
+        let end = if options.renew { options.max_hold } else { Some(options.ttl) };
+        let mut lease = Lease::new(Leased::Lock(self.id), op, &options, fence, hold.validity.until);
+        if let Some(end) = end {
+            cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
+        }
+        let valid_until = lease.ends.map_or(lease.told, |ends| ends.at.min(lease.told));
+        lease.told = valid_until;
+        cx.leases.insert(id, lease);
+        hold.holders.push(id);
+        hold.used = true;
+        hold.linger = options.linger;
+        cx.timers.set(Timer::LingerEnds(self.id), &mut hold.timers.linger, None);
+        if options.renew && hold.timers.renewal.is_none() {
+            hold.schedule_renewal(cx, self.id);
+        }
+        let grant = Grant { lease: id, mode: options.mode, fence, valid_until, local };
+        cx.complete(op, Ok(Outcome::Acquired(grant)));
+        self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.reenter(cx, options.kind, id);
+        if (local || options.linger.is_some()) && !cx.is_mixed(self.name.family) {
+            // Other clients may want to say that they wait for a lock that is handed over here.
+            cx.listen();
+        }
+        if local {
+            self.ask_whether_wanted(cx);
+        }
+    }
+
+    /// Removes a lease from its hold. True if it was there.
+    pub(crate) fn leave(&mut self, id: LeaseId) -> bool {
+        let Some(hold) = &mut self.hold else { return false };
+        let Some(at) = hold.holders.iter().position(|holder| *holder == id) else { return false };
+        hold.holders.remove(at);
+        if hold.upgrading.is_some_and(|(_, lease)| lease == id) {
+            hold.upgrading = None;
+        }
+        // A convert is still in flight, so neither token may be handed over.
+        hold.tainted |= hold.converting.is_some();
+        true
+    }
+
+    /// Gives the held token back to the server, together with the token of an unanswered convert.
+    pub(super) fn give_back_hold(&mut self, cx: &mut Context, op: Option<Caller>) {
+        let Some(mut hold) = self.hold.take() else { return };
+        hold.clear_timers(cx, self.id);
+        let valid_until = Some(hold.validity.until);
+        let moved = hold.converting.is_some();
+        let bury = hold.in_flight.any() || moved;
+        if let Some(converting) = hold.converting.take() {
+            cx.complete(converting.op, Err(Error::NotHeld));
+            let new = ReleaseParams { valid_until, ..ReleaseParams::of(converting.new, bury) };
+            cx.give_back(&self.name, new);
+        }
+        let wanted = hold.budget.is_some();
+        cx.give_back(
+            &self.name,
+            ReleaseParams { valid_until, op, moved, wanted, ..ReleaseParams::of(hold.token, bury) },
+        );
+    }
+
+    /// Removes the waiting token from the server's queue.
+    pub(super) fn give_up_claim(&mut self, cx: &mut Context) {
+        let Some(mut claim) = self.claim.take() else { return };
+        claim.clear_timer(cx, self.id);
+        self.stop_listening(cx);
+        let bury = claim.in_flight.any();
+        if bury || claim.joined {
+            cx.give_back(&self.name, ReleaseParams::of(claim.token, bury));
+        }
+    }
+
+    /// Ends the local callers that don't wait, once the lock is known to be busy.
+    fn end_tries(&mut self, cx: &mut Context) {
+        if self.queue.tries() == 0 {
+            return;
+        }
+        let head = self.queue.head();
+        if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
+            return;
+        }
+        let tries: Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(|op| is_try(cx, *op)).collect();
+        for op in tries {
+            let error = self.busy(cx, op);
+            self.end_caller(cx, op, error);
+        }
+        if self.queue.is_empty() {
+            self.give_up_claim(cx);
+        }
+    }
+
+    /// Ends a local caller that was not granted.
+    pub(crate) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
+        let tries = is_try(cx, op);
+        cx.complete(op, Err(error));
+        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+    }
+}
