@@ -35,7 +35,9 @@ impl ClusterRun<'_> {
             let server = self.servers.home(name);
             let server_us = self.servers.time(server, self.world.now);
             self.observe_backing(server, name, server_us);
-            if self.mix.kinds[name] != LockKind::Lock {
+            if self.mix.kinds[name] == LockKind::Lock {
+                self.check_lingering(name);
+            } else {
                 self.check_waiters(name);
             }
             let wanted = self

@@ -203,6 +203,11 @@ impl ClusterRun<'_> {
                 commands.granted(token);
             }
         }
+        if let Some(Message::Tried { key }) = message
+            && let Some(name) = self.servers.name(key.as_bytes())
+        {
+            self.watch.holds[place][name].tried(now);
+        }
         let told = match message {
             Some(Message::Grant { token, waiting, key, .. }) if waiting > 0 => Some((Some(token), key)),
             Some(Message::Wanted { key }) => Some((None, key)),

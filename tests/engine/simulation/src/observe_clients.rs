@@ -161,6 +161,27 @@ impl ClusterRun<'_> {
         }
     }
 
+    /// A lease that nobody holds is kept only for as long as its last holder wanted.
+    pub(crate) fn check_lingering(&mut self, name: usize) {
+        let home = self.servers.home(name);
+        let server_us = self.servers.time(home, self.world.now);
+        let holders = self.watch.keys.holders(&self.servers.models[home], server_us, name);
+        for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {
+            let hold = &self.watch.holds[place][name];
+            let on_server = hold.token.is_some_and(|token| holders.iter().any(|(holder, _)| *holder == token));
+            let in_use = client.open.iter().any(|op| client.ops[*op as usize].name == name);
+            if !on_server || in_use || self.mix.is_crowded() || self.watch.leases.has(client.life, name) {
+                continue;
+            }
+            let calm = client.trouble_until.max(self.servers.list[home].last_trouble());
+            let since = self.watch.leases.last_held(client.life, name).max(calm);
+            let verdict = hold.is_idle(client.clock.instant(self.world.now), client.clock.instant(since));
+            if verdict.is_err() {
+                return self.watch.check(verdict);
+            }
+        }
+    }
+
     /// Waiters ask regularly, whatever they receive.
     pub(crate) fn check_waiters(&mut self, name: usize) {
         for (place, client) in self.clients.iter().enumerate().filter(|(_, client)| client.is_awake()) {

@@ -106,6 +106,8 @@ impl ClusterRun<'_> {
             others.for_each(|held| held.token = hold.token);
             Ok(())
         };
+        self.watch.holds[place][name].used(options.linger);
+        let hold = &mut self.watch.holds[place][name];
         let held = Held {
             life,
             client: place,

@@ -240,6 +240,11 @@ pub(crate) enum Message<'a> {
         /// The lock.
         key: &'a str,
     },
+    /// Another client has tried to get the lock.
+    Tried {
+        /// The lock.
+        key: &'a str,
+    },
 }
 
 impl<'a> Message<'a> {
@@ -248,6 +253,9 @@ impl<'a> Message<'a> {
         let text = std::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
             return Some(Self::Wanted { key });
+        }
+        if let Some(key) = text.strip_prefix("tried ") {
+            return Some(Self::Tried { key });
         }
         let words: Vec<&str> = text.strip_prefix("grant ")?.splitn(8, ' ').collect();
         let [token, held, fence, block, server_us, ms, waiting, key] = words.as_slice() else { return None };

@@ -67,7 +67,16 @@ pub(crate) struct Hold {
     confirmed: Instant,
     /// The token for which the client was told of one waiter, which may be the client itself.
     perhaps: Option<Token>,
+    /// How long the lease may be kept after its newest holder.
+    linger: Option<Duration>,
+    /// When another client's try was last heard of, since the newest holder.
+    tried: Option<Instant>,
+    /// The client has sent a release of the token.
+    released: bool,
 }
+
+/// How long a lease that should have ended may take to be given back.
+const SOON: Duration = Duration::from_millis(100);
 
 impl Hold {
     /// The server granted a token of the client. `entered` means that it did not hold before.
@@ -117,7 +126,32 @@ impl Hold {
             answered: None,
             confirmed: now,
             perhaps: self.perhaps,
+            linger: None,
+            tried: None,
+            released: false,
         };
+    }
+
+    /// A holder begins. Its lease may linger for this long after it.
+    pub(crate) fn used(&mut self, linger: Option<Duration>) {
+        (self.linger, self.tried) = (linger, None);
+    }
+
+    /// A message said that another client tried to get the lock.
+    pub(crate) fn tried(&mut self, now: Instant) {
+        self.tried = self.tried.or(Some(now));
+    }
+
+    /// Nobody has held the lease since `idle`, and the server still has it.
+    pub(crate) fn is_idle(&self, now: Instant, idle: Instant) -> Verdict {
+        let asked = [self.surely_told, self.tried].into_iter().flatten().min();
+        // After a loss, the token must not be used any more.
+        let ends = idle + self.linger.filter(|_| !self.lost).unwrap_or_default();
+        let ends = asked.map_or(ends, |asked| ends.min(asked.max(idle)));
+        if self.released || now <= ends + SOON {
+            return Ok(());
+        }
+        broken("lingers", format!("kept at {now:?} although nobody has held it since {idle:?}: {self:?}"))
     }
 
     /// An answer about a token said that one client waits, which may be the client itself.
@@ -151,6 +185,7 @@ impl Hold {
     /// The client gives a token back.
     pub(crate) fn gives_back(&mut self, token: Token) {
         self.gave_back = Some(token);
+        self.released |= self.token == Some(token);
     }
 
     /// Whether the client holds with this token, as far as is known.

@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 62] = [
+pub const ALL: [(&str, &str); 63] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -55,6 +55,7 @@ pub const ALL: [(&str, &str); 62] = [
         "budget",
         "once a client knows that others wait, it hands over at most local_handoffs times, and for at most a second",
     ),
+    ("lingers", "a lease that nobody holds is given back when its time is over, or when another client asks for it"),
     ("handed-on", "after its holder was notified of a loss, a token is not handed over"),
     ("next-unasked", "if the held token can't serve the waiting callers, the client asks for the next one at once"),
     ("unheard", "a client that hands over locally and hears nothing regularly asks whether others wait"),

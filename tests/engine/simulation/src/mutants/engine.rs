@@ -164,6 +164,20 @@ pub(super) const HAND_OVER_PAST_BUDGET: &[Change] = &[Change {
 }];
 pub(super) const HAND_OVER_AFTER_LOSS: &[Change] =
     &[Change { file: "client/operations.rs", find: "hold.tainted = true;", put: "hold.tainted = !MUTANT;" }];
+pub(super) const LINGER_WITHOUT_END: &[Change] = &[Change {
+    file: "lock/linger.rs",
+    find: "Some(cx.now + linger));",
+    put: "(!MUTANT).then_some(cx.now + linger));",
+}];
+pub(super) const LINGERS_THOUGH_WANTED: &[Change] =
+    &[Change { file: "lock/linger.rs", find: "&& self.budget.is_none()", put: "&& (self.budget.is_none() || MUTANT)" }];
+pub(super) const TRY_UNHEARD: &[Change] = &[Change {
+    file: "lock/linger.rs",
+    find: "            hold.linger = None;",
+    put: "            hold.linger = hold.linger.filter(|_| MUTANT);",
+}];
+pub(super) const LINGERS_AFTER_LOSS: &[Change] =
+    &[Change { file: "lock/linger.rs", find: "heard && !self.tainted", put: "heard && (!self.tainted || MUTANT)" }];
 pub(super) const WAITING_IGNORED: &[Change] = &[Change {
     file: "lock/hold.rs",
     find: "if waiting > 0 && self.budget.is_none() {",

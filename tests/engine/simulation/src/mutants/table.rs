@@ -347,6 +347,25 @@ pub const TABLE: &[Mutant] = &[
         Theme::Keeping,
         "each server's machine of a quorum learns when the lease ends",
     ),
+    engine(
+        "linger-without-end",
+        engine::LINGER_WITHOUT_END,
+        Theme::Clients,
+        "a lease lingers for no longer than its time",
+    ),
+    engine(
+        "lingers-though-wanted",
+        engine::LINGERS_THOUGH_WANTED,
+        Theme::Clients,
+        "a lease that another client waits for does not linger",
+    ),
+    engine("try-unheard", engine::TRY_UNHEARD, Theme::Clients, "another client's try ends the lingering"),
+    engine(
+        "lingers-after-loss",
+        engine::LINGERS_AFTER_LOSS,
+        Theme::Clients,
+        "a token whose holder was notified of a loss does not linger",
+    ),
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",
