@@ -176,8 +176,6 @@ pub(super) const TRY_UNHEARD: &[Change] = &[Change {
     find: "            hold.linger = None;",
     put: "            hold.linger = hold.linger.filter(|_| MUTANT);",
 }];
-pub(super) const LINGERS_AFTER_LOSS: &[Change] =
-    &[Change { file: "lock/linger.rs", find: "heard && !self.tainted", put: "heard && (!self.tainted || MUTANT)" }];
 pub(super) const WAITING_IGNORED: &[Change] = &[Change {
     file: "lock/hold.rs",
     find: "if waiting > 0 && self.budget.is_none() {",

@@ -360,12 +360,6 @@ pub const TABLE: &[Mutant] = &[
         "a lease that another client waits for does not linger",
     ),
     engine("try-unheard", engine::TRY_UNHEARD, Theme::Clients, "another client's try ends the lingering"),
-    engine(
-        "lingers-after-loss",
-        engine::LINGERS_AFTER_LOSS,
-        Theme::Clients,
-        "a token whose holder was notified of a loss does not linger",
-    ),
     // Locks over several servers.
     engine(
         "quorum-valid-by-best",
