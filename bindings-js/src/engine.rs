@@ -83,6 +83,11 @@ impl Engine {
         until.zip(now).map_or(f64::NEG_INFINITY, |(until, now)| number(until.as_micros()) - number(now.as_micros()))
     }
 
+    /// The address of a record with the locks that linger: see `OutputWriter::lingering`.
+    pub fn lingering(&mut self) -> Address {
+        self.output.lingering(self.core.as_ref().map(Core::lingering).unwrap_or_default())
+    }
+
     #[inline(never)]
     fn handle(&mut self, kind: u8, monotonic: f64, wall: f64, text: &str) -> Address {
         let outputs = self.now(monotonic, wall).and_then(|now| self.try_handle(kind, now, text));

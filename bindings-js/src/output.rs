@@ -46,6 +46,16 @@ impl OutputWriter {
         self.end(0.0, NEVER, flag(error.is_some()))
     }
 
+    /// Writes the locks that linger: for each, whether it is shared, and its name.
+    pub(crate) fn lingering(&mut self, locks: Vec<(&str, Mode)>) -> *const f64 {
+        self.begin();
+        for (name, mode) in &locks {
+            self.push(&[flag(*mode == Mode::Shared)]);
+            self.text(name);
+        }
+        self.end(0.0, NEVER, number(locks.len() as u64))
+    }
+
     fn begin(&mut self) {
         self.numbers.clear();
         self.numbers.resize(HEAD, 0.0);

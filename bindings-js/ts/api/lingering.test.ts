@@ -26,7 +26,8 @@ test('a_lingering_lease_goes_to_the_next_caller_of_the_manager_with_the_next_fen
   const next = await lock.acquire();
   assert.ok(next.fence > first.fence && next.remaining > 0);
   await next.release();
-  assert.deepEqual((await locks.query()).held, []);
+  const { held, lingering } = await locks.query();
+  assert.deepEqual([held, lingering.map((lock) => [lock.name, lock.mode])], [[], [[name, 'exclusive']]]);
   assert.ok(await fleet.isThere(name));
   await locks.close();
   assert.ok(!(await fleet.isThere(name)));

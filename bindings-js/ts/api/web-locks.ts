@@ -34,6 +34,8 @@ export interface LockManagerSnapshot {
   readonly held: LockInfo[];
   /** The locks that the manager waits for. */
   readonly pending: LockInfo[];
+  /** The locks that nobody holds, and that the manager keeps for its next caller: see {@link LockOptions.linger}. */
+  readonly lingering: LockInfo[];
 }
 
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;

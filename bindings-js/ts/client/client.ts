@@ -161,11 +161,12 @@ export class Client {
     return lease.ended === undefined ? this.#driver.remaining(lease.id) : 0;
   }
 
-  /** The locks that this manager holds and waits for, each in their order. */
-  query(): { held: LockInfo[]; pending: LockInfo[] } {
+  /** The locks that this manager holds and waits for, each in their order, and those that linger. */
+  query(): { held: LockInfo[]; pending: LockInfo[]; lingering: LockInfo[] } {
     const clientId = this.#id;
+    const lingering = this.#driver.lingering().map((lock) => ({ ...lock, clientId }));
     const held = [...this.#leases.values()].map(({ name, mode }) => ({ name, mode, clientId }));
-    return { held, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
+    return { held, lingering, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
   }
 
   /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */

@@ -1,7 +1,7 @@
 /** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
 import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
-import { type Command, type Config, Engine, type EngineModule, type Outcome } from '../engine/index.js';
+import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
 import { DedicatedConnections } from './dedicated.js';
@@ -145,6 +145,11 @@ export class Driver {
   /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
   remaining(lease: number): number {
     return this.#stopped ? 0 : this.#engine.remaining(lease);
+  }
+
+  /** The locks that linger. */
+  lingering(): LockNameAndMode[] {
+    return this.#stopped ? [] : this.#engine.lingering();
   }
 
   /** Why this client can't wait for replicas. Undefined if it can. */

@@ -2,7 +2,7 @@
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
- * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
+ * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
  *   name.
  * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
  *   names.
@@ -58,6 +58,7 @@ export const InputKind = {
  * - `maxHold`: How long a renewed lease lasts at most.
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
  * - `within`: How long a call that does not wait may take.
+ * - `linger`: How long to keep the lease after its release.
  * - `replicas`: How many replicas must have the lease.
  * - `replicaTimeout`: How long to wait for them.
  * - `owner`: The owner of a reentrant lock.
@@ -81,22 +82,23 @@ export const InputField = {
   maxHold: 6,
   wait: 7,
   within: 8,
-  replicas: 9,
-  replicaTimeout: 10,
-  owner: 11,
-  permits: 12,
-  limit: 13,
-  oneScript: 14,
-  listLength: 15,
-  array: 16,
-  failure: 17,
-  channelLength: 18,
-  localHandoffs: 19,
-  claimWindow: 20,
-  responseTimeout: 21,
-  nodeTimeout: 22,
-  mixedFleet: 23,
-  fenceRetention: 24,
+  linger: 9,
+  replicas: 10,
+  replicaTimeout: 11,
+  owner: 12,
+  permits: 13,
+  limit: 14,
+  oneScript: 15,
+  listLength: 16,
+  array: 17,
+  failure: 18,
+  channelLength: 19,
+  localHandoffs: 20,
+  claimWindow: 21,
+  responseTimeout: 22,
+  nodeTimeout: 23,
+  mixedFleet: 24,
+  fenceRetention: 25,
 } as const;
 
 /**

@@ -9,7 +9,7 @@ import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.genera
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import { OutputReader } from './output-reader.js';
-import type { AcquireSettings, Config, LockSpec, Mode, Outcome, Outputs } from './types.js';
+import type { AcquireSettings, Config, LockNameAndMode, LockSpec, Mode, Outcome, Outputs } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module, and what its engines have in common. */
@@ -201,6 +201,11 @@ export class Engine {
   /** How long a lease stays valid unless it is renewed. Negative infinity once it was released or lost. */
   remaining(lease: number): number {
     return this.#wasm.remaining(lease, this.#clocks.monotonic(), this.#clocks.wall());
+  }
+
+  /** The locks that linger: nobody holds them, and they are kept for the next caller of this client. */
+  lingering(): LockNameAndMode[] {
+    return this.#reader.lingering(this.#wasm.lingering());
   }
 
   /** Frees the engine's memory. The engine must not be used after this. */

@@ -3,6 +3,6 @@
 export type { Command } from './command.js';
 export { camelCase, Engine, type EngineModule, quorumEngine } from './engine.js';
 export {
-  type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode,
-  type Outcome, type Outputs, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
+  type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockNameAndMode, type LockSpec,
+  type Mode, type Outcome, type Outputs, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
 } from './types.js';

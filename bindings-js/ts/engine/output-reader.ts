@@ -4,7 +4,7 @@ import type { LossReason, Vote } from '../support/errors.js';
 import { ERROR_CODES, FAILURE_KINDS, LOSS_REASONS, OutputKind, RELEASE_OUTCOMES } from './codes.generated.js';
 import { Command } from './command.js';
 import type { EngineMemory } from './memory.js';
-import type { EngineError, Grant, Holder, Inspection, Mode, Outcome, Outputs, Waiter } from './types.js';
+import type { EngineError, Grant, Holder, Inspection, LockNameAndMode, Mode, Outcome, Outputs, Waiter } from './types.js';
 
 const RELEASED: readonly Outcome[] = RELEASE_OUTCOMES.map((outcome) => ({ kind: 'released', outcome }));
 const NO_NUMBERS = new Float64Array();
@@ -24,17 +24,31 @@ export class OutputReader {
 
   /** Sets the engine's times, and passes the outputs at this address to `outputs`. */
   read(address: number, engine: { now: number; wake: number }, outputs: Outputs): void {
+    for (let left = this.#begin(address, engine); left > 0; left--) this.#output(outputs);
+  }
+
+  /** The locks that linger, from the record at this address. */
+  lingering(address: number): LockNameAndMode[] {
+    return Array.from({ length: this.#begin(address, { now: 0, wake: 0 }) }, () => {
+      const mode = this.#mode();
+      return { name: this.#string(), mode };
+    });
+  }
+
+  /** Reads the head of a record. Returns how many entries follow. */
+  #begin(address: number, engine: { now: number; wake: number }): number {
     this.#numbers = this.#memory.numbers;
     this.#position = address / 8;
     engine.now = this.#number();
     engine.wake = this.#number();
-    let left = this.#number();
+    const count = this.#number();
     const textStart = this.#number();
     const textBytes = this.#number();
-    if (left === 0) return;
-    this.#textPosition = 0;
-    this.#text = this.#memory.text(textStart, textBytes);
-    for (; left > 0; left--) this.#output(outputs);
+    if (count > 0) {
+      this.#textPosition = 0;
+      this.#text = this.#memory.text(textStart, textBytes);
+    }
+    return count;
   }
 
   #output(outputs: Outputs): void {

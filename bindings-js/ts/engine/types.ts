@@ -163,3 +163,9 @@ export interface AcquireSettings {
   /** How long to keep the lease after its release. */
   readonly linger?: number | undefined;
 }
+
+/** A lock of this client. */
+export interface LockNameAndMode {
+  readonly name: string;
+  readonly mode: Mode;
+}

@@ -25,7 +25,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
 use crate::lock::{GiveBack, LocalQueue, LockState, LockTable};
-use crate::options::{Config, Family};
+use crate::options::{Config, Family, Mode};
 use crate::session::{Context, Leased, Purpose, SentCommand, Table, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
@@ -151,6 +151,13 @@ impl Client {
     /// The state of a lease that has holds which are not released yet.
     pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
         self.cx.lease(id)
+    }
+
+    /// The names and modes of the leases that linger.
+    pub(crate) fn lingering(&self) -> Vec<(&str, Mode)> {
+        let lingering = self.locks.iter().filter(|lock| lock.is_lingering());
+        let start = self.cx.config.prefix.len();
+        lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.

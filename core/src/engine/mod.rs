@@ -3,13 +3,14 @@
 mod replication;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use self::replication::Replication;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{ClientId, LeaseId};
-use crate::options::Config;
+use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
 use crate::time::Instant;
@@ -97,6 +98,17 @@ impl Engine {
     /// The state of a lease. None once its last hold was released.
     pub fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
         self.locks.lease(lease)
+    }
+
+    /// The names, without the prefix, and modes of the leases that linger: nobody holds them, and they are kept for the
+    /// next caller of this client. See [`AcquireOptions::linger`](crate::AcquireOptions::linger).
+    pub fn lingering(&self) -> Vec<(&str, Mode)> {
+        match &self.locks {
+            Locks::One(client) => client.lingering(),
+            // Locks of a quorum don't linger.
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(_) => Vec::new(),
+        }
     }
 
     /// A command that writes to the lease on its server, as `EVALSHA` and as `EVAL`. It adds a millisecond to the TTL

@@ -43,8 +43,12 @@ impl LockTable {
         }
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LockState> {
+        self.list.iter().flatten().map(|lock| &**lock)
+    }
+
     pub(crate) fn ids(&self) -> Vec<LockId> {
-        self.list.iter().flatten().map(|lock| lock.id).collect()
+        self.iter().map(|lock| lock.id).collect()
     }
 
     /// The name's id. Creates one if the name is not in use, and always for a lane of a semaphore.
