@@ -10,12 +10,15 @@ use crate::Result;
 use crate::clock::now;
 
 const TTL: Duration = Duration::from_secs(30);
+const LINGER: Duration = Duration::from_millis(100);
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// This project.
     Leasehold,
+    /// The same with leases that linger for 100 ms.
+    Lingering,
     /// The same scripts as bare calls of the `redis` crate, on the same connection: the cost of the network alone.
     Raw,
     /// Another Rust library, with its defaults: it polls every 0 to 200 ms.
@@ -28,6 +31,7 @@ impl Contender {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Leasehold => "leasehold",
+            Self::Lingering => "lingering",
             Self::Raw => "raw",
             Self::Rslock => "rslock",
             Self::Memory => "tokio-mutex",
@@ -35,13 +39,13 @@ impl Contender {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Leasehold, Self::Raw, Self::Rslock, Self::Memory].into_iter().find(|one| one.name() == name)
+        [Self::Leasehold, Self::Lingering, Self::Raw, Self::Rslock, Self::Memory].into_iter().find(|one| one.name() == name)
     }
 
     /// The commands that it sends itself. Others run inside scripts.
     pub(crate) fn commands(self) -> &'static [&'static str] {
         match self {
-            Self::Leasehold | Self::Raw => &["evalsha", "eval", "subscribe", "ping"],
+            Self::Leasehold | Self::Lingering | Self::Raw => &["evalsha", "eval", "subscribe", "ping"],
             Self::Rslock => &["evalsha", "eval", "script|load", "set"],
             Self::Memory => &[],
         }
@@ -87,6 +91,7 @@ impl Clients {
     pub(crate) fn handle(&self, contender: Contender, name: &str) -> Handle {
         match contender {
             Contender::Leasehold => Handle::Leasehold(self.locks.mutex(name).ttl(TTL)),
+            Contender::Lingering => Handle::Leasehold(self.locks.mutex(name).ttl(TTL).linger(LINGER)),
             Contender::Raw => Handle::Raw(Raw::new(self.connection.clone(), name)),
             Contender::Rslock => Handle::Rslock(self.rslock.clone(), name.to_owned()),
             Contender::Memory => Handle::Memory(Arc::clone(&self.memory)),
