@@ -39,7 +39,9 @@ impl Contender {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Leasehold, Self::Lingering, Self::Raw, Self::Rslock, Self::Memory].into_iter().find(|one| one.name() == name)
+        [Self::Leasehold, Self::Lingering, Self::Raw, Self::Rslock, Self::Memory]
+            .into_iter()
+            .find(|one| one.name() == name)
     }
 
     /// The commands that it sends itself. Others run inside scripts.
