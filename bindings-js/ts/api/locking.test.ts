@@ -254,7 +254,7 @@ test('close_ends_waits_frees_leases_and_leaves_the_users_connection_open', async
     assert.ok(isLeaseholdError(await caught(late), 'closed'));
   }
   assert.equal(await lease.release(), 'released', 'the manager gave it back');
-  assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  assert.deepEqual(await locks.query(), { held: [], pending: [], lingering: [] });
   await locks[asyncDispose]();
   assert.equal(await redis.ping(), 'PONG');
   await held.release();
