@@ -13,7 +13,7 @@ import { LockManager } from 'leasehold';
 
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const locks = new LockManager(redis);
-const ttl = 500; // the default is 30 s; it is renewed at a third of it
+const ttl = 1000; // the default is 30 s; it is renewed at a third of it
 
 const lease = await locks.mutex('example:slow-report', { ttl, maxHold: 4 * ttl }).acquire();
 await sleep(3 * ttl);

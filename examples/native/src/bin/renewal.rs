@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 async fn main() -> Result<(), Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let locks = LockManager::connect(&url).await?;
-    let ttl = Duration::from_millis(500); // the default is 30 s; it is renewed at a third of it
+    let ttl = Duration::from_secs(1); // the default is 30 s; it is renewed at a third of it
 
     let start = Instant::now();
     let report = locks.mutex("example:slow-report").ttl(ttl).max_hold(4 * ttl);
