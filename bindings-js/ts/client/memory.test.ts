@@ -31,7 +31,7 @@ async function doesNotGrow(what: (count: number) => Promise<void>, count: number
   assert.ok(count * SMALLEST > NOISE, 'the smallest leak would not be seen');
   await what(Math.ceil(count / 10));
   const seen = [await inUse()];
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < 8; round++) {
     const before = seen[round] ?? assert.fail();
     await what(count);
     const after = await inUse();
