@@ -17,7 +17,7 @@ const MARK: &str = "--@prelude\n";
 const PRELUDE: [&str; 5] = ["base", "lock", "reentrant", "semaphore", "queue"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 16] = [
+const SCRIPTS: [(&str, &str, &str); 17] = [
     ("acquire", "acquire", "lock"),
     ("release", "release", "lock"),
     ("renew", "renew", "lock"),
@@ -25,6 +25,7 @@ const SCRIPTS: [(&str, &str, &str); 16] = [
     ("raise", "raise", "lock"),
     ("inspect", "inspect", "lock"),
     ("multi", "multi", "lock"),
+    ("batch", "batch", "lock"),
     ("force", "force", "lock"),
     ("reentrant-acquire", "acquire", "reentrant"),
     ("reentrant-release", "release", "reentrant"),

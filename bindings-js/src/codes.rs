@@ -153,6 +153,8 @@ codes! {
         /// A flag.
         MixedFleet,
         FenceRetention,
+        /// A flag.
+        Batches,
     }
 
     numbers as ScalarKind

@@ -369,4 +369,6 @@ pub enum Reason {
     LingerEnds,
     /// A subscription is due to be retried.
     Subscription,
+    /// Commands wait to leave together, until the driver has no other input.
+    Batch,
 }

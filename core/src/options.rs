@@ -150,6 +150,11 @@ pub struct Config {
     /// How many commands may be in flight to one server, or in a cluster for each range of 256 slots: 1 to 65,535.
     /// Default: 1,024.
     pub max_in_flight: u16,
+    /// Whether what the client has to say to a server at one moment travels as one script call. Then a command may wait
+    /// for the next [`Input::Wake`](crate::Input::Wake), so the driver must wake the engine when
+    /// [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input. Never in a cluster, where names
+    /// have different slots. Default: false.
+    pub batches: bool,
 }
 
 impl Default for Config {
@@ -163,6 +168,7 @@ impl Default for Config {
             mixed_fleet: false,
             fence_retention: Duration::from_secs(3600),
             max_in_flight: 1024,
+            batches: false,
         }
     }
 }

@@ -45,6 +45,8 @@ pub const RAISE: Script = scripts::RAISE;
 pub const INSPECT: Script = scripts::INSPECT;
 /// Takes several locks at once, or none.
 pub const MULTI: Script = scripts::MULTI;
+/// Runs the common path of several commands of one client.
+pub const BATCH: Script = scripts::BATCH;
 
 /// Takes a lock from all of its holders.
 pub const FORCE: Script = scripts::FORCE;
@@ -78,7 +80,7 @@ pub mod semaphore {
 }
 
 /// Every script.
-pub const ALL: [Script; 16] = [
+pub const ALL: [Script; 17] = [
     ACQUIRE,
     RELEASE,
     RENEW,
@@ -86,6 +88,7 @@ pub const ALL: [Script; 16] = [
     RAISE,
     INSPECT,
     MULTI,
+    BATCH,
     reentrant::ACQUIRE,
     reentrant::RELEASE,
     reentrant::RENEW,
@@ -99,7 +102,7 @@ pub const ALL: [Script; 16] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, CONVERT, INSPECT, MULTI, RAISE, Script, reentrant, semaphore};
+    use super::{ALL, BATCH, CONVERT, INSPECT, MULTI, RAISE, Script, reentrant, semaphore};
 
     /// A part of the prelude that every kind has: the first one, or the last one.
     fn has(script: &Script, part: usize) -> usize {
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
         for script in ALL {
-            let plain = [RAISE, INSPECT, MULTI].contains(&script) || script.name.ends_with("renew");
+            let plain = [RAISE, INSPECT, MULTI, BATCH].contains(&script) || script.name.ends_with("renew");
             assert_eq!([has(&script, 1), has(&script, 3)], [usize::from(!plain); 2], "{}", script.name);
             assert!(!script.source.contains("--@"), "{}", script.name);
         }

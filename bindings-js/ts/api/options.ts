@@ -130,6 +130,7 @@ const DEFAULTS = {
     nodeTimeout: 100,
     mixedFleet: false,
     fenceRetention: 3_600_000,
+    batches: true,
   } satisfies Config,
 };
 
@@ -169,7 +170,7 @@ export function readQuorumOptions(options: unknown): { config: Config; settings:
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
-  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention } = DEFAULTS.config;
+  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, batches } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
     localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
@@ -180,6 +181,7 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
     mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
     fenceRetention:
       given.fenceRetention === undefined ? fenceRetention : readDuration('fenceRetention', given.fenceRetention),
+    batches,
   };
   return { config, settings: mergeSettings(given, DEFAULTS.settings) };
 }

@@ -3,6 +3,7 @@
 import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
+import { afterPendingCalls } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
@@ -48,6 +49,7 @@ export class Driver {
   readonly #timer = new WakeTimer(() => this.input((engine) => engine.passed()));
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
+  #waking = false;
   #stopped = false;
 
   /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
@@ -134,7 +136,19 @@ export class Driver {
       this.#deferred = [];
       for (const act of deferred) act();
     }
-    if (!this.#stopped) this.#timer.set(this.#engine.now, this.#engine.wake);
+    if (!this.#stopped) this.#schedule();
+  }
+
+  /** Wakes the engine in time. If it waits for nothing but the calls of this turn, then after them. */
+  #schedule(): void {
+    const { now, wake } = this.#engine;
+    if (wake > now) return this.#timer.set(now, wake);
+    if (this.#waking) return;
+    this.#waking = true;
+    afterPendingCalls(() => {
+      this.#waking = false;
+      this.input((engine) => engine.passed());
+    });
   }
 
   /** Runs `act` once the engine has handled the current input. For calls into the user's code. */

@@ -71,6 +71,7 @@ export const InputKind = {
  * - `channelLength`: The length of the channel's name, which another text follows.
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
  * - `mixedFleet`: A flag.
+ * - `batches`: A flag.
  */
 export const InputField = {
   op: 0,
@@ -99,6 +100,7 @@ export const InputField = {
   nodeTimeout: 23,
   mixedFleet: 24,
   fenceRetention: 25,
+  batches: 26,
 } as const;
 
 /**

@@ -141,6 +141,8 @@ export interface Config {
   readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
   readonly fenceRetention: number;
+  /** Whether commands wait to travel together until the driver has no other input. It must then wake the engine in time. */
+  readonly batches: boolean;
 }
 
 /** How many replicas must have a lease, and how long to wait for them, in milliseconds. */

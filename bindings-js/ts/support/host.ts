@@ -34,6 +34,10 @@ export function setTimerRef(timer: ReturnType<typeof setTimeout>, ref: 'ref' | '
 export const afterPendingIo: (run: () => void) => void =
   typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => void setTimeout(run, 0);
 
+/** Runs a function after the calls that are made now, and in Node after those that this turn's replies lead to. */
+export const afterPendingCalls: (run: () => void) => void =
+  typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => queueMicrotask(run);
+
 /** Makes random bytes. */
 export function randomBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length);

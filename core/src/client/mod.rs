@@ -7,39 +7,28 @@
 //! | `operator` | inspect and force release |
 //! | `semaphore` | the callers and permits of a semaphore |
 //! | `multi` | several names as one lease |
+//! | `batch` | commands that travel together |
 
+mod batch;
 mod messages;
 mod multi;
 mod operations;
 mod operator;
 mod semaphore;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-
 use self::multi::Multi;
+use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
-use crate::lock::{GiveBack, LocalQueue, LockState, LockTable};
+use crate::lock::{GiveBack, LockState, LockTable};
 use crate::options::{Config, Family, Mode};
-use crate::session::{Context, Leased, Purpose, SentCommand, Table, Timer};
+use crate::session::{Context, Leased, NameHash, Purpose, SentCommand, Timer};
 use crate::time::Instant;
-use crate::wire::{Answer, Command, Failed, Form, Name, Reply};
-
-/// The semaphores in use, by key.
-type Semaphores = Table<Arc<str>, Box<Semaphore>>;
-
-/// A semaphore in use: its local callers, and a lane for each token that holds permits or waits for some.
-struct Semaphore {
-    name: Name,
-    /// In the order in which they were opened.
-    lanes: Vec<LockId>,
-    queue: LocalQueue,
-}
+use crate::wire::{Answer, Command, Failed, Form, Reply};
 
 /// One client's locks on one server.
 pub(crate) struct Client {
@@ -47,6 +36,8 @@ pub(crate) struct Client {
     locks: LockTable,
     semaphores: Semaphores,
     multi: Multi,
+    /// Whether the server has lost the script of a batch. The next one carries its source.
+    batch_unknown: bool,
 }
 
 impl Client {
@@ -56,19 +47,23 @@ impl Client {
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub(crate) fn new(client: ClientId, config: Config) -> Result<Self, Error> {
         config.check()?;
-        let table = || FixedState::with_seed(client.seed());
-        let (locks, semaphores) = (LockTable::new(table), Semaphores::with_hasher(table()));
-        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default() })
+        let hash = NameHash::new(client.seed());
+        let (locks, semaphores) = (LockTable::new(hash), Semaphores::new(hash));
+        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default(), batch_unknown: false })
     }
 
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
+        let wake = matches!(input, Input::Wake);
         // The loss of an expired lease is reported before anything else.
         self.run_timers();
         self.take_in(input);
         self.run_timers();
         self.pump();
+        if wake {
+            self.pump_together();
+        }
     }
 
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
@@ -109,6 +104,7 @@ impl Client {
             Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
             Purpose::Release { token } => self.cx.releases.contains_key(&token),
             Purpose::Multi { script } => self.wants_multi(script),
+            Purpose::Batch { .. } => true,
         }
     }
 
@@ -124,6 +120,7 @@ impl Client {
             }
             Purpose::Release { token } => self.cx.release_sent(token),
             Purpose::Multi { script } => self.multi_sent(script),
+            Purpose::Batch { .. } => {}
         }
     }
 
@@ -135,7 +132,8 @@ impl Client {
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         let overdue = self.cx.unanswered.next_overdue().map(|at| (at, Reason::ResponseTimeout));
-        [self.cx.timers.next(), overdue].into_iter().flatten().min()
+        let together = self.cx.flows.leave_together().map(|at| (at, Reason::Batch));
+        [self.cx.timers.next(), overdue, together].into_iter().flatten().min()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
@@ -272,7 +270,8 @@ impl Client {
             return;
         };
         self.cx.flows.ended(self.cx.now, &sent, failure);
-        if matches!(sent.purpose, Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. }) {
+        use Purpose::{Batch, Force, Inspect, Multi};
+        if matches!(sent.purpose, Multi { .. } | Inspect { .. } | Force { .. } | Batch { .. }) {
             return self.replied(&sent, result);
         }
         let answer = match result {
@@ -292,6 +291,7 @@ impl Client {
             Purpose::Multi { script } => self.multi_replied(sent, script, result),
             Purpose::Inspect { op } => self.inspect_replied(op, result, sent.form),
             Purpose::Force { op } => self.force_replied(op, result, sent.form),
+            Purpose::Batch { batch } => self.batch_replied(sent, batch, result),
             _ => {}
         }
     }
@@ -342,7 +342,7 @@ impl Client {
                 self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));
             }
             Purpose::Release { token } => self.cx.release_failed(token, failed),
-            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } => {}
+            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } | Purpose::Batch { .. } => {}
         }
     }
 

@@ -9,25 +9,79 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Client, Semaphore};
+use super::Client;
 use crate::error::Error;
 use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
-use crate::session::OpKind;
+use crate::session::{NameHash, OpKind, Table};
 use crate::wire::Name;
 
 /// How many lanes may ask for permits in parallel.
 const ASKING: usize = 16;
+
+/// A semaphore in use.
+struct Semaphore {
+    name: Name,
+    /// In the order in which they were opened.
+    lanes: Vec<LockId>,
+    queue: LocalQueue,
+}
+
+/// The semaphores in use. They have slots of their own, so that their table has the same type as the one of locks: in
+/// WebAssembly, each hash map with another type of value would take 2 kB more.
+pub(super) struct Semaphores {
+    slots: Table<Arc<str>, LockId>,
+    list: Vec<Option<Box<Semaphore>>>,
+    free: Vec<LockId>,
+}
+
+impl Semaphores {
+    pub(super) fn new(hash: NameHash) -> Self {
+        Self { slots: Table::with_hasher(hash), list: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn get(&self, key: &str) -> Option<&Semaphore> {
+        self.list.get(self.slots.get(key)?.0 as usize)?.as_deref()
+    }
+
+    fn get_mut(&mut self, key: &str) -> Option<&mut Semaphore> {
+        self.list.get_mut(self.slots.get(key)?.0 as usize)?.as_deref_mut()
+    }
+
+    fn open(&mut self, name: Name) {
+        if self.slots.contains_key(&name.key) {
+            return;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.list.push(None);
+            LockId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
+        });
+        self.slots.insert(name.key.clone(), slot);
+        if let Some(place) = self.list.get_mut(slot.0 as usize) {
+            *place = Some(Box::new(Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() }));
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some(slot) = self.slots.remove(key) else { return };
+        if let Some(place) = self.list.get_mut(slot.0 as usize) {
+            *place = None;
+        }
+        self.free.push(slot);
+    }
+}
 
 impl Client {
     /// The semaphore's key. Opens the semaphore if it is not in use yet.
     pub(super) fn semaphore_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
         let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
         let key = name.key.clone();
-        self.semaphores
-            .entry(key.clone())
-            .or_insert_with(|| Box::new(Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() }));
+        self.semaphores.open(name);
         Ok(key)
     }
 
@@ -172,7 +226,7 @@ impl Client {
 
     /// Ends all calls that have no lane yet, because the client is closed.
     pub(super) fn close_semaphores(&mut self) {
-        for semaphore in self.semaphores.values_mut() {
+        for semaphore in self.semaphores.list.iter_mut().flatten() {
             while let Some((op, _)) = semaphore.queue.pop(|op| self.cx.ops.contains_key(&op)) {
                 self.cx.complete(op, Err(Error::Closed));
             }

@@ -176,7 +176,10 @@ impl LockState {
             // The server has answered the copy without the source.
             claim.sent = None;
         }
-        if cx.send(soon, purpose, command) {
+        // Behind another holder, the common path of a batch does nothing.
+        let common = self.name.family == Family::Lock && claim.mode == Mode::Exclusive && !claim.is_known_busy();
+        let sent = if common { cx.send_together(soon, purpose, command) } else { cx.send(soon, purpose, command) };
+        if sent {
             self.acquire_sent(cx);
         }
     }

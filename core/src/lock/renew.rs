@@ -8,6 +8,7 @@ use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
+use crate::options::{Family, Mode};
 use crate::session::{Acquire, AcquireMode, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
@@ -36,7 +37,12 @@ impl LockState {
             let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
-            if !cx.send(soon, purpose, command) {
+            let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
+                cx.send_together(soon, purpose, command)
+            } else {
+                cx.send(soon, purpose, command)
+            };
+            if !sent {
                 return;
             }
         }

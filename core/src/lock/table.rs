@@ -4,13 +4,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-
 use super::LockState;
 use crate::error::Error;
 use crate::ids::LockId;
 use crate::options::Family;
-use crate::session::{Context, Table};
+use crate::session::{Context, NameHash, Table};
 use crate::wire::Name;
 
 /// The names in use, by number and by key.
@@ -22,8 +20,8 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    pub(crate) fn new(hasher: impl Fn() -> FixedState) -> Self {
-        let (locks, reentrant) = (Table::with_hasher(hasher()), Table::with_hasher(hasher()));
+    pub(crate) fn new(hasher: NameHash) -> Self {
+        let (locks, reentrant) = (Table::with_hasher(hasher), Table::with_hasher(hasher));
         Self { list: Vec::new(), free: Vec::new(), locks, reentrant }
     }
 

@@ -22,13 +22,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use foldhash::fast::FixedState;
-
 use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::Config;
-use crate::session::{Context, Table, Timer};
+use crate::session::{Context, NameHash, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{CallKind, Member, Members, Task};
@@ -55,7 +53,7 @@ impl Quorum {
         config.check()?;
         let config = Config { response_timeout: config.node_timeout, ..config };
         let members = Members::new(client, &config, servers)?;
-        let by_name = Table::with_hasher(FixedState::with_seed(client.seed()));
+        let by_name = Table::with_hasher(NameHash::new(client.seed()));
         Ok(Self { cx: Context::new(client, config), members, locks: Vec::new(), by_name, told: Vec::new() })
     }
 

@@ -3,6 +3,8 @@
 use core::time::Duration;
 
 use super::Context;
+use super::flow::Queued;
+use super::unanswered::Purpose;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -33,6 +35,7 @@ const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 const MULTI: Script = Script::of(leasehold_lua::MULTI);
+const BATCH: Script = Script::of(leasehold_lua::BATCH);
 
 /// What an acquire may do apart from taking a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +201,22 @@ impl Context {
         command
     }
 
+    /// Commands that leave together. The batch has the words of each that its common path needs.
+    pub(crate) fn batch_command(&self, form: Form, entries: &[Queued]) -> Command {
+        let picks = || entries.iter().map(|entry| (pick(entry.purpose), &entry.command));
+        let keys = picks().map(|((_, keys, _), _)| keys.len()).sum();
+        let mut command = begin(&BATCH, form, keys, entries.len().saturating_mul(256));
+        for ((_, keys, _), words) in picks() {
+            keys.iter().for_each(|index| command.push(words.word(*index)));
+        }
+        command.push_number(millis(self.config.fence_retention));
+        for ((what, _, arguments), words) in picks() {
+            command.push(what);
+            arguments.iter().for_each(|index| command.push(words.word(*index)));
+        }
+        command
+    }
+
     pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
         let script = match name.family {
             Family::Lock => &FORCE,
@@ -218,6 +237,19 @@ impl Context {
         command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }
+
+/// What a command is called in a batch, and the indexes of the keys and arguments that it takes along.
+const fn pick(purpose: Purpose) -> (&'static [u8], &'static [usize], &'static [usize]) {
+    match purpose {
+        Purpose::Acquire { .. } => (b"acquire", &[3, 4, 5, 7, 8], &[10, ACQUIRE_TTL, ACQUIRE_BLOCK]),
+        Purpose::Release { .. } => (b"release", &[3, 5, 7], &[10]),
+        _ => (b"renew", &[3], &[4, 5]),
+    }
+}
+
+/// Where an acquire has its TTL and its block.
+pub(crate) const ACQUIRE_TTL: usize = 12;
+pub(crate) const ACQUIRE_BLOCK: usize = 15;
 
 fn push_bury(command: &mut Command, bury: bool) {
     command.push_number(if bury { millis(BURIED) } else { 0 });

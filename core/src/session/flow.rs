@@ -10,6 +10,9 @@
 //! come late, and resends make them even later. The window and the round-trip estimate follow QUIC's loss recovery (RFC
 //! 9002, sections 5, 6.2 and 7). The queue is ordered by deadline (earliest deadline first), so no command starves.
 //!
+//! Commands that may travel together wait until the driver has nothing else to say, and while [`PARALLEL`] commands are
+//! in flight. So a batch grows while another one is on its way, and a command that is alone leaves at once.
+//!
 //! In a cluster, slots can be on different servers, and the engine doesn't know which. So each range of 256 slots has
 //! its own flow, and a silent server delays only names whose slots are near its own.
 
@@ -33,6 +36,12 @@ const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 const PROMPT: Duration = Duration::from_millis(10);
 /// How long the fastest round trip counts: the way to the server may become longer.
 const MEMORY: Duration = Duration::from_secs(10);
+/// While this many commands are in flight, those that may travel together wait for more.
+const PARALLEL: u16 = 2;
+/// The most commands that travel together. The server is occupied for less than half a millisecond.
+pub(crate) const TOGETHER: usize = 64;
+/// The shortest time after which they leave although [`PARALLEL`] commands have no reply.
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
@@ -74,6 +83,9 @@ struct Flow {
     in_flight: u16,
     window: u16,
     queue: BinaryHeap<Queued>,
+    /// Commands that may travel together, and since when the first of them waits.
+    together: BinaryHeap<Queued>,
+    since: Instant,
     round_trip: RoundTrip,
     /// When a command last had to wait for room.
     full_at: Option<Instant>,
@@ -132,6 +144,44 @@ impl Flows {
         }
     }
 
+    /// Queues a command until the driver has nothing else to say.
+    pub(super) fn push_together(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+        self.numbers = self.numbers.saturating_add(1);
+        let number = self.numbers;
+        let Some(flow) = self.flows.first_mut() else { return };
+        if flow.together.is_empty() {
+            flow.since = now;
+        }
+        if flow.in_flight >= flow.window {
+            flow.full_at = Some(now);
+        }
+        flow.together.push(Queued { due, number, purpose, command });
+    }
+
+    /// When the commands that may travel together leave. None while there is no room.
+    pub(crate) fn leave_together(&self) -> Option<Instant> {
+        let flow = self.flows.first()?;
+        if flow.together.is_empty() || flow.in_flight >= flow.window {
+            None
+        } else if flow.in_flight < PARALLEL || flow.together.len() >= TOGETHER {
+            Some(flow.since)
+        } else {
+            Some(flow.since + flow.round_trip.probe().max(LONGEST_WAIT))
+        }
+    }
+
+    /// The next command that leaves together with others.
+    pub(crate) fn pop_together(&mut self, now: Instant) -> Option<Queued> {
+        let flow = self.flows.first_mut()?;
+        flow.since = now;
+        flow.together.pop()
+    }
+
+    /// Whether all commands go by one flow, and so can travel together.
+    pub(super) fn is_one(&self) -> bool {
+        self.flows.len() == 1
+    }
+
     /// The next queued command for which there is room.
     pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
         let flow =
@@ -142,7 +192,7 @@ impl Flows {
 
     /// Whether no command waits for room.
     pub(crate) fn is_empty(&self) -> bool {
-        self.flows.iter().all(|flow| flow.queue.is_empty())
+        self.flows.iter().all(|flow| flow.queue.is_empty() && flow.together.is_empty())
     }
 
     pub(crate) fn sent(&mut self, place: u8) {
@@ -214,6 +264,8 @@ impl Flow {
             in_flight: 0,
             window: INITIAL.min(most),
             queue: BinaryHeap::new(),
+            together: BinaryHeap::new(),
+            since: Instant::default(),
             round_trip: RoundTrip::default(),
             full_at: None,
             answered: None,

@@ -6,6 +6,7 @@ mod flow;
 mod gather;
 mod id_map;
 mod lease;
+mod name_hash;
 mod op;
 mod random;
 mod release;
@@ -18,7 +19,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use self::flow::Flows;
@@ -34,18 +34,19 @@ use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::{Command, Form};
 
-pub(crate) use commands::{Acquire, AcquireMode, Convert};
-pub(crate) use flow::within;
+pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert};
+pub(crate) use flow::{Queued, TOGETHER, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
+pub(crate) use name_hash::NameHash;
 pub(crate) use op::{Gather, OpKind};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
 pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
 
-pub(crate) type Table<K, V> = HashMap<K, V, FixedState>;
+pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 
 pub(crate) struct Context {
     pub(crate) now: Instant,
@@ -151,8 +152,19 @@ impl Context {
         }
     }
 
+    /// As [`send`](Self::send), for a command that may travel together with others: see `client/batch.rs`.
+    pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, command: Command) -> bool {
+        if !self.config.batches || !self.flows.is_one() || command.form() == Form::Source {
+            return self.send(soon, purpose, command);
+        }
+        // Releases go first: what leaves at the same moment may want the same name.
+        let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
+        self.flows.push_together(self.now, self.now + within, purpose, command);
+        false
+    }
+
     /// The server has answered that it needs the script's source. What a user's call sends now is another command.
-    fn is_answered(&mut self, purpose: Purpose) {
+    pub(crate) fn is_answered(&mut self, purpose: Purpose) {
         let op = match purpose {
             Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
             Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),

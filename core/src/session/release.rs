@@ -11,6 +11,7 @@ use super::unanswered::{InFlight, Purpose};
 use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
+use crate::options::Family;
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Form, Name, Status};
 
@@ -117,7 +118,13 @@ impl Context {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury);
-        if self.send(soon, Purpose::Release { token }, command) {
+        let purpose = Purpose::Release { token };
+        let sent = if release.name.family == Family::Lock && !release.bury {
+            self.send_together(soon, purpose, command)
+        } else {
+            self.send(soon, purpose, command)
+        };
+        if sent {
             self.release_sent(token);
         }
     }

@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Inspect { op: Caller },
     /// An operator takes a lock by force.
     Force { op: Caller },
+    /// Commands that left together. They are stored under this number.
+    Batch { batch: LeaseId },
 }
 
 /// A command that has no reply yet.

@@ -37,6 +37,21 @@ pub(crate) struct Answer {
     pub(crate) foreign: bool,
 }
 
+const WORDS: [(&str, Status); 12] = [
+    ("entered", Status::Entered),
+    ("again", Status::Again),
+    ("converted", Status::Converted),
+    ("waiting", Status::Waiting),
+    ("busy", Status::Busy),
+    ("renewed", Status::Renewed),
+    ("raised", Status::Renewed),
+    ("released", Status::Released),
+    ("left", Status::Left),
+    ("gone", Status::Gone),
+    ("taken", Status::Taken),
+    ("conflict", Status::Conflict),
+];
+
 impl Answer {
     /// Parses a reply. The error says what is wrong with it.
     pub(crate) fn read(reply: &Reply) -> Result<Self, String> {
@@ -64,20 +79,7 @@ impl Answer {
 
     pub(crate) fn status(scalar: &Scalar) -> Option<Status> {
         let Scalar::Text(text) = scalar else { return None };
-        Some(match text.as_slice() {
-            b"entered" => Status::Entered,
-            b"again" => Status::Again,
-            b"converted" => Status::Converted,
-            b"waiting" => Status::Waiting,
-            b"busy" => Status::Busy,
-            b"renewed" | b"raised" => Status::Renewed,
-            b"released" => Status::Released,
-            b"left" => Status::Left,
-            b"gone" => Status::Gone,
-            b"taken" => Status::Taken,
-            b"conflict" => Status::Conflict,
-            _ => return None,
-        })
+        WORDS.iter().find(|(word, _)| word.as_bytes() == text).map(|(_, status)| *status)
     }
 }
 

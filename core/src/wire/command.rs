@@ -42,11 +42,14 @@ impl Command {
     /// of keys, the keys and the arguments. Without the feature `sources`, `EVAL` carries the digest too, and the
     /// driver replaces it with the script's text.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        (0..self.ends.len()).map(|index| {
-            let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
-            let end = self.ends.get(index).map_or(start, |end| *end as usize);
-            self.buffer.get(start..end).unwrap_or_default()
-        })
+        (0..self.ends.len()).map(|index| self.word(index))
+    }
+
+    /// The word at this position. Empty if there is none.
+    pub(crate) fn word(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
+        let end = self.ends.get(index).map_or(start, |end| *end as usize);
+        self.buffer.get(start..end).unwrap_or_default()
     }
 
     /// Whether it has the script's digest or its source.

@@ -49,6 +49,7 @@ struct ConfigText {
     node_timeout: Option<u64>,
     mixed_fleet: Option<bool>,
     fence_retention: Option<u64>,
+    batches: Option<bool>,
 }
 
 /// Replays a file and sets in it what the engine puts out. Answers how that differs from what stood there.
@@ -118,6 +119,7 @@ impl ConfigText {
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
             fence_retention: millis(self.fence_retention, default.fence_retention),
             max_in_flight: default.max_in_flight,
+            batches: self.batches.unwrap_or(default.batches),
         }
     }
 }

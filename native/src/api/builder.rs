@@ -278,7 +278,9 @@ impl Builder {
             let problem = format!("the system has no source of randomness: {error}");
             Error::Unsupported { name: None, problem }
         })?;
-        make(ClientId::from_random(id), self.config.clone()).map_err(|error| Error::from_engine(error, None, None))
+        // The driver wakes the engine when it has nothing else to say.
+        let config = Config { batches: true, ..self.config.clone() };
+        make(ClientId::from_random(id), config).map_err(|error| Error::from_engine(error, None, None))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {

@@ -53,8 +53,14 @@ impl Driver {
         self.shared.drive(&mut actions, |_, _| {});
         while !actions.closed {
             self.perform(&mut actions);
-            timer.set(actions.wake_at);
-            let wakeup = self.next_wakeup(&mut completions, &mut timer).await;
+            let wakeup = if actions.wake_at.is_some_and(|at| at <= clock::now()) {
+                // The engine waits for the calls of other tasks, so that their commands leave together.
+                tokio::task::yield_now().await;
+                Wakeup::Timer
+            } else {
+                timer.set(actions.wake_at);
+                self.next_wakeup(&mut completions, &mut timer).await
+            };
             self.shared.drive(&mut actions, |engine, now| match wakeup {
                 Wakeup::Notified => {}
                 Wakeup::Completions => {

@@ -23,7 +23,8 @@ use crate::{error, limits};
 const MAX_CALL_TIME: Duration = Duration::from_secs(600);
 
 pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
-    let default = Config::default();
+    // The driver wakes the engine when it has nothing else to say.
+    let default = Config { batches: true, ..Config::default() };
     let Some(options) = options else { return default };
     let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
     Config {
@@ -34,7 +35,7 @@ pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
         node_timeout: time(options.node_timeout_ms, default.node_timeout),
         mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
         fence_retention: time(options.fence_retention_ms, default.fence_retention),
-        max_in_flight: default.max_in_flight,
+        ..default
     }
 }
 

@@ -154,9 +154,15 @@ impl Shared {
 
     /// Called by the driver when it wakes. `wake_at` and `closed` stay, so that the state knows when the driver wakes next.
     pub(super) fn take_actions(&self) -> (Instant, Actions) {
+        self.state.borrow_mut().driver = None;
+        // The calls of this turn have been made, so that their commands leave together.
+        self.turn(|state, now| {
+            if state.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
+                state.engine.handle(now, Input::Wake);
+            }
+        });
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        state.driver = None;
         state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
         let Actions { wake_at, closed, .. } = state.actions;
         (now, mem::replace(&mut state.actions, Actions { wake_at, closed, ..Actions::default() }))

@@ -6,16 +6,16 @@ use alloc::vec::Vec;
 use core::task::Waker;
 use core::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use leasehold_core::{
-    Clock, Command, CommandId, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
+    ByNumber, Clock, Command, CommandId, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId,
+    Outcome, Output,
 };
 
 use crate::limits::Permit;
 
 /// The keys are numbers of this component, so nobody can choose colliding ones.
-pub(super) type Table<K, V> = HashMap<K, V, FixedState>;
+pub(super) type Table<K, V> = HashMap<K, V, ByNumber>;
 
 /// The result of an operation, as the engine returns it.
 pub(super) type OperationResult = Result<Outcome, Error>;

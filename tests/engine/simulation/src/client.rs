@@ -154,6 +154,7 @@ impl Client {
             response_timeout: Duration::from_millis(rng.range(mix.response_ms)),
             mixed_fleet: mix.mixed_fleet,
             fence_retention: Duration::from_secs(60),
+            batches: false,
             max_in_flight: rng.range(mix.in_flight) as u16,
             ..Config::default()
         };

@@ -1,162 +1,16 @@
-//! Flow control: how many commands leave at once, in which order, and what a silent or a slow server changes.
+//! Flow control: how many commands leave at once, in which order, what a silent or a slow server changes, and which
+//! commands travel together.
+
+mod batch;
+mod client;
 
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, LeaseId, Mode,
-    NodeId, OpId, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, OpId, Outcome, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
-/// One engine, its commands that have no answer yet, and what it told its users.
-struct Client {
-    engine: Engine,
-    now: u64,
-    op: u64,
-    unanswered: Vec<(CommandId, Command)>,
-    ended: Vec<(OpId, Result<Outcome, Error>)>,
-    lost: Vec<LeaseId>,
-    /// The most commands that were unanswered at once.
-    most: usize,
-}
-
-impl Client {
-    fn new(config: Config) -> Self {
-        let engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();
-        Self { engine, now: 1_000_000, op: 0, unanswered: vec![], ended: vec![], lost: vec![], most: 0 }
-    }
-
-    fn feed(&mut self, input: Input<'_>) {
-        self.engine.handle(Instant::from_micros(self.now), input);
-        while let Some(output) = self.engine.poll_output() {
-            match output {
-                Output::Send { id, command, .. } => self.unanswered.push((id, command)),
-                Output::Completed { op, result } => self.ended.push((op, result)),
-                Output::Lost { lease, .. } => self.lost.push(lease),
-                Output::Subscribe { .. }
-                | Output::Unsubscribe { .. }
-                | Output::SendDedicated { .. }
-                | Output::CloseDedicated { .. } => {}
-            }
-        }
-        self.most = self.most.max(self.unanswered.len());
-    }
-
-    fn next_op(&mut self) -> OpId {
-        self.op += 1;
-        OpId(self.op)
-    }
-
-    fn acquire(&mut self, name: &str, options: AcquireOptions) -> OpId {
-        let op = self.next_op();
-        self.feed(Input::Acquire { op, name, options: &options });
-        op
-    }
-
-    /// Lets time pass, and wakes the engine whenever it wants that.
-    fn pass(&mut self, time: Duration) {
-        let until = self.now + time.as_micros() as u64;
-        while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| at.as_micros() <= until) {
-            self.now = self.now.max(at.as_micros());
-            self.feed(Input::Wake);
-        }
-        self.now = until;
-        self.feed(Input::Wake);
-    }
-
-    /// The server answers the oldest command, as one that grants everything.
-    fn answer(&mut self) -> Command {
-        let (id, command) = self.unanswered.remove(0);
-        self.feed(Input::Reply { id, result: Ok(granting(&command, self.now)) });
-        command
-    }
-
-    /// The server answers everything, each command `pace` after the one before.
-    fn serve(&mut self, pace: Duration) -> usize {
-        let mut served = 0;
-        while !self.unanswered.is_empty() {
-            self.pass(pace);
-            self.answer();
-            served += 1;
-        }
-        served
-    }
-
-    /// Takes `count` names, and answers what that takes.
-    fn hold(&mut self, count: usize, options: AcquireOptions) -> Vec<LeaseId> {
-        for place in 0..count {
-            self.acquire(&format!("n{place}"), options);
-        }
-        self.serve(Duration::from_micros(10));
-        let granted = |(_, result): (OpId, _)| match result {
-            Ok(Outcome::Acquired(grant)) => grant.lease,
-            other => panic!("{other:?}"),
-        };
-        let leases: Vec<_> = self.ended.drain(..).map(granted).collect();
-        assert_eq!(leases.len(), count);
-        leases
-    }
-
-    /// Fills the window and the queue behind it.
-    fn fill(&mut self, count: usize) {
-        for place in 0..count {
-            self.acquire(&format!("fill{place}"), fixed());
-        }
-    }
-
-    /// The server answers a command every 100 ms until one about `name` leaves or the call ends.
-    fn serve_until_it_leaves(&mut self, name: &str, op: OpId) {
-        let about = |(_, command): &(CommandId, Command)| name_of(command) == name;
-        while self.result_of(op).is_none() && !self.unanswered.iter().any(about) {
-            self.pass(Duration::from_millis(100));
-            if !self.unanswered.is_empty() {
-                self.answer();
-            }
-        }
-    }
-
-    fn result_of(&self, op: OpId) -> Option<&Result<Outcome, Error>> {
-        self.ended.iter().find(|(ended, _)| *ended == op).map(|(_, result)| result)
-    }
-}
-
-fn words(command: &Command) -> Vec<String> {
-    command.words().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
-
-/// The name that a command is about.
-fn name_of(command: &Command) -> String {
-    words(command)[3].clone()
-}
-
-/// By the number of arguments: acquire has eight behind its six keys, release four, force none, and renew two behind one
-/// key.
-fn granting(command: &Command, now: u64) -> Reply {
-    let words = words(command);
-    let (keys, server) = (words[2].parse::<usize>().unwrap(), 1_700_000_000_000_000 + now as i64);
-    let arguments = &words[3 + keys..];
-    let (status, fence, block, ttl) = match arguments.len() {
-        8 => ("entered", server, 1, arguments[2].parse().unwrap()),
-        4 | 0 => ("released", 0, 0, 0),
-        2 => ("renewed", 0, 0, arguments[1].parse().unwrap()),
-        _ => panic!("{words:?}"),
-    };
-    let numbers = [fence, block, server, ttl, 0, 0].map(Scalar::Int);
-    Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
-}
-
-/// The answer to an acquire of a lock that another client holds.
-fn denied(status: &str) -> Reply {
-    let numbers = [1, 0, 1_700_000_000_000_000, 60_000, 1, 0].map(Scalar::Int);
-    Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
-}
-
-fn tries() -> AcquireOptions {
-    AcquireOptions { wait: Wait::No, ..fixed() }
-}
-
-fn fixed() -> AcquireOptions {
-    AcquireOptions { ttl: Duration::from_secs(600), renew: false, ..AcquireOptions::default() }
-}
+use self::client::{Client, denied, fixed, granting, name_of, tries, words};
 
 #[test]
 fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {

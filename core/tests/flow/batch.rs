@@ -1,0 +1,329 @@
+//! What a client has to say to a server at one moment travels as one call.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Config, Error, Failure, Input, Mode, Outcome, Reason, ReleaseOutcome, Wait};
+
+use crate::client::{Client, batch_reply, denied, entries, fixed, name_of, tries, words};
+
+/// A client whose driver wakes it when it has nothing else to say.
+fn batching() -> Client {
+    Client::new(Config { batches: true, ..Config::default() })
+}
+
+/// The names in the only command that is out, with what each wants.
+fn out(client: &Client) -> Vec<(String, String)> {
+    let [(_, command)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+    entries(command).expect("a batch").into_iter().map(|entry| (entry.what, entry.name)).collect()
+}
+
+/// The server answers the oldest command, a batch, and leaves the entries about these names undone.
+fn leave_undone(client: &mut Client, names: &[&str]) {
+    let (id, command) = client.unanswered.remove(0);
+    let undone = |name: &str| names.contains(&name).then_some(0);
+    let reply = batch_reply(&entries(&command).expect("a batch"), client.now, |entry| undone(&entry.name));
+    client.feed(Input::Reply { id, result: Ok(reply) });
+}
+
+fn fail(client: &mut Client, failure: Failure) {
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Err(failure) });
+}
+
+#[test]
+fn what_is_said_at_one_moment_travels_as_one_call() {
+    let mut client = batching();
+    let calls: Vec<_> = (0..64).map(|place| client.acquire(&format!("n{place}"), fixed())).collect();
+    assert!(client.unanswered.is_empty(), "the driver may have more to say");
+    let now = client.now;
+    assert_eq!(client.engine.poll_timeout().map(|(at, why)| (at.as_micros() <= now, why)), Some((true, Reason::Batch)));
+
+    client.feed(Input::Wake);
+    assert_eq!(out(&client).len(), 64);
+    client.now += 300;
+    client.answer();
+
+    let mut fences = Vec::new();
+    for call in calls {
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.result_of(call)) };
+        // As if each command had travelled alone: counted from when it was sent, less drift and margin.
+        assert_eq!(grant.valid_until.as_micros(), 1_000_000 + 600_000_000 - 6_002_000 - 50_000);
+        fences.push(grant.fence);
+    }
+    assert!(fences.iter().all(|fence| *fence == 1_700_000_000_000_000 + client.now));
+    assert!(client.unanswered.is_empty());
+}
+
+#[test]
+fn a_command_that_is_alone_travels_as_itself() {
+    let mut client = batching();
+    client.acquire("alone", fixed());
+    client.feed(Input::Wake);
+    let [(_, command)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+    assert!(entries(command).is_none() && name_of(command) == "alone");
+}
+
+#[test]
+fn an_entry_that_was_left_undone_is_sent_alone_with_the_same_token() {
+    let mut client = batching();
+    let [free, held] = ["free", "held"].map(|name| client.acquire(name, fixed()));
+    client.feed(Input::Wake);
+    let token = entries(&client.unanswered[0].1).expect("a batch")[1].token.clone();
+    leave_undone(&mut client, &["held"]);
+    assert!(matches!(client.result_of(free), Some(Ok(Outcome::Acquired(_)))));
+
+    let [(_, command)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+    assert!(name_of(command) == "held" && words(command).contains(&token));
+    client.answer();
+    assert!(matches!(client.result_of(held), Some(Ok(Outcome::Acquired(_)))));
+}
+
+#[test]
+fn a_try_for_a_held_lock_is_busy_and_its_neighbour_is_not() {
+    let mut client = batching();
+    let [free, held] = ["free", "held"].map(|name| client.acquire(name, tries()));
+    client.feed(Input::Wake);
+    leave_undone(&mut client, &["held"]);
+    let (id, _) = client.unanswered.remove(0);
+    client.feed(Input::Reply { id, result: Ok(denied("busy")) });
+    assert!(matches!(client.result_of(free), Some(Ok(Outcome::Acquired(_)))));
+    assert!(matches!(client.result_of(held), Some(Err(Error::Busy { .. }))), "{:?}", client.result_of(held));
+}
+
+#[test]
+fn a_call_that_is_refused_as_a_whole_is_split_so_that_one_name_is_not_another_ones_error() {
+    let mut client = batching();
+    let [mine, forbidden] = ["mine", "forbidden"].map(|name| client.acquire(name, fixed()));
+    client.feed(Input::Wake);
+    fail(&mut client, Failure::Refused("NOPERM No permissions to access a key".into()));
+    assert_eq!(client.unanswered.len(), 2);
+    client.answer();
+    fail(&mut client, Failure::Refused("NOPERM No permissions to access a key".into()));
+    assert!(matches!(client.result_of(mine), Some(Ok(Outcome::Acquired(_)))));
+    assert!(matches!(client.result_of(forbidden), Some(Err(Error::Auth(_)))), "{:?}", client.result_of(forbidden));
+}
+
+#[test]
+fn a_server_that_lost_the_script_gets_its_text_with_the_next_batch_and_only_then() {
+    let mut client = batching();
+    for round in 0..3 {
+        for name in ["a", "b"] {
+            client.acquire(&format!("{name}{round}"), fixed());
+        }
+        client.feed(Input::Wake);
+        let form = &words(&client.unanswered[0].1)[0];
+        assert_eq!(form, if round == 1 { "EVAL" } else { "EVALSHA" }, "round {round}");
+        if round == 0 {
+            fail(&mut client, Failure::Refused("NOSCRIPT No matching script.".into()));
+        }
+        client.serve(Duration::from_micros(100));
+    }
+    assert_eq!(client.ended.len(), 6);
+    assert!(client.ended.iter().all(|(_, result)| result.is_ok()));
+}
+
+#[test]
+fn releases_go_first_so_that_the_next_caller_of_the_same_name_finds_it_free() {
+    let mut client = batching();
+    let leases = client.hold(2, fixed());
+    client.acquire("other", fixed());
+    for lease in leases {
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease });
+    }
+    client.acquire("n0", fixed());
+    client.feed(Input::Wake);
+    let sent: Vec<_> = out(&client).into_iter().map(|(what, name)| what + " " + &name).collect();
+    assert_eq!(sent, ["release n0", "release n1", "acquire other", "acquire n0"]);
+}
+
+#[test]
+fn entries_of_a_call_without_a_reply_are_asked_again_each_with_its_token_and_a_late_reply_grants_nothing_twice() {
+    let mut client = batching();
+    let calls = ["a", "b"].map(|name| client.acquire(name, fixed()));
+    client.feed(Input::Wake);
+    let (late, command) = client.unanswered.remove(0);
+    let tokens = |command| entries(command).expect("a batch").into_iter().map(|entry| entry.token).collect::<Vec<_>>();
+    let before = tokens(&command);
+    client.pass(Duration::from_millis(2_500));
+    let mut again: Vec<String> = Vec::new();
+    for (_, command) in &client.unanswered {
+        match entries(command) {
+            Some(_) => again.extend(tokens(command)),
+            None => again.push(words(command)[10].clone()),
+        }
+    }
+    assert!(before.iter().all(|token| again.contains(token)), "{before:?} {again:?}");
+    client.serve(Duration::from_micros(100));
+    let ended = client.ended.len();
+    let reply = batch_reply(&entries(&command).expect("a batch"), client.now, |_| None);
+    client.feed(Input::Reply { id: late, result: Ok(reply) });
+    assert_eq!((client.ended.len(), ended), (2, 2));
+    assert!(calls.iter().all(|call| matches!(client.result_of(*call), Some(Ok(Outcome::Acquired(_))))));
+}
+
+#[test]
+fn while_two_calls_are_out_the_next_waits_and_grows_but_never_for_long() {
+    let mut client = batching();
+    for round in 0..2 {
+        client.acquire(&format!("first{round}"), fixed());
+        client.feed(Input::Wake);
+    }
+    for place in 0..10 {
+        client.acquire(&format!("next{place}"), fixed());
+        client.feed(Input::Wake);
+    }
+    assert_eq!(client.unanswered.len(), 2);
+    client.answer();
+    client.feed(Input::Wake);
+    assert_eq!(client.unanswered.len(), 2, "the ten go together");
+    assert_eq!(entries(&client.unanswered[1].1).map(|entries| entries.len()), Some(10));
+
+    // The server is slow. A command leaves after a probe timeout all the same: before any round trip is known, 300 ms.
+    let slow = client.acquire("slow", fixed());
+    client.pass(Duration::from_millis(400));
+    assert!(client.unanswered.iter().any(|(_, command)| name_of(command) == "slow"), "{:?}", client.result_of(slow));
+}
+
+#[test]
+fn no_call_has_more_than_64_entries_and_64_never_wait() {
+    let mut client = batching();
+    for place in 0..1_000 {
+        client.acquire(&format!("n{place}"), fixed());
+    }
+    client.feed(Input::Wake);
+    let sizes: Vec<_> =
+        client.unanswered.iter().map(|(_, command)| entries(command).map_or(1, |all| all.len())).collect();
+    assert_eq!(sizes[..15], [64; 15]);
+    client.serve(Duration::from_micros(100));
+    assert_eq!(client.ended.len(), 1_000);
+}
+
+#[test]
+fn a_call_that_is_cancelled_before_its_command_left_sends_nothing() {
+    let mut client = batching();
+    let [kept, cancelled] = ["kept", "cancelled"].map(|name| client.acquire(name, fixed()));
+    client.feed(Input::Cancel { op: cancelled });
+    client.feed(Input::Wake);
+    assert_eq!(name_of(&client.unanswered[0].1), "kept");
+    client.serve(Duration::from_micros(100));
+    assert!(matches!(client.result_of(kept), Some(Ok(Outcome::Acquired(_)))));
+    assert_eq!(client.result_of(cancelled), Some(&Err(Error::Cancelled)));
+}
+
+#[test]
+fn a_call_that_is_cancelled_while_its_entry_is_out_leaves_no_lock_behind() {
+    let mut client = batching();
+    let [_, cancelled] = ["kept", "held"].map(|name| client.acquire(name, fixed()));
+    client.feed(Input::Wake);
+    client.feed(Input::Cancel { op: cancelled });
+    leave_undone(&mut client, &["held"]);
+    client.feed(Input::Wake);
+    // The token is buried, so no late copy of its command can take the lock. The command itself is not sent again.
+    let about: Vec<_> = client.unanswered.iter().filter(|(_, command)| name_of(command) == "held").collect();
+    assert_eq!(about.len(), 1, "{about:?}");
+    assert_eq!(words(&about[0].1)[11], "60000", "a release that buries");
+}
+
+#[test]
+fn a_reply_that_no_script_of_ours_gives_is_an_error_and_grants_nothing() {
+    let nothing = |client: &Client, number: Option<i64>| {
+        let command = &client.unanswered[0].1;
+        batch_reply(&entries(command).expect("a batch"), client.now, |_| number)
+    };
+    for number in [Some(-1), Some(1 << 53), Some(i64::MAX)] {
+        let mut client = batching();
+        let calls = ["a", "b"].map(|name| client.acquire(name, fixed()));
+        client.feed(Input::Wake);
+        let result = Ok(nothing(&client, number));
+        let (id, _) = client.unanswered.remove(0);
+        client.feed(Input::Reply { id, result });
+        for call in calls {
+            assert!(matches!(client.result_of(call), Some(Err(Error::Protocol(_)))), "{:?}", client.result_of(call));
+        }
+    }
+}
+
+#[test]
+fn a_cluster_gets_no_batches_because_names_have_different_slots() {
+    let mut client = batching();
+    client.engine.set_cluster();
+    for name in ["a", "b"] {
+        client.acquire(name, fixed());
+    }
+    assert_eq!(client.unanswered.len(), 2, "each leaves at once");
+}
+
+#[test]
+fn readers_semaphores_and_conversions_travel_alone() {
+    let mut client = batching();
+    client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
+    client.acquire(
+        "permits",
+        AcquireOptions { kind: leasehold_core::Kind::Semaphore { permits: 1, limit: 2 }, ..fixed() },
+    );
+    assert_eq!(client.unanswered.len(), 2);
+}
+
+#[test]
+fn ten_thousand_leases_are_renewed_with_at_most_20_calls_a_second() {
+    let mut client = batching();
+    let options = AcquireOptions { wait: Wait::No, ..AcquireOptions::default() };
+    for place in 0..10_000 {
+        client.acquire(&format!("n{place}"), options);
+        if place % 100 == 0 {
+            client.pass(Duration::from_millis(97));
+            client.serve(Duration::from_micros(50));
+        }
+    }
+    client.pass(Duration::ZERO);
+    client.serve(Duration::from_micros(50));
+    let mut calls = 0;
+    for _ in 0..30_000 {
+        client.pass(Duration::from_millis(1));
+        while !client.unanswered.is_empty() {
+            client.answer();
+            calls += 1;
+            client.feed(Input::Wake);
+        }
+    }
+    assert!(client.lost.is_empty());
+    assert!((400..=600).contains(&calls), "{calls} calls in 30 s");
+}
+
+#[test]
+fn a_close_gives_ten_thousand_leases_back_in_batches() {
+    let mut client = batching();
+    let leases = {
+        for place in 0..10_000 {
+            client.acquire(&format!("n{place}"), fixed());
+        }
+        client.pass(Duration::ZERO);
+        client.serve(Duration::from_micros(50));
+        client.ended.drain(..).filter(|(_, result)| result.is_ok()).count()
+    };
+    assert_eq!(leases, 10_000);
+    let op = client.next_op();
+    client.feed(Input::Close { op });
+    client.pass(Duration::ZERO);
+    let calls = client.serve(Duration::from_micros(50));
+    assert!(calls <= 170, "{calls} calls");
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+}
+
+#[test]
+fn a_released_lease_that_was_gone_is_told_as_expired() {
+    let mut client = batching();
+    let leases = client.hold(2, fixed());
+    let ops: Vec<_> = leases.iter().map(|lease| (client.next_op(), *lease)).collect();
+    for (op, lease) in &ops {
+        client.feed(Input::Release { op: *op, lease: *lease });
+    }
+    client.feed(Input::Wake);
+    leave_undone(&mut client, &["n1"]);
+    let (id, command) = client.unanswered.remove(0);
+    assert_eq!(name_of(&command), "n1");
+    client.feed(Input::Reply { id, result: Ok(denied("gone")) });
+    assert_eq!(client.result_of(ops[0].0), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
+    assert_eq!(client.result_of(ops[1].0), Some(&Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
+}
