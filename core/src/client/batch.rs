@@ -55,7 +55,13 @@ impl Client {
             _ => &[],
         };
         // For example, the user may not touch one of the names. Each entry gets its own answer.
-        let refusal = if let Err(Failure::Refused(text)) = &result { Some(text) } else { None };
+        // Unless a slot has begun to move while the script ran: then it has done a part of its work.
+        let refusal = match &result {
+            Err(failure @ Failure::Refused(text)) => {
+                (!Failed::by(failure.clone(), Form::Digest).maybe_applied).then_some(text)
+            }
+            _ => None,
+        };
         if let Some(text) = refusal {
             self.batch_unknown = text.starts_with("NOSCRIPT");
         }

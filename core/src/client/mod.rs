@@ -84,10 +84,11 @@ impl Client {
             Purpose::Refill { lock: id, token } => {
                 lock(id).and_then(|name| name.hold.as_ref()).is_some_and(|hold| hold.token == token)
             }
-            // While a convert is in flight, no renewal is possible. The end of the convert schedules the next one.
+            // While a convert is in flight, no renewal is possible. The end of the convert schedules the next one, and so
+            // does an answer that has given the holders enough time meanwhile.
             Purpose::Renew { lock: id, token, op: None } => {
                 let hold = lock(id).and_then(|name| name.hold.as_ref());
-                hold.is_some_and(|hold| hold.token == token && hold.converting.is_none())
+                hold.is_some_and(|hold| hold.token == token && hold.renews(&self.cx))
             }
             Purpose::Renew { lock: id, op: Some(op), .. } => {
                 let hold = lock(id).and_then(|name| name.hold.as_ref());

@@ -112,6 +112,10 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
     pub(super) fn ask(&mut self, cx: &mut Context) {
+        self.ask_by(cx, Form::Entry);
+    }
+
+    fn ask_by(&mut self, cx: &mut Context, form: Form) {
         let Some((_, head)) = self.queue.head() else { return };
         let waits = self.queue.len() > self.queue.tries();
         match &mut self.claim {
@@ -123,20 +127,20 @@ impl LockState {
                 self.claim = Some(claim);
             }
         }
-        self.send_acquire(cx, Form::Digest);
+        self.send_acquire(cx, form);
     }
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
     pub(super) fn ask_beside(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) {
-            self.ask(cx);
+            self.ask_by(cx, Form::Digest);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
     pub(super) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.claim.is_some() {
-            return self.ask(cx);
+            return self.ask_by(cx, Form::Digest);
         }
         // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
         let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
@@ -176,8 +180,7 @@ impl LockState {
             // The server has answered the copy without the source.
             claim.sent = None;
         }
-        // Behind another holder, the common path of a batch does nothing.
-        let common = self.name.family == Family::Lock && claim.mode == Mode::Exclusive && !claim.is_known_busy();
+        let common = form == Form::Entry && self.name.family == Family::Lock && claim.mode == Mode::Exclusive;
         let sent = if common { cx.send_together(soon, purpose, command) } else { cx.send(soon, purpose, command) };
         if sent {
             self.acquire_sent(cx);

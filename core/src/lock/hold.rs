@@ -227,6 +227,11 @@ impl Hold {
         self.holders.iter().filter_map(|id| cx.leases.get(id)?.wants(cx.now, self.validity.until)).max()
     }
 
+    /// Whether a renewal is possible and of use.
+    pub(crate) fn renews(&self, cx: &Context) -> bool {
+        self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())
+    }
+
     /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
     pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, lock: LockId) {
         let due = self.passing.is_some() || self.wants(cx).is_some();

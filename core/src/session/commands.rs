@@ -257,7 +257,7 @@ fn push_bury(command: &mut Command, bury: bool) {
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
     let (name, body) = match form {
-        Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
+        Form::Entry | Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
         Form::Source => ("EVAL", script.source()),
     };
     let body_bytes: usize = body.iter().map(|part| part.len()).sum();

@@ -154,7 +154,7 @@ impl Context {
 
     /// As [`send`](Self::send), for a command that may travel together with others: see `client/batch.rs`.
     pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, command: Command) -> bool {
-        if !self.config.batches || !self.flows.is_one() || command.form() == Form::Source {
+        if !self.config.batches || !self.flows.is_one() {
             return self.send(soon, purpose, command);
         }
         // Releases go first: what leaves at the same moment may want the same name.

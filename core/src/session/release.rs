@@ -103,7 +103,8 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release, Some(self.patience()));
         }
-        self.send_release(token, Form::Digest);
+        // A token that only waited is in the queue, where the common path of a batch leaves it.
+        self.send_release(token, if held { Form::Entry } else { Form::Digest });
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -119,7 +120,7 @@ impl Context {
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury);
         let purpose = Purpose::Release { token };
-        let sent = if release.name.family == Family::Lock && !release.bury {
+        let sent = if form == Form::Entry && release.name.family == Family::Lock && !release.bury {
             self.send_together(soon, purpose, command)
         } else {
             self.send(soon, purpose, command)

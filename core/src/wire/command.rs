@@ -67,6 +67,8 @@ impl Command {
 /// Whether to send the digest, or the source after the server answered NOSCRIPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
+    /// The digest, in a batch if possible: the lock is probably free.
+    Entry,
     Digest,
     Source,
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Config, Error, Failure, Input, Mode, Outcome, Reason, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Wait,
+};
 
 use crate::client::{Client, batch_reply, denied, entries, fixed, name_of, tries, words};
 
@@ -242,6 +244,29 @@ fn a_reply_that_no_script_of_ours_gives_is_an_error_and_grants_nothing() {
             assert!(matches!(client.result_of(call), Some(Err(Error::Protocol(_)))), "{:?}", client.result_of(call));
         }
     }
+}
+
+#[test]
+fn the_fences_of_a_block_end_where_the_server_ends_them() {
+    let mut client = batching();
+    let options = AcquireOptions { linger: Some(Duration::from_millis(100)), ..fixed() };
+    client.acquire("other", options);
+    let mut call = client.acquire("n", options);
+    client.feed(Input::Wake);
+    // A fence this far ahead of the server's clock leaves room for one more.
+    let (id, command) = client.unanswered.remove(0);
+    let ahead = 1_700_000_000_000_000 + client.now as i64 + 1_022;
+    let result = Ok(batch_reply(&entries(&command).expect("a batch"), client.now, |_| Some(ahead)));
+    client.feed(Input::Reply { id, result });
+    client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
+    let mut fences = Vec::new();
+    while let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() {
+        fences.push(grant.fence as i64 - ahead);
+        let (op, lease) = (client.next_op(), grant.lease);
+        client.feed(Input::Release { op, lease });
+        call = client.acquire("n", options);
+    }
+    assert_eq!(fences, [0, 1], "the third caller waits for more");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use common::state::alike;
 use common::{EXCLUSIVE, Host, Lock, SHARED, scalar_text, token};
 use leasehold_core::Reply;
 use leasehold_harness::Rng;
-use leasehold_lua::{ACQUIRE, CONVERT, INSPECT, RAISE, RELEASE, RENEW, Script};
+use leasehold_lua::{ACQUIRE, BATCH, CONVERT, INSPECT, RAISE, RELEASE, RENEW, Script};
 use leasehold_servers::{Connection, Server, Version};
 
 const CALLS: usize = 2_000;
@@ -149,7 +149,22 @@ impl Round {
         let script = |script, keys, arguments| Step::Script { script, keys, arguments };
         let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
         const ALL: &[usize] = &[0, 1, 2, 3, 4, 5, 6];
-        match rng.below(25) {
+        let entries = rng.below(6);
+        match rng.below(29) {
+            25..=28 => {
+                let text = |word: &str| word.to_owned();
+                let acquire = [text("acquire"), one.clone(), ttl.clone(), block];
+                let release = [text("release"), other];
+                let renew = [text("renew"), one, ttl];
+                let (keys, entries): (&[usize], _) = match entries {
+                    0 | 1 => (&[0, 1, 2, 4, 5], acquire.to_vec()),
+                    2 => (&[0, 2, 4], release.to_vec()),
+                    3 => (&[0], renew.to_vec()),
+                    4 => (&[0, 2, 4, 0, 1, 2, 4, 5], [&release[..], &acquire].concat()),
+                    _ => (&[0, 1, 2, 4, 5, 0, 0, 2, 4], [&acquire[..], &renew, &release].concat()),
+                };
+                script(BATCH, keys, [vec![retention], entries].concat())
+            }
             0..=9 => {
                 let how = (*rng.pick(&["wait", "wait", "wait", "wait", "try", "refill"])).to_owned();
                 script(ACQUIRE, ALL, vec![one, mode, ttl, how, claim, block, retention, fleet])
@@ -187,7 +202,11 @@ impl Round {
 /// The server's time in a script's answer.
 fn server_us(script: Option<&Script>, reply: &Result<Reply, String>) -> Option<u64> {
     let Ok(Reply::List(items)) = reply else { return None };
-    let index = if script?.name == "inspect" { 0 } else { 3 };
+    let index = match script?.name {
+        "inspect" => 0,
+        "batch" => items.len() - 1,
+        _ => 3,
+    };
     // The fast path of a release doesn't return the time.
     scalar_text(&items[index]).parse().ok().filter(|us| *us > 0)
 }
@@ -199,9 +218,10 @@ fn same_reply(script: Option<&Script>, real: &Result<Reply, String>, model: &Res
             let (real, model): (Vec<_>, Vec<_>) =
                 (real.iter().map(scalar_text).collect(), model.iter().map(scalar_text).collect());
             let inspect = script.is_some_and(|script| script.name == "inspect");
+            let batch = script.is_some_and(|script| script.name == "batch");
             real.len() == model.len()
                 && real.iter().zip(&model).enumerate().all(|(index, (real, model))| {
-                    let left = if inspect { index == 2 || index >= 5 } else { index == 4 };
+                    let left = batch || if inspect { index == 2 || index >= 5 } else { index == 4 };
                     real == model || (left && near(real, model))
                 })
         }

@@ -83,7 +83,7 @@ impl ClusterRun<'_> {
             let holds = self.watch.leases.has(client.life, name);
             let verdict = if callers.peek().is_none() {
                 // Its readers may go on with the token of the last caller that waited.
-                if holds { Ok(()) } else { commands.nobody_waits() }
+                if holds { Ok(()) } else { commands.nobody_waits(client.config.batches) }
             } else if !alone
                 && self.watch.holds[place][name].is_spent(now, client.config.local_handoffs)
                 && holds

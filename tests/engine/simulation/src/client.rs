@@ -12,7 +12,7 @@ use crate::coverage::State;
 use crate::kinds::LockKind;
 use crate::mix::Mix;
 use crate::users::User;
-use crate::wire::{AcquireMode, Life, ScriptCommand};
+use crate::wire::{AcquireMode, Answer, Entry, Life, ScriptCommand};
 
 /// One client. A crash ends its life, and another client takes its place in the list.
 pub(crate) struct Client {
@@ -82,14 +82,25 @@ pub(crate) enum Delivery {
 /// A command that a client waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentCommand {
-    /// The command's number.
+    /// The command's number. All entries of a batch have the same.
     pub(crate) id: CommandId,
+    /// Whether it is the command's only call, or its first.
+    pub(crate) leads: bool,
+    /// Set in a batch.
+    pub(crate) entry: Option<Entry>,
     /// Its script call.
     pub(crate) script: ScriptCommand,
     /// The lock that it is about.
     pub(crate) name: usize,
     /// When, by the client's clock.
     pub(crate) at: Instant,
+}
+
+impl SentCommand {
+    /// What a reply says to this call. None if a batch left it undone.
+    pub(crate) fn answer(&self, reply: &Reply) -> Option<Answer> {
+        self.entry.map_or_else(|| Answer::read(reply), |entry| entry.answer(&self.script, reply))
+    }
 }
 
 /// What a user asks for.
@@ -154,7 +165,7 @@ impl Client {
             response_timeout: Duration::from_millis(rng.range(mix.response_ms)),
             mixed_fleet: mix.mixed_fleet,
             fence_retention: Duration::from_secs(60),
-            batches: false,
+            batches: mix.batches && life % 4 != 3,
             max_in_flight: rng.range(mix.in_flight) as u16,
             ..Config::default()
         };
@@ -191,6 +202,11 @@ impl Client {
         }
     }
 
+    /// How many commands are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.leads).count()
+    }
+
     /// Whether it is alive and its process runs.
     pub(crate) fn is_awake(&self) -> bool {
         self.engine.is_some() && self.asleep_until.is_none()
@@ -207,6 +223,7 @@ impl Client {
         let mut states = 0;
         let clock = self.clock.instant(now);
         for sent in self.sent.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
+            states |= if sent.entry.is_some() { State::Batching.bit() } else { 0 };
             states |= match sent.script {
                 ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => State::Refilling.bit(),
                 ScriptCommand::Acquire { .. } if held(sent.name) => 0,

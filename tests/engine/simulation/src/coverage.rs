@@ -35,11 +35,13 @@ pub enum State {
     Permits,
     /// It waits for permits.
     Queueing,
+    /// A batch of its commands is unanswered.
+    Batching,
 }
 
 impl State {
     /// Every state, in the order of the table.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Idle,
         Self::Acquiring,
         Self::Waiting,
@@ -55,6 +57,7 @@ impl State {
         Self::Listening,
         Self::Permits,
         Self::Queueing,
+        Self::Batching,
     ];
 
     /// How many states there are.

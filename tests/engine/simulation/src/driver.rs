@@ -101,18 +101,23 @@ impl ClusterRun<'_> {
         let now = client.clock.instant(self.world.now);
         // An answer after the engine's own timeout is ignored, and so is a second answer.
         let patience = client.config.response_timeout;
-        let sent = client.sent.iter().position(|sent| sent.id == id).map(|sent| client.sent.swap_remove(sent));
-        let answer = result.as_ref().ok().and_then(Answer::read);
-        if sent.is_some_and(|sent| matches!(sent.script, ScriptCommand::Release { .. })) && answer.is_some() {
-            client.released_at = now;
-        }
-        let sent = sent.filter(|sent| now.since(sent.at) < patience);
-        if let (Some(sent), Some(answer)) = (&sent, answer) {
-            self.learn(place, now, sent, &answer);
-        } else if let (Some(sent), Err(Failure::Refused(text))) = (sent, &result)
-            && text.contains("WRONGTYPE")
-        {
-            self.learn_overwritten(place, &sent);
+        let sent: Vec<SentCommand> = client.sent.extract_if(.., |sent| sent.id == id).collect();
+        for sent in sent {
+            let client = &mut self.clients[place];
+            let answer = result.as_ref().ok().and_then(|reply| sent.answer(reply));
+            if matches!(sent.script, ScriptCommand::Release { .. }) && answer.is_some() {
+                client.released_at = now;
+            }
+            if now.since(sent.at) >= patience {
+                continue;
+            }
+            match (answer, &result) {
+                (Some(answer), _) => self.learn(place, now, &sent, &answer),
+                (None, Err(Failure::Refused(text))) if sent.entry.is_none() && text.contains("WRONGTYPE") => {
+                    self.learn_overwritten(place, &sent);
+                }
+                _ => {}
+            }
         }
         self.feed(place, Input::Reply { id, result });
     }

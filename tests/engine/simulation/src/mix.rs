@@ -81,6 +81,8 @@ pub(crate) struct Mix {
     pub(crate) keeps: u32,
     /// The chance that a lease lingers after its release.
     pub(crate) lingers: u32,
+    /// Whether the commands of most clients travel together.
+    pub(crate) batches: bool,
 }
 
 impl Mix {
@@ -95,6 +97,15 @@ impl Mix {
             about => about,
         };
         mix.turn_to(rng, about);
+        // Names on one server. Not drawn, so that seeds without batches stay as they were.
+        mix.batches = mix.servers == 1 && mix.gap.is_multiple_of(2);
+        if mix.batches && mix.names > 1 && !mix.is_crowded() {
+            mix.names += 5;
+            // Many callers of different names at a time. Only exclusive locks share a call.
+            if mix.gap.is_multiple_of(4) && !matches!(theme, Theme::Reentrant | Theme::Semaphore) {
+                (mix.users, mix.think, mix.hold.1) = ((6, 12), (0, 2_000), mix.hold.1.min(20_000));
+            }
+        }
         mix.draw_kinds(rng);
         if !mix.mixed_fleet && rng.chance(250_000) {
             mix.lingers = rng.range((200_000, 1_000_000)) as u32;
@@ -160,6 +171,7 @@ impl Mix {
             closes: 2_000,
             keeps: 0,
             lingers: 0,
+            batches: false,
         }
     }
 

@@ -2,69 +2,79 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{Command, CommandId, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Instant, Reply};
 use leasehold_harness::Micros;
 
 use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::wire::{AcquireMode, ScriptCommand};
+use crate::wire::{AcquireMode, Asked, ScriptCommand, is_batch};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
 
 /// How many commands may be under way even to a silent server.
-const LEAST_WINDOW: usize = 16;
+pub(crate) const LEAST_WINDOW: usize = 16;
 
 impl ClusterRun<'_> {
     /// An engine sends a command.
     pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
+        let command = Rc::new(command);
         let words: Vec<&[u8]> = command.words().collect();
-        let read = ScriptCommand::read(&words).and_then(|(script, key)| Some((script, self.servers.name(key)?)));
-        let Some((script, name)) = read else {
+        let batched = is_batch(&words);
+        let read = Asked::read(&words).and_then(|asked| {
+            asked.iter().map(|asked| Some((*asked, self.servers.name(asked.key)?))).collect::<Option<Vec<_>>>()
+        });
+        let Some(calls) = read.filter(|calls| (1..=64).contains(&calls.len())) else {
             let detail = format!("c{client} sends {command:?}");
             return self.watch.check(crate::invariants::broken("words", detail));
         };
-        self.note_longest(client, &script);
+        let name = calls[0].1;
+        calls.iter().for_each(|(asked, _)| self.note_longest(client, &asked.script));
         self.keep_pace(client);
         let now = self.world.now;
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(now));
         let patience = it.config.response_timeout;
         it.sent.retain(|sent| at.since(sent.at) < patience);
-        it.sent.push(SentCommand { id, script, name, at });
-        let (unanswered, most) = (it.sent.len(), usize::from(it.config.max_in_flight));
+        it.sent.extend(calls.iter().enumerate().map(|(place, (Asked { script, entry, .. }, name))| SentCommand {
+            id,
+            leads: place == 0,
+            entry: *entry,
+            script: *script,
+            name: *name,
+            at,
+        }));
+        // What a batch left undone leaves at once, alone, whatever is under way.
+        let undone = if it.config.batches { 64 } else { 0 };
+        let (unanswered, most) = (it.under_way(), usize::from(it.config.max_in_flight) + undone);
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
         }
-        if unanswered >= LEAST_WINDOW.min(most) {
+        if unanswered >= LEAST_WINDOW.min(most - undone) {
             it.full_at = Some(at);
         }
         if unanswered >= LEAST_WINDOW {
             self.watch.full_until = now + 3_000_000;
         }
-        let it = &mut self.clients[client];
-        if matches!(script, ScriptCommand::Acquire { how: AcquireMode::Wait, .. })
-            && it.hears_since.is_none_or(|since| since > at)
-        {
-            let detail = format!("c{client} joins a queue before its subscription is acknowledged");
-            self.watch.check(crate::invariants::broken("joins-deaf", detail));
-        }
-        self.watch_sending(client, name, at, &script);
-        self.check_renewal(client, name, at, &words, &script);
-        if self.world.transcript.is_written() {
-            self.note_line(&format!("c{client}"), format_args!("  sends #{} {script:?} about {name}", id.0));
+        for (asked, name) in &calls {
+            self.note_sent(client, id, at, &words, &asked.script, *name);
         }
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
-        match script {
-            ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => {
-                self.entered_rare_state(State::Refilling, client)
+        for (asked, _) in &calls {
+            match asked.script {
+                ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => {
+                    self.entered_rare_state(State::Refilling, client)
+                }
+                ScriptCommand::Convert { .. } => self.entered_rare_state(State::Converting, client),
+                ScriptCommand::Renew { .. } => self.entered_rare_state(State::Renewing, client),
+                _ => {}
             }
-            ScriptCommand::Convert { .. } => self.entered_rare_state(State::Converting, client),
-            ScriptCommand::Renew { .. } => self.entered_rare_state(State::Renewing, client),
-            _ => {}
+        }
+        if batched {
+            self.entered_rare_state(State::Batching, client);
         }
         let server = self.servers.home(name);
         let arrival = Arrival {
@@ -73,12 +83,34 @@ impl ClusterRun<'_> {
             server,
             name,
             id,
-            command: Rc::new(command),
+            command: Rc::clone(&command),
             answers: 1,
             back,
-            releases: matches!(script, ScriptCommand::Release { .. }),
+            releases: calls.iter().any(|(asked, _)| matches!(asked.script, ScriptCommand::Release { .. })),
         };
         self.pass(arrival, there);
+    }
+
+    /// The watchers hear of one call that leaves.
+    fn note_sent(
+        &mut self,
+        client: usize,
+        id: CommandId,
+        at: Instant,
+        words: &[&[u8]],
+        script: &ScriptCommand,
+        name: usize,
+    ) {
+        let deaf = self.clients[client].hears_since.is_none_or(|since| since > at);
+        if deaf && matches!(script, ScriptCommand::Acquire { how: AcquireMode::Wait, .. }) {
+            let detail = format!("c{client} joins a queue before its subscription is acknowledged");
+            self.watch.check(crate::invariants::broken("joins-deaf", detail));
+        }
+        self.watch_sending(client, name, at, script);
+        self.check_renewal(client, name, at, words, script);
+        if self.world.transcript.is_written() {
+            self.note_line(&format!("c{client}"), format_args!("  sends #{} {script:?} about {name}", id.0));
+        }
     }
 
     /// Decides what happens to a command on its way.

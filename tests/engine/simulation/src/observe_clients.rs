@@ -1,6 +1,6 @@
 //! Tells the watchers what clients send and learn, for each kind of lock.
 
-use leasehold_core::{Instant, Wait};
+use leasehold_core::{Engine, Instant, Wait};
 
 use crate::channels::Topic;
 use crate::client::{Client, SentCommand, UserCall};
@@ -170,7 +170,11 @@ impl ClusterRun<'_> {
             let hold = &self.watch.holds[place][name];
             let on_server = hold.token.is_some_and(|token| holders.iter().any(|(holder, _)| *holder == token));
             let in_use = client.open.iter().any(|op| client.ops[*op as usize].name == name);
-            if !on_server || in_use || self.mix.is_crowded() || self.watch.leases.has(client.life, name) {
+            // The release leaves in a batch, as soon as the driver has nothing else to say and there is room.
+            let (now, wake) =
+                (client.clock.instant(self.world.now), client.engine.as_ref().and_then(Engine::poll_timeout));
+            let leaves = client.config.batches && (client.under_way() > 1 || wake.is_some_and(|(at, _)| at <= now));
+            if !on_server || leaves || in_use || self.mix.is_crowded() || self.watch.leases.has(client.life, name) {
                 continue;
             }
             let calm = client.trouble_until.max(self.servers.list[home].last_trouble());

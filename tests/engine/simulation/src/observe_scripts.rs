@@ -1,6 +1,6 @@
 //! Tells the watchers what happens on the servers.
 
-use leasehold_core::Mode;
+use leasehold_core::{Mode, Reply};
 use leasehold_harness::Micros;
 use leasehold_model::Executed;
 
@@ -9,7 +9,7 @@ use crate::invariants::broken;
 use crate::invariants::hand_overs::{Hold, ServerGrant};
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
-use crate::wire::{AcquireMode, Answer, Message, ScriptCommand, Status, Token};
+use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token};
 use crate::world::ClusterRun;
 
 /// A grant of a script.
@@ -73,6 +73,28 @@ impl ClusterRun<'_> {
         self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
+    }
+
+    /// A server ran a batch. For the watchers, each entry that was not left undone is a script call of its own.
+    pub(crate) fn observe_batch(
+        &mut self,
+        server: usize,
+        asked: &[Asked<'_>],
+        names: &[usize],
+        answers: &[Option<Answer>],
+        executed: &Executed,
+    ) {
+        match &executed.reply {
+            Ok(Reply::List(list)) if list.len() == asked.len() + 1 => {}
+            Err(text) if ["NOSCRIPT", "TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
+            reply => return self.watch.check(broken("words", format!("{asked:?} was answered {reply:?}"))),
+        }
+        for ((asked, name), answer) in asked.iter().zip(names).zip(answers) {
+            if let Some(answer) = answer {
+                let executed = Executed { reply: Ok(answer.as_reply()), published: Vec::new() };
+                self.observe(server, *name, &asked.script, &executed);
+            }
+        }
     }
 
     /// The lock's key lasts as long as the lease that was just answered.

@@ -12,7 +12,7 @@ use crate::invariants::broken;
 use crate::invariants::keys::Part;
 use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::wire::{Answer, ScriptCommand};
+use crate::wire::{Answer, Asked, ScriptCommand, is_batch};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
@@ -86,7 +86,9 @@ impl<'a> Servers<'a> {
     pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], bugs: &InjectedBugs) -> Self {
         // `a` and `{a}` share a slot, and must not share a key.
         let choices = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
-        let names: Vec<String> = rng.pick(&choices).iter().take(mix.names).map(ToString::to_string).collect();
+        // More of them for batches.
+        let names = rng.pick(&choices).iter().chain(&["d", "e", "f", "g", "h"]);
+        let names: Vec<String> = names.take(mix.names).map(ToString::to_string).collect();
         let homes = names.iter().map(|name| slot(name) % mix.servers).collect();
         let mut list = Vec::new();
         for model in models.iter_mut().take(mix.servers) {
@@ -172,31 +174,44 @@ impl ClusterRun<'_> {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot";
             return self.answer(&arrival, Err(Failure::Refused(text.into())));
         }
-        let Some((script, _)) = ScriptCommand::read(&words) else { return };
-        self.observe_before(server, arrival.name);
+        let Some(asked) = Asked::read(&words) else { return };
+        let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
+        names.iter().for_each(|name| self.observe_before(server, *name));
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
         if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
             let who = format!("s{server}");
-            let line = format!("c{} #{} {script:?} -> {reply:?}", arrival.client, arrival.id.0);
+            let scripts: Vec<_> = asked.iter().map(|asked| asked.script).collect();
+            let line = format!("c{} #{} {scripts:?} -> {reply:?}", arrival.client, arrival.id.0);
             self.world.transcript.line(self.world.now, who, format_args!("{line}"));
         }
-        self.observe(server, arrival.name, &script, &executed);
+        let answers: Vec<Option<Answer>> = match &executed.reply {
+            Ok(reply) => asked.iter().map(|asked| asked.answer(reply)).collect(),
+            Err(_) => Vec::new(),
+        };
+        if is_batch(&words) {
+            self.observe_batch(server, &asked, &names, &answers, &executed);
+        } else {
+            self.observe(server, arrival.name, &asked[0].script, &executed);
+        }
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }
         let reply = match executed.reply {
-            Ok(reply) if read_only && Answer::read(&reply).is_some_and(|answer| answer.confirms()) => {
-                return self.watch.check(broken("confirmed-late", format!("{script:?} by a server that was demoted")));
+            Ok(_) if read_only && answers.iter().flatten().any(Answer::confirms) => {
+                return self.watch.check(broken("confirmed-late", format!("{asked:?} by a server that was demoted")));
             }
             Ok(_) if migrating && self.world.rng.chance(20_000) => Err(STOPPED.into()),
             reply => reply,
         };
-        let granted = reply.as_ref().ok().and_then(Answer::read).filter(Answer::grants);
+        let grants = |answer: &Option<Answer>| answer.as_ref().is_some_and(Answer::grants);
+        let granted = reply.as_ref().ok().and_then(|_| answers.iter().position(grants));
         self.answer(&arrival, reply.map_err(Failure::Refused));
-        if granted.is_some() && self.strikes(Fault::Forced, arrival.client) {
-            self.force(server, arrival.name);
+        if let Some(granted) = granted
+            && self.strikes(Fault::Forced, arrival.client)
+        {
+            self.force(server, names[granted]);
         }
         self.check_server_now_and_then(server);
     }

@@ -9,6 +9,7 @@ use crate::client::{Client, Op, UserCall};
 use crate::coverage::State;
 use crate::invariants::calls;
 use crate::kinds::LockKind;
+use crate::network::LEAST_WINDOW;
 use crate::wire::Life;
 use crate::world::{ClusterRun, Event, Phase};
 
@@ -255,6 +256,10 @@ impl ClusterRun<'_> {
         let response = client.config.response_timeout;
         let ends = calls::deadline(&call, now, response, held.map(|held| held.valid_until));
         let bounded = held.is_some_and(|held| held.ends.is_some());
+        // What it sends now may have to wait.
+        if client.under_way() >= LEAST_WINDOW.min(usize::from(client.config.max_in_flight)) {
+            client.full_at = Some(now);
+        }
         client.ops.push(Op {
             call,
             user,

@@ -141,6 +141,92 @@ impl ScriptCommand {
     }
 }
 
+/// One thing that a command asks for: a batch asks for several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// What it does, as a script of its own would.
+    pub(crate) script: ScriptCommand,
+    /// The lock's key.
+    pub(crate) key: &'a [u8],
+    /// Set in a batch.
+    pub(crate) entry: Option<Entry>,
+}
+
+/// An entry of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// How many stand before it.
+    pub(crate) place: usize,
+    /// How many fences an acquire wants.
+    block: u64,
+}
+
+impl<'a> Asked<'a> {
+    /// Parses a command's words. None if it is not a script of leasehold.
+    pub(crate) fn read(words: &[&'a [u8]]) -> Option<Vec<Self>> {
+        if is_batch(words) {
+            return Self::entries(words);
+        }
+        ScriptCommand::read(words).map(|(script, key)| vec![Self { script, key, entry: None }])
+    }
+
+    fn entries(words: &[&'a [u8]]) -> Option<Vec<Self>> {
+        let (mut keys, arguments) = words.get(3..)?.split_at_checked(number(words.get(2)?)? as usize)?;
+        let (_retention, mut arguments) = arguments.split_first()?;
+        let mut entries = Vec::new();
+        while let [what, token, ..] = arguments {
+            let token = Token::read(token)?;
+            let ttl_ms = arguments.get(2).and_then(|ttl| number(ttl));
+            let (script, block, of_keys, of_arguments) = match *what {
+                b"acquire" => {
+                    let (ttl_ms, mode, how) = (ttl_ms?, Mode::Exclusive, AcquireMode::Try);
+                    let script = ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 };
+                    (script, number(arguments.get(3)?)?, 5, 4)
+                }
+                b"release" => (ScriptCommand::Release { token, bury: false }, 0, 3, 2),
+                b"renew" => (ScriptCommand::Renew { token, ttl_ms: ttl_ms? }, 0, 1, 3),
+                _ => return None,
+            };
+            entries.push(Self { script, key: keys.first()?, entry: Some(Entry { place: entries.len(), block }) });
+            (keys, arguments) = (keys.get(of_keys..)?, arguments.get(of_arguments..)?);
+        }
+        (keys.is_empty() && arguments.is_empty()).then_some(entries)
+    }
+
+    /// What a reply says to it. None if a batch left it undone, or if the reply has another shape.
+    pub(crate) fn answer(&self, reply: &Reply) -> Option<Answer> {
+        self.entry.map_or_else(|| Answer::read(reply), |entry| entry.answer(&self.script, reply))
+    }
+}
+
+impl Entry {
+    /// What a batch's reply says to this entry. None if it was left undone.
+    pub(crate) fn answer(&self, script: &ScriptCommand, reply: &Reply) -> Option<Answer> {
+        let Reply::List(list) = reply else { return None };
+        let number =
+            |scalar: &Scalar| if let Scalar::Int(number) = scalar { u64::try_from(*number).ok() } else { None };
+        let (said, server_us) = (number(list.get(self.place)?)?, number(list.last()?)?);
+        if said == 0 {
+            return None;
+        }
+        let (status, value, block, ms, waiting) = match *script {
+            ScriptCommand::Acquire { ttl_ms, .. } => {
+                let block = self.block.min((server_us + 1024).saturating_sub(said)).max(1);
+                (Status::Entered, said, block, ttl_ms as i64, 0)
+            }
+            ScriptCommand::Release { .. } => (Status::Released, 0, 0, 0, 0),
+            _ => (Status::Renewed, 0, 0, said as i64, -1),
+        };
+        Some(Answer { status, value, block, server_us, ms, waiting })
+    }
+}
+
+/// Whether a command is a batch.
+pub(crate) fn is_batch(words: &[&[u8]]) -> bool {
+    let batch = leasehold_lua::BATCH;
+    words.get(1).is_some_and(|script| [batch.sha1.as_bytes(), batch.source.as_bytes()].contains(script))
+}
+
 /// How a script ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -204,6 +290,17 @@ impl Answer {
             ms: int(ms)?,
             waiting: int(waiting)?,
         })
+    }
+
+    /// The reply that a script of its own would have given.
+    pub(crate) fn as_reply(&self) -> Reply {
+        let status: &[u8] = match self.status {
+            Status::Entered => b"entered",
+            Status::Released => b"released",
+            _ => b"renewed",
+        };
+        let numbers = [self.value as i64, self.block as i64, self.server_us as i64, self.ms, self.waiting, 0];
+        Reply::List([Scalar::Text(status.to_vec())].into_iter().chain(numbers.map(Scalar::Int)).collect())
     }
 
     /// Whether the call's token has a valid lease, by this answer.

@@ -64,6 +64,7 @@ pub(crate) struct Arrival {
     pub(crate) client: usize,
     pub(crate) life: Life,
     pub(crate) server: usize,
+    /// The lock that it is about, or the first of several.
     pub(crate) name: usize,
     pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,

@@ -363,3 +363,18 @@ pub(super) const QUORUM_KEEP_UNTOLD: &[Change] = &[Change {
     find: "            members.tell(at, cx.now, Input::Keep { lease, until });",
     put: "            if !MUTANT {\n                members.tell(at, cx.now, Input::Keep { lease, until });\n            }",
 }];
+pub(super) const BATCH_VALID_FROM_REPLY: &[Change] = &[Change {
+    file: "client/batch.rs",
+    find: "                sent.purpose = entry.purpose;",
+    put: "                sent.purpose = entry.purpose;\n                if MUTANT {\n                    sent.at = self.cx.now;\n                }",
+}];
+pub(super) const BATCH_UNDONE_IS_DONE: &[Change] = &[Change {
+    file: "client/batch.rs",
+    find: "refusal.is_some() || number == Some(0)",
+    put: "refusal.is_some() || (!MUTANT && number == Some(0))",
+}];
+pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
+    file: "lock/hold.rs",
+    find: "self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())",
+    put: "self.converting.is_none() && (MUTANT || self.passing.is_some() || self.wants(cx).is_some())",
+}];

@@ -103,3 +103,13 @@ pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
     &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
 pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "if till and", "if false and")];
+
+pub(super) const BATCH_TAKES_FROM_OTHERS: &[ScriptChange] =
+    &[("batch", "pcall('EXISTS', name, queue, readers, buried)", "pcall('EXISTS', queue, readers, buried)")];
+pub(super) const BATCH_DIGS_UP: &[ScriptChange] =
+    &[("batch", "pcall('EXISTS', name, queue, readers, buried)", "pcall('EXISTS', name, queue, readers)")];
+pub(super) const BATCH_RELEASES_FOR_OTHERS: &[ScriptChange] =
+    &[("batch", "pcall('GET', name) ~= token or pcall", "pcall")];
+pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] =
+    &[("batch", "~= token or pcall('EXISTS', queue, readers) ~= 0 then", "~= token then")];
+pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] = &[("batch", "math.max(tonumber(left) or 0, ttl)", "ttl + 0")];

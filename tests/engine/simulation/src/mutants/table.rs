@@ -231,6 +231,35 @@ pub const TABLE: &[Mutant] = &[
     engine("multi-loss-untold", engine::MULTI_LOSS_UNTOLD, Theme::Multi, "losing one name ends the whole lease"),
     script("multi-takes-held", scripts::MULTI_TAKES_HELD, Theme::Multi, "all names are free, or none is taken"),
     script("multi-digs-up", scripts::MULTI_DIGS_UP, Theme::Multi, "a buried token does not enter"),
+    // Batches.
+    engine(
+        "batch-valid-from-reply",
+        engine::BATCH_VALID_FROM_REPLY,
+        Theme::Network,
+        "an entry is valid from when its batch was sent",
+    ),
+    engine("batch-undone-is-done", engine::BATCH_UNDONE_IS_DONE, Theme::Network, "an entry left undone grants nothing"),
+    engine(
+        "batch-renews-needlessly",
+        engine::BATCH_RENEWS_NEEDLESSLY,
+        Theme::Keeping,
+        "a renewal that is not needed any more does not leave",
+    ),
+    script(
+        "batch-takes-from-others",
+        scripts::BATCH_TAKES_FROM_OTHERS,
+        Theme::Network,
+        "a batch takes only what is free",
+    ),
+    script("batch-digs-up", scripts::BATCH_DIGS_UP, Theme::GivingUp, "a buried token does not enter by a batch"),
+    script(
+        "batch-releases-for-others",
+        scripts::BATCH_RELEASES_FOR_OTHERS,
+        Theme::Network,
+        "a batch releases only what the token holds",
+    ),
+    script("batch-grants-nobody", scripts::BATCH_GRANTS_NOBODY, Theme::Network, "a release leaves no waiter behind"),
+    script("batch-renewal-lowers", scripts::BATCH_RENEWAL_LOWERS, Theme::Network, "a renewal never lowers the TTL"),
     // Reentrant locks.
     engine("reentry-for-any-owner", engine::REENTRY_FOR_ANY_OWNER, Theme::Reentrant, "only the owner gets it again"),
     engine("holds-not-counted", engine::HOLDS_NOT_COUNTED, Theme::Reentrant, "each hold is released separately"),

@@ -215,8 +215,9 @@ impl<'a> QuorumRun<'a> {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
             Event::Wake { client, life, number } => {
-                let it = &self.clients[client];
+                let it = &mut self.clients[client];
                 if it.life == life && it.wake.1 == number && it.is_awake() {
+                    it.wake.0 = None;
                     self.tell_engine(client, Input::Wake);
                 }
             }
