@@ -126,7 +126,7 @@ impl<'a> MultiRun<'a> {
             claim_window: Duration::from_millis(self.world.rng.range((200, 1_000))),
             response_timeout: Duration::from_millis(self.world.rng.range((100, 500))),
             local_handoffs: self.world.rng.below(4) as u32,
-            batches: self.lives % 2 == 0,
+            batches: self.lives.is_multiple_of(2),
             ..Config::default()
         };
         let engine = Engine::new(id, config).expect("the options are within their bounds");

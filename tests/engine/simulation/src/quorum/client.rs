@@ -76,7 +76,7 @@ impl Client {
             node_timeout: Duration::from_millis(rng.spread((20, 500))),
             claim_window: Duration::from_millis(rng.range((300, 3_000))),
             fence_retention: Duration::from_secs(600),
-            batches: life % 2 == 0,
+            batches: life.is_multiple_of(2),
             ..Config::default()
         };
         let names: Vec<String> = (0..mix.servers).map(|server| format!("s{server}")).collect();
