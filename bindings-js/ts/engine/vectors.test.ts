@@ -258,6 +258,27 @@ async function learnScripts(): Promise<Map<string, string>> {
   learn('raise', quorum);
   quorum.free();
   engine.free();
+  const [digest = '', source = ''] = learnBatch(outputs, sent);
+  scripts.set(digest, 'batch').set(source, 'batch');
+  return scripts;
+}
+
+/** The digest and the text of a batch. The text comes with the next batch after the server has refused the digest. */
+function learnBatch(outputs: Outputs, sent: { id: number; words: string[] }[]): string[] {
+  const engine = new Engine(new Uint8Array(16), config({ batches: true }), outputs);
+  const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
+  const scripts = ['EVALSHA', 'EVAL'].map((evaluate, round) => {
+    sent.length = 0;
+    for (const place of [1, 2]) engine.acquire(2 * round + place, { name: `b${2 * round + place}`, mode: 'exclusive', kind: PLAIN }, settings);
+    engine.passed();
+    const [{ id, words: [command, script = ''] }] = sent.splice(0) as [{ id: number; words: string[] }];
+    assert.equal(command, evaluate);
+    engine.failed(id, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
+    for (const { id } of sent.splice(0)) engine.reply(id, ['busy', 0, 0, 1_700_000_000_000_000, 30_000, 0, 0]);
+    return script;
+  });
+  engine.free();
+  assert.equal(createHash('sha1').update(scripts[1] ?? '').digest('hex'), scripts[0]);
   return scripts;
 }
 
