@@ -10,6 +10,8 @@ use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 use crate::client::{Client, Operation, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
 
+use super::spans::Holding;
+
 /// A lock that you hold for a limited time.
 ///
 /// The client renews the lease while you hold it, and [`lost`](Self::lost) notifies you of a loss. Dropping the lease
@@ -27,6 +29,7 @@ pub struct Lease {
     fences: Option<Fences>,
     /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
+    holding: Holding,
 }
 
 /// Names with their fences.
@@ -35,7 +38,8 @@ pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
         let at_grant = (Fence(grant.fence), grant.mode);
-        Self { client, id: grant.lease, name, at_grant, fences: None, released: false }
+        let holding = Holding::begin(&name, grant.fence);
+        Self { client, id: grant.lease, name, at_grant, fences: None, released: false, holding }
     }
 
     pub(super) fn with_fences(mut self, fences: Fences) -> Self {
@@ -164,7 +168,8 @@ impl Lease {
             Outcome::Held(_) => {
                 let (client, name, fences) = (Arc::clone(&self.client), Arc::clone(&self.name), self.fences.clone());
                 let at_grant = (self.fence(), self.mode());
-                Ok(Self { client, id: self.id, name, at_grant, fences, released: false })
+                let holding = Holding::begin(&name, at_grant.0.get());
+                Ok(Self { client, id: self.id, name, at_grant, fences, released: false, holding })
             }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
@@ -220,10 +225,14 @@ impl Lease {
     /// `server`, and `closed` if the runtime ends during the call.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.released = true;
-        match self.execute(Operation::Release { lease: self.id }).await? {
-            Outcome::Released(outcome) => Ok(outcome),
-            other => Err(unexpected_outcome(&other, &self.name)),
-        }
+        let loss = self.holding.loss(&self.client, self.id);
+        let released = match self.execute(Operation::Release { lease: self.id }).await {
+            Ok(Outcome::Released(outcome)) => Ok(outcome),
+            Ok(other) => Err(unexpected_outcome(&other, &self.name)),
+            Err(error) => Err(error),
+        };
+        self.holding.released(released.as_ref().copied(), loss);
+        released
     }
 
     /// Gives the hold back after some work. Fails if the lease ended before the work did.
@@ -245,6 +254,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        let loss = self.holding.loss(&self.client, self.id);
+        self.holding.dropped(loss);
         if !self.released {
             self.client.shared.release(self.id);
         }

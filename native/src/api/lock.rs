@@ -9,7 +9,8 @@ use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait};
 use tracing::Instrument;
 
 use super::lease::{Fence, Lease};
-use crate::client::{Client, Operation, now, unexpected_outcome};
+use super::spans::Acquiring;
+use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -229,8 +230,7 @@ impl Lock {
 
     /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
     fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
-        let span = tracing::info_span!("leasehold.acquire", name = &*self.name, mode = ?self.options.mode);
-        self.acquire_in_span(wait).instrument(span)
+        self.acquire_in_span(wait).instrument(Acquiring::span(&self.name, self.options.mode))
     }
 
     async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
@@ -241,36 +241,43 @@ impl Lock {
                            client. A quorum doesn't support it, because its servers are independent of each other";
             return Err(Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() });
         }
-        let start = tracing::enabled!(tracing::Level::DEBUG).then(now);
+        let acquiring = Acquiring::begin();
         let options = AcquireOptions { wait, ..self.options };
-        if let Some(several) = &self.several {
-            return Box::pin(self.acquire_several(several, &options)).await;
-        }
-        let operation = Operation::Acquire { name: &self.name, options: &options };
-        match self.client.execute(operation, Some(&self.name)).await? {
-            Outcome::Acquired(grant) => {
-                if let Some(start) = start {
-                    let waited = now().since(start);
-                    tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
-                }
-                Ok(Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant))
+        let outcome = match &self.several {
+            Some(several) => Box::pin(self.execute_several(several, &options)).await,
+            None => {
+                let operation = Operation::Acquire { name: &self.name, options: &options };
+                self.client.execute(operation, Some(&self.name)).await
             }
-            other => Err(unexpected_outcome(&other, &self.name)),
+        };
+        let granted = outcome.and_then(|outcome| match outcome.grant() {
+            Some(grant) => Ok((outcome, grant)),
+            None => Err(unexpected_outcome(&outcome, &self.name)),
+        });
+        match granted {
+            Ok((outcome, grant)) => {
+                acquiring.granted(&grant);
+                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
+                Ok(match (outcome, &self.several) {
+                    (Outcome::AcquiredAll { fences, .. }, Some(several)) => {
+                        let fences = fences.into_iter().map(Fence::new);
+                        lease.with_fences(several.names.iter().cloned().zip(fences).collect())
+                    }
+                    _ => lease,
+                })
+            }
+            Err(error) => {
+                acquiring.failed(&error);
+                Err(error)
+            }
         }
     }
 
-    async fn acquire_several(&self, several: &Several, options: &AcquireOptions) -> Result<Lease, Error> {
+    async fn execute_several(&self, several: &Several, options: &AcquireOptions) -> Result<Outcome, Error> {
         let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
         let one_script = several.one_script;
         let operation = Operation::AcquireAll { label: &self.name, names: &names, options, one_script };
-        let outcome = self.client.execute(operation, Some(&self.name)).await?;
-        let (Outcome::AcquiredAll { fences, .. }, Some(grant)) = (&outcome, outcome.grant()) else {
-            return Err(unexpected_outcome(&outcome, &self.name));
-        };
-        tracing::debug!(?fences, "lease granted");
-        let fences = several.names.iter().cloned().zip(fences.iter().copied().map(Fence::new)).collect();
-        let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
-        Ok(lease.with_fences(fences))
+        self.client.execute(operation, Some(&self.name)).await
     }
 }
 

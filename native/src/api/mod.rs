@@ -7,6 +7,7 @@ mod lease;
 mod lock;
 mod manager;
 mod owner;
+mod spans;
 
 pub use builder::Builder;
 pub use lease::{Fence, Lease};

@@ -23,5 +23,6 @@ mod readers;
 mod reentrant;
 mod semaphore;
 mod several;
+mod spans;
 mod waiting;
 mod wrong_kind;

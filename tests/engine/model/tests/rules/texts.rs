@@ -1,9 +1,12 @@
-use leasehold_lua::{ALL, INSPECT, MULTI, RENEW, Script};
+use leasehold_lua::{ALL, BATCH, INSPECT, MULTI, RENEW, Script};
 use mlua::Lua;
 
 /// Commands with only keys after the name, or with no keys at all.
 const MANY_KEYS: [&str; 2] = ["DEL", "EXISTS"];
 const NO_KEYS: [&str; 4] = ["TIME", "PUBLISH", "PUBSUB", "SPUBLISH"];
+
+/// The keys of an entry of `batch`, which are parameters of its functions.
+const BATCH_KEYS: [&str; 5] = ["name", "fence_key", "queue", "readers", "buried"];
 
 #[test]
 fn every_script_compiles() {
@@ -24,11 +27,28 @@ fn every_command_names_its_keys_as_literal_keys_n() {
             for key in keys {
                 // `multi` takes the same keys for each of its names.
                 let base = if script == MULTI { "at + " } else { "" };
-                let literal = (1..=6).any(|n| *key == format!("KEYS[{base}{n}]"));
+                let literal =
+                    (1..=6).any(|n| *key == format!("KEYS[{base}{n}]")) || script == BATCH && BATCH_KEYS.contains(key);
                 assert!(literal, "{}: {command} touches {key}", script.name);
             }
             assert!(keys.len() == words.len() || !words[keys.len()..].iter().any(|word| word.contains("KEYS[")));
         }
+    }
+}
+
+#[test]
+fn a_batch_gives_each_entry_its_own_keys() {
+    let entries = [("acquire", &BATCH_KEYS[..]), ("release", &["name", "queue", "readers"]), ("renew", &["name"])];
+    for (entry, keys) in entries {
+        let (_, defined) = BATCH.source.split_once(&format!("local function {entry}(")).unwrap();
+        let (_, called) = BATCH.source.split_once(&format!("] = {entry}(")).unwrap();
+        let (parameters, given) = (split_words(defined), split_words(called));
+        let literal: Vec<_> = (1..=keys.len()).map(|n| format!("KEYS[key + {n}]")).collect();
+        assert_eq!(parameters[..keys.len()], *keys, "{entry}");
+        assert_eq!(given[..keys.len()], literal, "{entry}");
+        assert!(given[keys.len()..].iter().all(|word| !word.contains("KEYS")), "{entry}: {given:?}");
+        let step = format!("key, arg = key + {},", keys.len());
+        assert!(called.lines().take(3).any(|line| line.trim().starts_with(&step)), "{entry}: {step}");
     }
 }
 
@@ -40,7 +60,10 @@ fn no_number_reaches_the_server_unformatted() {
     for script in ALL {
         for (command, words) in commands(script.source) {
             for word in words {
-                let is_string = strings.iter().any(|begin| word.starts_with(begin)) || string_variables.contains(&word);
+                let is_string = strings.iter().any(|begin| word.starts_with(begin))
+                    || string_variables.contains(&word)
+                    // In a batch `ttl` is an argument of the script as it came.
+                    || script == BATCH && (word == "ttl" || BATCH_KEYS.contains(&word));
                 assert!(is_string, "{}: {command} is given {word}, which may be a number", script.name);
             }
         }

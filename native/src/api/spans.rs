@@ -1,0 +1,119 @@
+//! What traces show: a span for each acquire, and one for the time that a lease is held.
+
+use std::time::Duration;
+
+use leasehold_core::{Grant, Instant, LeaseId, LossReason, ReleaseOutcome};
+use tracing::field::Empty;
+use tracing::{Level, Span};
+
+use crate::client::{Client, now};
+use crate::errors::Error;
+
+/// Records how an acquire ends, in the current span. Costs a comparison if nobody listens.
+pub(super) struct Acquiring {
+    start: Option<Instant>,
+}
+
+impl Acquiring {
+    /// The span of an acquire: see `docs/operations.md`.
+    pub(super) fn span(name: &str, mode: leasehold_core::Mode) -> Span {
+        tracing::info_span!(
+            "leasehold.acquire",
+            name,
+            ?mode,
+            code = Empty,
+            waited = Empty,
+            fence = Empty,
+            local = Empty
+        )
+    }
+
+    pub(super) fn begin() -> Self {
+        Self { start: tracing::enabled!(Level::INFO).then(now) }
+    }
+
+    pub(super) fn granted(mut self, grant: &Grant) {
+        if let Some(waited) = self.end("ok") {
+            Span::current().record("fence", grant.fence).record("local", grant.local);
+            tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
+        }
+    }
+
+    pub(super) fn failed(mut self, error: &Error) {
+        if let Some(waited) = self.end(error.code()) {
+            tracing::debug!(code = error.code(), ?waited, "lease not granted");
+        }
+    }
+
+    fn end(&mut self, code: &str) -> Option<Duration> {
+        let waited = now().since(self.start.take()?);
+        Span::current().record("code", code).record("waited", waited.as_secs_f64());
+        Some(waited)
+    }
+}
+
+/// The caller has dropped the future.
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        self.end("cancelled");
+    }
+}
+
+/// The span of a lease, from its grant to its end.
+///
+/// It is no child of the acquire's span, which would then end as late as the lease. It follows from it.
+pub(super) struct Holding {
+    span: Span,
+    since: Option<Instant>,
+}
+
+impl Holding {
+    pub(super) fn begin(name: &str, fence: u64) -> Self {
+        let span = tracing::info_span!(
+            parent: None,
+            "leasehold.hold",
+            name,
+            fence,
+            code = Empty,
+            held = Empty,
+            reason = Empty
+        );
+        span.follows_from(Span::current());
+        let since = (!span.is_disabled()).then(now);
+        Self { span, since }
+    }
+
+    /// Why the lease was lost, if it was and somebody listens.
+    pub(super) fn loss(&self, client: &Client, lease: LeaseId) -> Option<LossReason> {
+        self.since.and_then(|_| client.shared.loss(lease))
+    }
+
+    /// The hold was released. `loss` is what was known before that.
+    pub(super) fn released(&mut self, outcome: Result<ReleaseOutcome, &Error>, loss: Option<LossReason>) {
+        let code = match outcome {
+            Ok(ReleaseOutcome::Released) => "released",
+            Ok(ReleaseOutcome::StillHeld) => "still-held",
+            Ok(ReleaseOutcome::AlreadyExpired) => "already-expired",
+            Ok(_) => "not-owner",
+            Err(error) => error.code(),
+        };
+        self.end(code, loss);
+    }
+
+    /// The lease was dropped. It is released in the background, unless it was lost before.
+    pub(super) fn dropped(&mut self, loss: Option<LossReason>) {
+        self.end("dropped", loss);
+    }
+
+    fn end(&mut self, code: &str, loss: Option<LossReason>) {
+        let Some(since) = self.since.take() else { return };
+        let held = now().since(since);
+        let code = if loss.is_some() { "lost" } else { code };
+        if let Some(reason) = loss {
+            self.span.record("reason", reason.code());
+        }
+        self.span.record("code", code).record("held", held.as_secs_f64());
+        self.span.in_scope(|| tracing::debug!(code, ?held, "lease ended"));
+        self.span = Span::none();
+    }
+}

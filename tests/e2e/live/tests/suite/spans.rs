@@ -1,0 +1,140 @@
+//! What traces show of an acquire and of a lease.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leasehold::Wait;
+use leasehold_live::{Tested, client, quick, shared_server, unique};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Dispatch, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+/// The fields of a span.
+type Fields = BTreeMap<&'static str, String>;
+
+/// Collects the spans of the crate that have ended.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<(&'static str, Fields)>>>);
+
+impl Spans {
+    fn dispatch(&self) -> Dispatch {
+        Registry::default().with(self.clone()).into()
+    }
+
+    /// The fields of the spans with this name, in the order in which they ended.
+    fn named(&self, name: &str) -> Vec<Fields> {
+        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.iter().filter(|(ended, _)| *ended == name).map(|(_, fields)| fields.clone()).collect()
+    }
+}
+
+struct Reader<'a>(&'a mut Fields);
+
+impl Visit for Reader<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::new();
+        attributes.record(&mut Reader(&mut fields));
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            record.record(&mut Reader(fields));
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(&id)
+            && span.metadata().target().starts_with("leasehold")
+            && let Some(fields) = span.extensions_mut().remove::<Fields>()
+        {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), fields));
+        }
+    }
+}
+
+/// A time in seconds.
+fn seconds(fields: &Fields, field: &str) -> f64 {
+    fields[field].parse().unwrap_or_else(|_| panic!("{fields:?}"))
+}
+
+#[tokio::test]
+async fn the_span_of_an_acquire_tells_how_it_ended_and_how_long_it_waited() -> Tested {
+    let (spans, name) = (Spans::default(), unique("spans"));
+    let _listening = tracing::dispatcher::set_default(&spans.dispatch());
+    let locks = client(shared_server()).await?;
+    let lease = locks.mutex(&name).acquire().await?;
+    let other = client(shared_server()).await?;
+    assert!(other.mutex(&name).try_acquire().await?.is_none());
+    let wait = Duration::from_millis(120);
+    other.mutex(&name).wait(wait).acquire().await.expect_err("the lock is held");
+    let waiting = other.mutex(&name).wait(Wait::Forever);
+    tokio::select! {
+        _ = waiting.acquire() => panic!("the lock is held"),
+        () = tokio::time::sleep(Duration::from_millis(30)) => {}
+    }
+
+    let ended = spans.named("leasehold.acquire");
+    let codes: Vec<&str> = ended.iter().map(|fields| &*fields["code"]).collect();
+    assert_eq!(codes, ["ok", "busy", "busy", "cancelled"]);
+    assert_eq!(ended[0]["fence"], lease.fence().to_string());
+    assert!(ended.iter().all(|fields| fields["name"] == name && fields["mode"] == "Exclusive"));
+    assert!(seconds(&ended[2], "waited") >= wait.as_secs_f64(), "{ended:?}");
+    assert!(seconds(&ended[3], "waited") > 0.0 && !ended[3].contains_key("fence"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_span_of_a_lease_tells_how_long_it_was_held_and_how_it_ended() -> Tested {
+    let (spans, name) = (Spans::default(), unique("spans"));
+    let _listening = tracing::dispatcher::set_default(&spans.dispatch());
+    let locks = client(shared_server()).await?;
+    let hold = Duration::from_millis(30);
+
+    let lease = locks.mutex(&name).acquire().await?;
+    let fence = lease.fence().to_string();
+    tokio::time::sleep(hold).await;
+    lease.release().await?;
+    drop(locks.mutex(&name).acquire().await?);
+    let lease = locks.mutex(&name).acquire().await?;
+    locks.force_release(&name).await?;
+    lease.lost().await;
+    lease.release().await?;
+
+    let ended = spans.named("leasehold.hold");
+    let codes: Vec<&str> = ended.iter().map(|fields| &*fields["code"]).collect();
+    assert_eq!(codes, ["released", "dropped", "lost"]);
+    assert_eq!((&ended[0]["fence"], &ended[0]["name"]), (&fence, &name));
+    assert!(seconds(&ended[0], "held") >= hold.as_secs_f64(), "{ended:?}");
+    assert!(["revoked", "gone"].contains(&&*ended[2]["reason"]), "{ended:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn several_names_are_one_span_with_the_greatest_fence() -> Tested {
+    let (spans, name) = (Spans::default(), unique("spans"));
+    let _listening = tracing::dispatcher::set_default(&spans.dispatch());
+    let locks = quick().connect(&shared_server().url()).await?;
+    let lease = locks.multi([format!("{{{name}}}1"), format!("{{{name}}}2")]).acquire().await?;
+    let ended = spans.named("leasehold.acquire");
+    assert_eq!((ended.len(), &ended[0]["fence"]), (1, &lease.fence().to_string()));
+    Ok(())
+}
