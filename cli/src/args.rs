@@ -1,0 +1,261 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::report::exit;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; `exec`: the command's own status
+  1    `doctor` found a problem
+  64   the command line: an unknown option, a bad name or value
+  65   the key holds another kind of lock, or other data
+  69   no server answered
+  70   the server answered with an error
+  71   the operating system refused a process or a signal
+  74   the output can't be written, for example because the terminal is gone
+  75   the lock is busy (`exec`: --busy-exit-code changes it)
+  76   the lease was lost (`exec`: --lost-exit-code changes it)
+  77   the server refused the login or a command
+  78   this server or topology can't do it
+  79   `force-release` was not confirmed
+  126  the command can't be executed
+  127  the command was not found
+  128+n  signal n ended the command";
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold exec nightly-report -- ./report.sh          one run at a time, on all machines
+  leasehold exec --wait 0 nightly-report -- ./report.sh  skip the run if it is busy (exit code 75)
+  leasehold exec --permits 1 --of 5 reports -- ./one     at most five at a time
+  leasehold ls 'invoice:*'                               the locks that are held or waited for
+  leasehold inspect invoice:42                           who holds it, who waits
+  leasehold doctor                                       is this server fit for locks?";
+
+/// Distributed locks over Redis and Valkey
+///
+/// Runs a command under a lock, shows locks, takes them away in an incident, and checks the server.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// Print JSON: one value, or one line for each event
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which servers hold the locks.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Servers")]
+pub(crate) struct Servers {
+    /// A server, such as redis://user:password@host:6379/0 or rediss://host for TLS; several with commas
+    #[arg(
+        long,
+        global = true,
+        env = "REDIS_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ',',
+        default_value = "redis://127.0.0.1:6379",
+        hide_default_value = true
+    )]
+    pub(crate) url: Vec<String>,
+    /// The servers are a cluster. One URL is enough to find the others
+    #[arg(long, global = true, conflicts_with_all = ["sentinel", "quorum"])]
+    pub(crate) cluster: bool,
+    /// The URLs are sentinels. They monitor the primary as SERVICE
+    #[arg(long, global = true, value_name = "SERVICE", conflicts_with = "quorum")]
+    pub(crate) sentinel: Option<String>,
+    /// The URLs are independent servers, and a lock needs the majority of them (Redlock)
+    #[arg(long, global = true)]
+    pub(crate) quorum: bool,
+    /// The ACL user; replaces the URL's
+    #[arg(long, global = true, env = "REDIS_USERNAME", value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// The database; replaces the URL's. The password is read from REDIS_PASSWORD, or from the URL
+    #[arg(long, global = true, value_name = "NUMBER")]
+    pub(crate) db: Option<u32>,
+    /// A file with the certificates (PEM) to trust, instead of the system's
+    #[arg(long, global = true, env = "LEASEHOLD_TLS_CA", value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// A file with the client's certificate (PEM)
+    #[arg(long, global = true, env = "LEASEHOLD_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// A file with the client's key (PEM)
+    #[arg(long, global = true, env = "LEASEHOLD_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A prefix for every name, as your services set it
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_PREFIX",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) prefix: String,
+    /// How long one answer of a server may take
+    #[arg(long, global = true, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command under a lock
+    Exec(Box<Exec>),
+    /// List the locks that are held or waited for
+    Ls(Ls),
+    /// Show who holds a lock and who waits for it
+    Inspect(Name),
+    /// Show a lock live: a line for each change, until interrupted
+    Watch(Watch),
+    /// Take a lock from its holders and grant the next waiter. Asks first
+    ForceRelease(ForceRelease),
+    /// Check whether the servers are fit for locks
+    Doctor(Doctor),
+    /// Print a shell's completions
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page (roff)
+    Man,
+    /// Ends a command whose `leasehold exec` is gone. `exec` starts it
+    #[command(hide = true)]
+    Guard(Guard),
+}
+
+/// Run a command under a lock
+///
+/// Waits for the lock, runs the command, and releases the lock when the command ends. The lock is renewed
+/// meanwhile. The command finds the fencing token in LEASEHOLD_FENCE and the lock's name in LEASEHOLD_NAME. Let
+/// the resource that it writes to refuse a fence that is smaller than the greatest it has seen.
+///
+/// If the lease is lost, the command and the processes that it started get SIGTERM, and after --grace SIGKILL. A second
+/// process does the same if `leasehold exec` itself is killed, or paused for too long.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Exec {
+    /// The lock's name
+    pub(crate) name: String,
+    /// How long the server keeps the lock after a crash of this machine: 10 ms to 24 h
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(crate) ttl: Duration,
+    /// How long to wait for the lock; 0 tries once [default: for ever]
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// Share the lock with other readers, as `flock --shared`
+    #[arg(long, short = 's', conflicts_with = "permits")]
+    pub(crate) read: bool,
+    /// Take this many permits of a semaphore
+    #[arg(long, value_name = "N", requires = "of")]
+    pub(crate) permits: Option<u32>,
+    /// How many permits the semaphore has. All callers should say the same
+    #[arg(long, value_name = "M", requires = "permits")]
+    pub(crate) of: Option<u32>,
+    /// How long the command may go on after SIGTERM when the lease is lost
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(crate) grace: Duration,
+    /// The exit code if the lock is busy
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
+    pub(crate) busy_exit_code: u8,
+    /// The exit code if the lease is lost
+    #[arg(long, value_name = "CODE", default_value_t = exit::LOST)]
+    pub(crate) lost_exit_code: u8,
+    /// Say who holds the lock while waiting, and when it is acquired and released
+    #[arg(long, short = 'v')]
+    pub(crate) verbose: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A lock's name.
+#[derive(Args, Debug)]
+pub(crate) struct Name {
+    /// The lock's name
+    pub(crate) name: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    /// Which names: `*`, `?`, `[a-z]` and `\` as in Redis
+    #[arg(default_value = "*", hide_default_value = true)]
+    pub(crate) pattern: String,
+    /// Also list names that nobody holds and whose last fence the server remembers
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Which part of the time the servers work on the list: 1 to 100 percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) pace: u32,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Watch {
+    /// The lock's name
+    pub(crate) name: String,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    pub(crate) interval: Duration,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ForceRelease {
+    /// The lock's name
+    pub(crate) name: String,
+    /// Don't ask
+    #[arg(long, short = 'y')]
+    pub(crate) yes: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// A name that this user may lock. The doctor writes to it and its side keys, for at most ten seconds
+    /// [default: a random name, after the prefix]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Guard {
+    /// What `--grace` says, in milliseconds
+    pub(crate) grace_ms: u64,
+}
+
+/// A time such as `30s`, `500ms`, `2m` or `1h 30m`. A number alone is seconds, as with `flock --timeout`.
+fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+    }
+    humantime::parse_duration(text).map_err(|_| "write a time like 30s, 500ms, 2m or 1h, or a number of seconds".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_number_alone_is_seconds() {
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["-1", "", "soon", "NaN", "1e300"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The command: its process group, its end, and the signals that it gets.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use leasehold::Lease;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::lookup::{not_executable, not_found};
+use super::terminal::Terminal;
+use crate::args::Exec;
+use crate::report::{Failure, Outcome, exit};
+
+/// The signals that are passed on. The terminal's stop signals keep their meaning.
+const FORWARDED: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGWINCH,
+];
+
+/// The command, as the leader of its own process group.
+pub(super) struct Child {
+    pid: Pid,
+    /// Set when the leader was waited for. Its id may then soon belong to another process.
+    reaped: bool,
+    terminal: Option<Terminal>,
+    changes: SignalStream,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy)]
+pub(super) enum Ended {
+    Exited(i32),
+    Signalled(Signal),
+}
+
+impl Child {
+    pub(super) fn spawn(arguments: &Exec, lease: &Lease) -> Outcome<Self> {
+        let (program, rest) =
+            arguments.command.split_first().ok_or_else(|| Failure::usage("there is no command", ""))?;
+        let changes =
+            signal(SignalKind::child()).map_err(|error| Failure::system("can't wait for processes", error))?;
+        let mut command = Command::new(program);
+        command.args(rest).process_group(0);
+        command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => not_found(program),
+            io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Failure::system("can't start the command", error),
+            _ => not_executable(program, &error.to_string()),
+        })?;
+        let pid = i32::try_from(child.id()).map_err(|error| Failure::system("can't start the command", error))?;
+        let terminal = Terminal::of_foreground();
+        let child = Self { pid: Pid::from_raw(pid), reaped: false, terminal, changes };
+        if let Some(terminal) = &child.terminal {
+            terminal.give_to(child.pid);
+        }
+        Ok(child)
+    }
+
+    pub(super) fn group(&self) -> Pid {
+        self.pid
+    }
+
+    /// Resolves with `Some` when the command ended, and with `None` when it was stopped, for example by Ctrl-Z.
+    pub(super) async fn changed(&mut self) -> Outcome<Option<Ended>> {
+        loop {
+            let status = waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED));
+            let ended = match status {
+                Ok(WaitStatus::Exited(_, code)) => Ended::Exited(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Ended::Signalled(signal),
+                Ok(WaitStatus::Stopped(..)) => return Ok(None),
+                Ok(_) | Err(Errno::EINTR) => {
+                    self.changes.recv().await;
+                    continue;
+                }
+                Err(error) => return Err(Failure::system("can't wait for the command", error)),
+            };
+            self.reaped = true;
+            if let Some(terminal) = &self.terminal {
+                terminal.take_back();
+                if matches!(ended, Ended::Signalled(_)) {
+                    terminal.restore();
+                }
+            }
+            return Ok(Some(ended));
+        }
+    }
+
+    /// Sends a signal to the command and to the processes that it started. They may have ended already.
+    pub(super) fn signal(&self, signal: Signal) {
+        if !self.reaped || self.group_lives() {
+            let _ = killpg(self.pid, signal);
+        }
+    }
+
+    /// Whether a process of the group is left.
+    pub(super) fn group_lives(&self) -> bool {
+        killpg(self.pid, None) != Err(Errno::ESRCH)
+    }
+
+    /// The command was stopped. If it had the terminal, its shell must get it: stops this process, too. After `fg` or
+    /// `bg`, the command continues only if the lease is still held.
+    pub(super) fn follow_stop(&self, lease: &Lease) {
+        let Some(terminal) = &self.terminal else { return };
+        terminal.take_back();
+        terminal.stop_own_group();
+        if lease.is_held() {
+            terminal.give_to(self.pid);
+            self.signal(Signal::SIGCONT);
+        }
+    }
+}
+
+impl Ended {
+    /// The exit status as shells have it.
+    pub(super) fn status(self) -> u8 {
+        match self {
+            Self::Exited(code) => u8::try_from(code).unwrap_or(u8::MAX),
+            Self::Signalled(signal) => exit::SIGNALLED.saturating_add(u8::try_from(signal as i32).unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exited with status {code}"),
+            Self::Signalled(signal) => write!(f, "was ended by {signal}"),
+        }
+    }
+}
+
+/// The signals that this process gets.
+pub(super) struct Signals(mpsc::UnboundedReceiver<Signal>);
+
+impl Signals {
+    pub(super) fn listen() -> Outcome<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let ignored = ignored();
+        for number in FORWARDED {
+            // `nohup` ignores SIGHUP, and the command inherits that. A handler here would undo it.
+            if ignored & (1 << (number as u32 - 1)) != 0 {
+                continue;
+            }
+            let failed = |error| Failure::system("can't wait for signals", error);
+            let mut stream = signal(SignalKind::from_raw(number as i32)).map_err(failed)?;
+            let sender = sender.clone();
+            tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(number).is_ok() {} });
+        }
+        Ok(Self(receiver))
+    }
+
+    pub(super) async fn next(&mut self) -> Signal {
+        match self.0.recv().await {
+            Some(signal) => signal,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The signals that this process inherited as ignored, a bit each. Only Linux tells it without `unsafe`.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

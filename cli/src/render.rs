@@ -1,0 +1,92 @@
+//! What the server knows about a lock, for people and for programs.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use leasehold::{Holder, Inspection, Mode};
+use serde_json::{Value, json};
+
+use crate::keyspace::client_of;
+
+/// The lock for programs.
+pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
+    let holders: Vec<Value> = seen
+        .holders
+        .iter()
+        .map(|holder| {
+            json!({
+                "client": client_of(&holder.token), "token": holder.token, "mode": mode(holder.mode),
+                "remaining_ms": holder.remaining.map(milliseconds), "foreign": holder.foreign,
+            })
+        })
+        .collect();
+    let waiters: Vec<Value> = seen
+        .waiters
+        .iter()
+        .map(|waiter| json!({ "client": client_of(&waiter.token), "token": waiter.token, "mode": mode(waiter.mode) }))
+        .collect();
+    json!({ "name": name, "state": state(seen), "holders": holders, "waiters": waiters, "last_fence": seen.last_fence })
+}
+
+/// The lock for people.
+pub(crate) fn text(name: &str, seen: &Inspection) -> String {
+    let mut text = format!("{}: {}", shown(name), state(seen));
+    for holder in &seen.holders {
+        let _ = write!(text, "\n  holder  {}", holder_line(holder));
+    }
+    for (place, waiter) in seen.waiters.iter().enumerate() {
+        let _ = write!(text, "\n  waiter  {}. {}, {}", place + 1, shown(client_of(&waiter.token)), mode(waiter.mode));
+    }
+    match seen.last_fence {
+        Some(fence) => {
+            let _ = write!(text, "\n  fence   {fence}, the last one that was given out or reserved");
+        }
+        None => text.push_str("\n  fence   none: the server remembers no lease of this name"),
+    }
+    text
+}
+
+pub(crate) fn holder_line(holder: &Holder) -> String {
+    let of = if holder.foreign { "of another library: " } else { "" };
+    let left = match holder.remaining {
+        Some(left) => format!("its lease expires in {} unless it is renewed", time(left)),
+        None => "it has no TTL and never ends by itself".to_owned(),
+    };
+    format!("{of}{}, {}; {left}", shown(client_of(&holder.token)), mode(holder.mode))
+}
+
+pub(crate) fn state(seen: &Inspection) -> &'static str {
+    if seen.holders.is_empty() { "free" } else { "held" }
+}
+
+pub(crate) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        _ => "shared",
+    }
+}
+
+/// A text of the server on one line of a terminal: without control characters, and not too long.
+pub(crate) fn shown(text: &str) -> String {
+    const MOST: usize = 200;
+    let mut line: String = text.escape_debug().take(MOST).collect();
+    if text.chars().nth(MOST).is_some() {
+        line.push_str("...");
+    }
+    line
+}
+
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time as people read it: `21.4 s`.
+pub(crate) fn time(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        format!("{} ms", time.as_millis())
+    } else if time < Duration::from_secs(120) {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+    }
+}

@@ -1,0 +1,139 @@
+//! What the commands print, and the exit codes.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use leasehold::Error;
+use serde_json::{Value, json};
+
+/// The exit codes. `docs/cli.md` and `--help` list them.
+pub(crate) mod exit {
+    /// `doctor` found a problem.
+    pub(crate) const PROBLEM: u8 = 1;
+    /// The command line can't be used: an unknown option, a name or a value that is out of bounds.
+    pub(crate) const USAGE: u8 = 64;
+    /// The key holds another kind of lock, or other data.
+    pub(crate) const WRONG_KIND: u8 = 65;
+    /// No server answered.
+    pub(crate) const UNREACHABLE: u8 = 69;
+    /// The server answered with an error or not as expected.
+    pub(crate) const SERVER: u8 = 70;
+    /// The operating system refused something: a process, a signal.
+    pub(crate) const SYSTEM: u8 = 71;
+    /// The output or the terminal is gone.
+    pub(crate) const OUTPUT: u8 = 74;
+    /// The lock stayed busy.
+    pub(crate) const BUSY: u8 = 75;
+    /// The lease was lost while the command ran.
+    pub(crate) const LOST: u8 = 76;
+    /// The server refused the login or a command.
+    pub(crate) const REFUSED: u8 = 77;
+    /// This server or topology can't do it.
+    pub(crate) const UNSUPPORTED: u8 = 78;
+    /// The question was not answered with yes.
+    pub(crate) const NOT_CONFIRMED: u8 = 79;
+    /// The command exists, but can't be run.
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+    /// There is no such command.
+    pub(crate) const NOT_FOUND: u8 = 127;
+    /// A signal ended the command: this and the signal's number.
+    pub(crate) const SIGNALLED: u8 = 128;
+}
+
+/// A command that failed: what happened, to what, and what to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: u8,
+    /// A stable word for programs. For the errors of the crate, it is their code.
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) remedy: String,
+}
+
+/// The result of a command.
+pub(crate) type Outcome<T = u8> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: u8, code: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { exit, code, message: message.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(exit::USAGE, "invalid-option", message, remedy)
+    }
+
+    pub(crate) fn system(what: &str, error: impl fmt::Display) -> Self {
+        Self::new(exit::SYSTEM, "system", format!("{what}: {error}"), "")
+    }
+
+    pub(crate) fn output(error: &io::Error) -> Self {
+        Self::new(exit::OUTPUT, "output", format!("can't write to standard output: {error}"), "")
+    }
+
+    /// The failure as an object for programs.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "error": {
+            "code": self.code, "exit": self.exit, "message": self.message,
+            "remedy": Some(&self.remedy).filter(|text| !text.is_empty()),
+        } })
+    }
+
+    fn text(&self) -> String {
+        let remedy = if self.remedy.is_empty() { String::new() } else { format!("\n  {}", self.remedy) };
+        format!("leasehold: {} [{}]{remedy}", self.message, self.code)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (exit, remedy) = match &error {
+            Error::InvalidOption { .. } | Error::CrossSlot { .. } => (exit::USAGE, ""),
+            Error::Busy { .. } => {
+                (exit::BUSY, "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait")
+            }
+            Error::Lost { .. } | Error::NotHeld { .. } => {
+                (exit::LOST, "check what the command wrote; the manual's page on incidents lists the causes")
+            }
+            Error::Unreachable { .. } | Error::NotReplicated { .. } => {
+                (exit::UNREACHABLE, "check --url or REDIS_URL, and that the server runs; `leasehold doctor` says more")
+            }
+            Error::Auth { .. } => {
+                (exit::REFUSED, "`leasehold doctor` lists the missing rights; SECURITY.md has the ACL rules")
+            }
+            Error::WrongKind { .. } => (exit::WRONG_KIND, ""),
+            Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
+            Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
+            _ => (exit::SERVER, ""),
+        };
+        Self::new(exit, error.code(), error.to_string(), remedy)
+    }
+}
+
+/// How a command prints: for people, or as JSON.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints one line on standard output: `value` with `--json`, else the text.
+    pub(crate) fn print(self, value: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Outcome<()> {
+        let line = if self.json { value().to_string() } else { text() };
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|error| Failure::output(&error))
+    }
+
+    /// Prints one line on standard error. A terminal that is gone must not end a command under a lock, so this never fails.
+    pub(crate) fn note(self, value: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
+        let line = if self.json { value().to_string() } else { format!("leasehold: {}", text()) };
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    /// Prints what failed, and returns the exit code.
+    pub(crate) fn fail(self, failure: &Failure) -> ExitCode {
+        let line = if self.json { failure.json().to_string() } else { failure.text() };
+        let _ = writeln!(io::stderr().lock(), "{line}");
+        ExitCode::from(failure.exit)
+    }
+}

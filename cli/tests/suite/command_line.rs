@@ -1,0 +1,130 @@
+//! Bad input, help, completions, the man page, and the topologies.
+
+use std::io::{self, Write as _};
+
+use leasehold_servers::{Certificate, Error, Sentinel, Server, follow};
+
+use crate::common::{Tested, at, exit, run, text};
+
+#[test]
+fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
+    let server = Server::start()?;
+    let long = "x".repeat(1 << 20);
+    for (arguments, word) in [
+        (vec!["exec", "", "--", "true"], "empty"),
+        (vec!["exec", &long[..(1 << 17) - 1], "--", "true"], "name"),
+        (vec!["inspect", ""], "empty"),
+        (vec!["exec", "job"], "COMMAND"),
+        (vec!["exec", "--ttl", "1ms", "job", "--", "true"], "ttl"),
+        (vec!["exec", "--ttl", "soon", "job", "--", "true"], "30s"),
+        (vec!["exec", "--wait=-1", "job", "--", "true"], "--wait"),
+        (vec!["exec", "--permits", "2", "--of", "1", "job", "--", "true"], "permits"),
+        (vec!["exec", "--read", "--permits", "1", "--of", "1", "job", "--", "true"], "--permits"),
+        (vec!["--url", "nonsense", "inspect", "job"], "--url"),
+        (vec!["--url", "redis://a,redis://b", "inspect", "job"], "--cluster"),
+        (vec!["--tls-ca", "/no/such/file", "inspect", "job"], "/no/such/file"),
+        (vec!["--quorum", "inspect", "job"], "3"),
+        (vec!["frobnicate"], "frobnicate"),
+    ] {
+        let shown: Vec<_> = arguments.iter().map(|word| &word[..word.len().min(40)]).collect();
+        let (code, message) = exit(&run(&server, &arguments)?);
+        assert_eq!(code, Some(64), "{shown:?}: {message}");
+        assert!(message.contains(word), "{shown:?}: {message}");
+        assert!(message.len() < 2_000, "{shown:?}: the message is short");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_with_other_data_is_told() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["RPUSH", "list", "1"])?;
+    for arguments in [vec!["inspect", "list"], vec!["exec", "list", "--", "true"], vec!["force-release", "-y", "list"]]
+    {
+        let (code, message) = exit(&run(&server, &arguments)?);
+        assert_eq!(code, Some(65), "{message}");
+        assert!(message.contains("[wrong-kind]"), "{message}");
+    }
+    let (_, json) = exit(&run(&server, &["--json", "inspect", "list"])?);
+    let error: serde_json::Value = serde_json::from_str(&json)?;
+    assert_eq!((&error["error"]["code"], &error["error"]["exit"]), (&"wrong-kind".into(), &65.into()));
+    Ok(())
+}
+
+#[test]
+fn a_login_that_is_refused_is_told() -> Tested {
+    let server = Server::builder().password("secret").start()?;
+    let url = format!("redis://127.0.0.1:{}/", server.port());
+    let (code, message) = exit(&at(&url, &["inspect", "job"]).output()?);
+    assert_eq!(code, Some(77), "{message}");
+    assert_eq!(exit(&at(&url, &["inspect", "job"]).env("REDIS_PASSWORD", "secret").output()?).0, Some(0));
+    Ok(())
+}
+
+#[test]
+fn help_completions_and_the_man_page_name_every_command() -> Tested {
+    let help = text(&at("", &["--help"]).output()?.stdout);
+    let man = at("", &["man"]).output()?;
+    let bash = at("", &["completions", "bash"]).output()?;
+    for command in ["exec", "ls", "inspect", "watch", "force-release", "doctor", "completions"] {
+        assert!(help.contains(command), "{command}");
+        assert!(text(&bash.stdout).contains(command), "{command}");
+        let heading = format!("LEASEHOLD {}", command.to_uppercase());
+        assert!(text(&man.stdout).contains(&heading), "{command}");
+    }
+    assert!(help.contains("75   the lock is busy"), "{help}");
+    for shell in ["zsh", "fish"] {
+        assert!(at("", &["completions", shell]).output()?.stdout.len() > 1_000);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_quorum_of_servers_has_locks() -> Tested {
+    let mut servers = [Server::start()?, Server::start()?, Server::start()?];
+    let urls = servers.each_ref().map(Server::url).join(",");
+    let exec = ["--quorum", "exec", "job", "--", "sh", "-c", "exit 6"];
+    assert_eq!(exit(&at(&urls, &exec).output()?), (Some(6), String::new()));
+    servers[1].stop();
+    assert_eq!(at(&urls, &exec).output()?.status.code(), Some(6), "a majority is left");
+    let listed = at(&urls, &["--quorum", "ls", "--all", "--json"]).output()?;
+    assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
+    servers[2].stop();
+    assert_eq!(at(&urls, &exec).output()?.status.code(), Some(69));
+    Ok(())
+}
+
+#[test]
+fn the_primary_is_found_through_sentinel() -> Tested {
+    let primary = Server::start()?;
+    let replica = Server::start()?;
+    follow(&replica, &primary)?;
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+    let url = sentinel.server().url();
+    let main = leasehold_servers::PRIMARY;
+    assert_eq!(exit(&at(&url, &["--sentinel", main, "exec", "job", "--", "true"]).output()?), (Some(0), String::new()));
+    let listed = at(&url, &["--sentinel", main, "ls", "--all", "--json"]).output()?;
+    assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
+    assert_eq!(at(&url, &["--sentinel", "other", "inspect", "job"]).output()?.status.code(), Some(64));
+    Ok(())
+}
+
+#[test]
+fn a_server_is_reached_over_tls() -> Tested {
+    let certificate = Certificate::make()?;
+    let server = match Server::builder().password("secret").tls(&certificate).start() {
+        Ok(server) => server,
+        Err(Error::NotStarted(log)) if log.contains("finding TLS support") || log.contains("Bad directive") => {
+            writeln!(io::stdout(), "skipped: this server has no TLS")?;
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (url, path) = (server.tls_url().unwrap_or_default(), certificate.path());
+    let trusted = |arguments: &[&str]| at(&url, arguments).env("LEASEHOLD_TLS_CA", &path).output();
+    assert_eq!(exit(&trusted(&["exec", "job", "--", "true"])?), (Some(0), String::new()));
+    let listed = trusted(&["ls", "--all", "--json"])?;
+    assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
+    assert_eq!(at(&url, &["inspect", "job"]).output()?.status.code(), Some(69), "it is not trusted");
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Runs the program, and waits with a bound.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use leasehold_servers::{Process, Reply, Server};
+use serde_json::Value;
+
+pub(crate) type Tested = Result<(), Box<dyn std::error::Error>>;
+
+/// Longer than anything here takes, on a slow machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The program, with a server.
+pub(crate) fn leasehold(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = at(&server.url(), arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The program, with a URL.
+pub(crate) fn at(url: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    for variable in ["REDIS_USERNAME", "REDIS_PASSWORD", "LEASEHOLD_PREFIX"] {
+        command.env_remove(variable);
+    }
+    command.env("REDIS_URL", url).args(arguments);
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(server: &Server, arguments: &[&str]) -> Result<Output, Box<dyn std::error::Error>> {
+    Ok(leasehold(server, arguments).output()?)
+}
+
+/// Starts the program. It is killed when the test ends.
+pub(crate) fn start(server: &Server, arguments: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
+    let mut command = leasehold(server, arguments);
+    Ok(Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?)
+}
+
+/// Waits for the end. Returns the exit code, the output and the messages.
+pub(crate) fn finish(mut process: Process) -> Result<(Option<i32>, String, String), Box<dyn std::error::Error>> {
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = process.ended()? {
+            break status;
+        }
+        assert!(begun.elapsed() < LIMIT, "the program hangs");
+        sleep(Duration::from_millis(5));
+    };
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    if let Some(mut pipe) = process.take_stdout() {
+        pipe.read_to_string(&mut stdout)?;
+    }
+    if let Some(mut pipe) = process.take_stderr() {
+        pipe.read_to_string(&mut stderr)?;
+    }
+    Ok((status.code(), stdout, stderr))
+}
+
+pub(crate) fn until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < LIMIT, "it did not happen: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(crate) fn exit(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), text(&output.stderr))
+}
+
+/// The lock, as `inspect --json` shows it.
+pub(crate) fn inspect(server: &Server, name: &str) -> Value {
+    let output = run(server, &["--json", "inspect", name]).expect("the program runs");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+pub(crate) fn holders(server: &Server, name: &str) -> usize {
+    inspect(server, name)["holders"].as_array().map_or(0, Vec::len)
+}
+
+pub(crate) fn waiters(server: &Server, name: &str) -> usize {
+    inspect(server, name)["waiters"].as_array().map_or(0, Vec::len)
+}
+
+/// Waits until the file has a number, and returns it.
+pub(crate) fn number_in(path: &Path) -> i32 {
+    let mut number = None;
+    until("a number in a file", || {
+        number = fs::read_to_string(path).ok().and_then(|text| text.strip_suffix('\n')?.parse().ok());
+        number.is_some()
+    });
+    number.unwrap_or_default()
+}
+
+/// Whether the process runs. One that has ended and that nobody has waited for doesn't.
+pub(crate) fn lives(pid: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}
+
+/// How often the server ran a command.
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
+    let Ok(Reply::Text(stats)) = server.cli(&["INFO", "commandstats"]) else { return 0 };
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,200 @@
+//! `leasehold exec`: the command, its status, its signals, and the kinds of locks.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use leasehold_servers::{Process, Server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::tempdir;
+
+use crate::common::{
+    Tested, at, exit, finish, holders, inspect, leasehold, number_in, run, start, text, until, waiters,
+};
+
+fn signal(process: &Process, signal: Signal) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(kill(Pid::from_raw(i32::try_from(process.pid())?), signal)?)
+}
+
+#[test]
+fn the_commands_status_and_its_input_and_output_are_passed_through() -> Tested {
+    let server = Server::start()?;
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        assert_eq!(run(&server, &["exec", "job", "--", "sh", "-c", script])?.status.code(), Some(status), "{script}");
+    }
+    let mut command = leasehold(&server, &["exec", "job", "--", "sh", "-c", "cat; echo oops >&2"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    child.stdin.take().ok_or("a pipe")?.write_all(b"\x00 bytes\n")?;
+    let output = child.wait_with_output()?;
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"\x00 bytes\n"[..], &b"oops\n"[..]));
+    Ok(())
+}
+
+#[test]
+fn the_fence_is_exported_and_rises() -> Tested {
+    let server = Server::start()?;
+    let mut last = 0;
+    for _ in 0..3 {
+        let output = run(&server, &["exec", "job", "--", "sh", "-c", "echo $LEASEHOLD_FENCE $LEASEHOLD_NAME"])?;
+        let line = text(&output.stdout);
+        let fence: u64 = line.strip_suffix(" job\n").ok_or(line.clone())?.parse()?;
+        assert!(fence > last);
+        last = fence;
+    }
+    assert_eq!(inspect(&server, "job")["state"], "free");
+    Ok(())
+}
+
+#[test]
+fn commands_under_one_lock_exclude_each_other() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let file = directory.path().join("count");
+    fs::write(&file, "0\n")?;
+    let script = format!("n=$(cat {0}); sleep 0.05; echo $((n + 1)) > {0}", file.display());
+    let jobs: Result<Vec<_>, _> = (0..6).map(|_| start(&server, &["exec", "job", "--", "sh", "-c", &script])).collect();
+    for job in jobs? {
+        assert_eq!(finish(job)?.0, Some(0));
+    }
+    assert_eq!(number_in(&file), 6);
+    Ok(())
+}
+
+#[test]
+fn readers_share_a_lock_and_a_writer_waits_for_them() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let go = directory.path().join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
+    let reader = ["exec", "--read", "page", "--", "sh", "-c", &wait];
+    let readers = [start(&server, &reader)?, start(&server, &reader)?];
+    until("both read", || holders(&server, "page") == 2);
+    assert_eq!(run(&server, &["exec", "-w", "0", "page", "--", "true"])?.status.code(), Some(75));
+    let writer = start(&server, &["exec", "page", "--", "true"])?;
+    until("the writer waits", || waiters(&server, "page") == 1);
+    fs::write(&go, "")?;
+    for process in readers.into_iter().chain([writer]) {
+        assert_eq!(finish(process)?.0, Some(0));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_semaphore_has_its_permits_and_no_more() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let go = directory.path().join("go");
+    let wait = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
+    let one = ["exec", "--permits", "1", "--of", "3", "reports", "--", "sh", "-c", &wait];
+    let first = start(&server, &one)?;
+    until("one permit is taken", || holders(&server, "reports") == 1);
+    let two =
+        |permits: &str| run(&server, &["exec", "--permits", permits, "--of", "3", "-w", "0", "reports", "--", "true"]);
+    assert_eq!(two("2")?.status.code(), Some(0), "two are left");
+    assert_eq!(two("3")?.status.code(), Some(75), "three are not");
+    fs::write(&go, "")?;
+    assert_eq!(finish(first)?.0, Some(0));
+    assert_eq!(run(&server, &["exec", "--permits", "1", "reports", "--", "true"])?.status.code(), Some(64));
+    Ok(())
+}
+
+#[test]
+fn a_busy_lock_has_its_own_exit_code_and_its_holder_is_told() -> Tested {
+    let server = Server::start()?;
+    let _holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
+    until("it is held", || holders(&server, "job") == 1);
+    let (code, message) = exit(&run(&server, &["exec", "--wait", "0", "job", "--", "true"])?);
+    assert_eq!(code, Some(75));
+    assert!(message.contains("`job`: busy [busy]") && message.contains("inspect"), "{message}");
+    let (code, message) = exit(&run(&server, &["exec", "-v", "-E", "9", "-w", "200ms", "job", "--", "true"])?);
+    assert_eq!(code, Some(9));
+    let client = inspect(&server, "job")["holders"][0]["client"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains(&client) && message.contains("busy after"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn signals_reach_the_command_and_its_answer_counts() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    for (name, number, status) in
+        [(Signal::SIGTERM, "TERM", 41), (Signal::SIGINT, "INT", 42), (Signal::SIGUSR1, "USR1", 43)]
+    {
+        let ready = directory.path().join(number);
+        let script =
+            format!("trap 'exit {status}' {number}; echo 1 > {}; while :; do sleep 0.02; done", ready.display());
+        let job = start(&server, &["exec", "job", "--", "sh", "-c", &script])?;
+        number_in(&ready);
+        signal(&job, name)?;
+        assert_eq!(finish(job)?.0, Some(status), "{number}");
+        assert_eq!(inspect(&server, "job")["state"], "free", "it was released, not left to its TTL");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_signal_during_the_wait_leaves_the_queue() -> Tested {
+    let server = Server::start()?;
+    let _holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
+    until("it is held", || holders(&server, "job") == 1);
+    let waiting = start(&server, &["exec", "job", "--", "true"])?;
+    until("it waits", || waiters(&server, "job") == 1);
+    signal(&waiting, Signal::SIGTERM)?;
+    assert_eq!(finish(waiting)?.0, Some(143));
+    assert_eq!(waiters(&server, "job"), 0);
+    Ok(())
+}
+
+#[test]
+fn a_command_that_cannot_run_has_the_shells_exit_codes_and_takes_no_lock() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let file = directory.path().join("plain");
+    fs::write(&file, "text")?;
+    let file = file.to_str().ok_or("a path")?;
+    for (program, code, word) in [
+        ("no-such-command", 127, "command-not-found"),
+        ("./no/such/command", 127, "command-not-found"),
+        (file, 126, "command-not-executable"),
+        ("/", 126, "command-not-executable"),
+    ] {
+        let (status, message) = exit(&run(&server, &["exec", "job", "--", program])?);
+        assert_eq!(status, Some(code), "{program}");
+        assert!(message.contains(word) && message.contains(program), "{message}");
+    }
+    assert!(inspect(&server, "job")["last_fence"].is_null());
+    Ok(())
+}
+
+#[test]
+fn with_json_each_event_is_a_line() -> Tested {
+    let server = Server::start()?;
+    let output = run(&server, &["--json", "exec", "job", "--", "echo", "hi"])?;
+    assert_eq!(output.stdout, b"hi\n");
+    let events: Result<Vec<serde_json::Value>, _> = text(&output.stderr).lines().map(serde_json::from_str).collect();
+    let events: Vec<_> = events?.into_iter().map(|event| event["event"].as_str().map(str::to_owned)).collect();
+    assert_eq!(events, [Some("acquired".to_owned()), Some("released".to_owned())]);
+    Ok(())
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_has_its_own_exit_code() -> Tested {
+    let mut server = Server::start()?;
+    let url = server.url();
+    server.stop();
+    let (code, message) = exit(&at(&url, &["exec", "job", "--", "true"]).output()?);
+    assert_eq!(code, Some(69));
+    assert!(message.contains("[unreachable]") && message.contains("REDIS_URL"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn an_outage_that_is_shorter_than_the_lease_changes_nothing() -> Tested {
+    let (mut server, directory) = (Server::start()?, tempdir()?);
+    let (ready, go) = (directory.path().join("ready"), directory.path().join("go"));
+    let script = format!("echo 1 > {}; until [ -e {} ]; do sleep 0.02; done; exit 5", ready.display(), go.display());
+    let job = start(&server, &["exec", "job", "--", "sh", "-c", &script])?;
+    number_in(&ready);
+    server.stop();
+    fs::write(&go, "")?;
+    let (code, _, message) = finish(job)?;
+    assert_eq!(code, Some(5), "the lease was valid when the command ended: {message}");
+    assert!(message.contains("not released"), "{message}");
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! `leasehold exec` when the lease is lost, and when `exec` itself is killed or paused: the command never goes on for long.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use leasehold_servers::{Process, Server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::{TempDir, tempdir};
+
+use crate::common::{Tested, exit, finish, inspect, lives, number_in, run, start, until};
+
+/// A command that starts another process, and writes the ids of both into files.
+struct Job {
+    directory: TempDir,
+    exec: Process,
+    pids: [i32; 2],
+}
+
+impl Job {
+    /// `before` is what the shell does first, such as ignoring a signal. The other process inherits that.
+    fn start(server: &Server, options: &[&str], before: &str) -> Result<Self, Box<dyn std::error::Error>> {
+        let directory = tempdir()?;
+        let at = directory.path().display();
+        let script = format!("{before}; sleep 600 & echo $! > {at}/below; echo $$ > {at}/command; wait; wait");
+        let mut arguments = vec!["exec"];
+        arguments.extend(options);
+        arguments.extend(["job", "--", "sh", "-c", &script]);
+        let exec = start(server, &arguments)?;
+        let pids = ["command", "below"].map(|name| number_in(&directory.path().join(name)));
+        Ok(Self { directory, exec, pids })
+    }
+
+    fn runs(&self) -> bool {
+        self.pids.iter().any(|pid| lives(*pid))
+    }
+
+    fn guard(&self) -> Option<i32> {
+        let of =
+            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().contains("\0guard\0");
+        let own = i32::try_from(self.exec.pid()).ok()?;
+        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+        children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(of)
+    }
+}
+
+#[test]
+fn a_revoked_lease_ends_the_command_and_what_it_started() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "2s"], ":")?;
+    assert_eq!(exit(&run(&server, &["force-release", "--yes", "job"])?).0, Some(0));
+    let (pids, begun) = (job.pids, Instant::now());
+    let (code, _, message) = finish(job.exec)?;
+    assert_eq!(code, Some(76), "{message}");
+    assert!(
+        message.contains("the lease was lost") && message.contains("SIGTERM") && message.contains("[lost]"),
+        "{message}"
+    );
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+    assert!(begun.elapsed() < Duration::from_secs(4), "nobody waited for the grace period");
+    Ok(())
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_after_the_grace_period() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "500ms", "--grace", "300ms", "--lost-exit-code", "99"], "trap '' TERM")?;
+    run(&server, &["force-release", "--yes", "job"])?;
+    let pids = job.pids;
+    let (code, _, message) = finish(job.exec)?;
+    assert_eq!(code, Some(99), "{message}");
+    assert!(message.contains("SIGKILL"), "{message}");
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+    Ok(())
+}
+
+#[test]
+fn a_process_that_outlives_its_command_is_killed_as_well() -> Tested {
+    let server = Server::start()?;
+    let directory = tempdir()?;
+    let at = directory.path().display();
+    // The command ends at SIGTERM. The process below ignores it.
+    let script = format!("(trap '' TERM; sleep 600) & echo $! > {at}/below; trap 'exit 0' TERM; wait");
+    let exec = start(&server, &["exec", "--ttl", "500ms", "--grace", "300ms", "job", "--", "sh", "-c", &script])?;
+    let below = number_in(&directory.path().join("below"));
+    run(&server, &["force-release", "--yes", "job"])?;
+    let (code, _, message) = finish(exec)?;
+    assert_eq!(code, Some(76), "{message}");
+    until("the process below is gone", || !lives(below));
+    Ok(())
+}
+
+#[test]
+fn a_stopped_command_is_ended_too() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "500ms"], ":")?;
+    kill(Pid::from_raw(job.pids[0]), Signal::SIGSTOP)?;
+    run(&server, &["force-release", "--yes", "job"])?;
+    assert_eq!(finish(job.exec)?.0, Some(76));
+    Ok(())
+}
+
+#[test]
+fn while_exec_is_paused_the_command_ends_with_the_lease() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "1s"], ":")?;
+    let first = inspect(&server, "job")["last_fence"].as_u64();
+    job.exec.pause()?;
+    until("the guard has ended the command", || !job.runs());
+    // It is still paused. The next one gets the lock, with a greater fence.
+    let next = run(&server, &["exec", "-w", "20s", "job", "--", "sh", "-c", "exit 3"])?;
+    assert_eq!(next.status.code(), Some(3));
+    assert!(inspect(&server, "job")["last_fence"].as_u64() > first);
+    job.exec.resume()?;
+    let (code, _, message) = finish(job.exec)?;
+    assert_eq!(code, Some(76), "{message}");
+    drop(job.directory);
+    Ok(())
+}
+
+#[test]
+fn a_short_pause_changes_nothing() -> Tested {
+    let server = Server::start()?;
+    let directory = tempdir()?;
+    let at = directory.path().display();
+    let script = format!("echo 1 > {at}/ready; until [ -e {at}/go ]; do sleep 0.02; done; exit 4");
+    let exec = start(&server, &["exec", "--ttl", "30s", "job", "--", "sh", "-c", &script])?;
+    number_in(&directory.path().join("ready"));
+    exec.pause()?;
+    exec.resume()?;
+    fs::write(directory.path().join("go"), "")?;
+    assert_eq!(finish(exec)?.0, Some(4));
+    Ok(())
+}
+
+#[test]
+fn when_exec_is_killed_the_command_ends_before_the_lease_does() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "60s"], ":")?;
+    kill(Pid::from_raw(i32::try_from(job.exec.pid())?), Signal::SIGKILL)?;
+    until("the guard has ended the command", || !job.runs());
+    assert_eq!(inspect(&server, "job")["state"], "held", "the lease runs on, so nobody overlapped with the command");
+    Ok(())
+}
+
+#[test]
+fn a_guard_that_was_killed_is_replaced() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "1s"], ":")?;
+    let guard = job.guard().ok_or("there is a guard")?;
+    kill(Pid::from_raw(guard), Signal::SIGKILL)?;
+    until("there is another guard", || job.guard().is_some_and(|other| other != guard));
+    kill(Pid::from_raw(i32::try_from(job.exec.pid())?), Signal::SIGKILL)?;
+    until("it has ended the command", || !job.runs());
+    Ok(())
+}
+
+#[test]
+fn a_server_that_lost_its_data_ends_the_command() -> Tested {
+    let mut server = Server::start()?;
+    let job = Job::start(&server, &["--ttl", "2s"], ":")?;
+    server.restart()?;
+    let (code, _, message) = finish(job.exec)?;
+    assert_eq!(code, Some(76), "{message}");
+    Ok(())
+}
+
+#[test]
+fn nothing_is_left_behind() -> Tested {
+    let server = Server::start()?;
+    let mut job = Job::start(&server, &[], ":")?;
+    let guard = job.guard().ok_or("there is a guard")?;
+    kill(Pid::from_raw(job.pids[0]), Signal::SIGKILL)?;
+    until("exec ends", || job.exec.ended().is_ok_and(|status| status.is_some()));
+    until("the guard ends", || !lives(guard));
+    assert_eq!(inspect(&server, "job")["state"], "free");
+    kill(Pid::from_raw(job.pids[1]), Signal::SIGKILL)?;
+    Ok(())
+}

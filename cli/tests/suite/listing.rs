@@ -1,0 +1,133 @@
+//! `leasehold ls`.
+
+use std::process::Stdio;
+
+use leasehold_servers::{Cluster, Process, Server};
+use serde_json::Value;
+
+use crate::common::{Tested, at, calls, exit, holders, leasehold, run, start, text, until};
+
+fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Error>> {
+    let holder = start(server, &["exec", name, "--", "sleep", "60"])?;
+    until("it is held", || holders(server, name) == 1);
+    Ok(holder)
+}
+
+fn names(lines: &[u8]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let locks: Result<Vec<Value>, _> = text(lines).lines().map(serde_json::from_str).collect();
+    let mut names: Vec<_> = locks?.iter().filter_map(|lock| lock["name"].as_str().map(str::to_owned)).collect();
+    names.sort();
+    Ok(names)
+}
+
+#[test]
+fn locks_that_are_in_use_are_listed_by_pattern() -> Tested {
+    let server = Server::start()?;
+    let _holders = [hold(&server, "invoice:42")?, hold(&server, "invoice:7")?, hold(&server, "{order:7}:stock")?];
+    run(&server, &["exec", "invoice:old", "--", "true"])?;
+    for (arguments, expected) in [
+        (vec!["ls"], vec!["invoice:42", "invoice:7", "{order:7}:stock"]),
+        (vec!["ls", "invoice:*"], vec!["invoice:42", "invoice:7"]),
+        (vec!["ls", "invoice"], vec![]),
+        (vec!["ls", "invoice:4[0-9]"], vec!["invoice:42"]),
+        (vec!["ls", "{order*"], vec!["{order:7}:stock"]),
+        (vec!["ls", "--all", "invoice:*"], vec!["invoice:42", "invoice:7", "invoice:old"]),
+        (vec!["--prefix", "invoice:", "ls"], vec!["42", "7"]),
+        (vec!["--prefix", "inv[o]ice:", "ls"], vec![]),
+    ] {
+        let output = run(&server, &[vec!["--json"], arguments.clone()].concat())?;
+        assert_eq!(exit(&output), (Some(0), String::new()));
+        assert_eq!(names(&output.stdout)?, expected, "{arguments:?}");
+    }
+    let table = text(&run(&server, &["ls", "invoice:42"])?.stdout);
+    assert!(
+        table.lines().nth(1).is_some_and(|row| row.starts_with("held  exclusive") && row.ends_with("invoice:42")),
+        "{table}"
+    );
+    let (code, message) = exit(&run(&server, &["ls", "nothing*"])?);
+    assert!(code == Some(0) && message.contains("no lock"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn locks_of_other_kinds_and_their_waiters_are_listed() -> Tested {
+    let server = Server::start()?;
+    let _permit = start(&server, &["exec", "--permits", "1", "--of", "2", "reports", "--", "sleep", "60"])?;
+    let _reader = start(&server, &["exec", "--read", "page", "--", "sleep", "60"])?;
+    until("both are held", || holders(&server, "reports") == 1 && holders(&server, "page") == 1);
+    let _writer = start(&server, &["exec", "page", "--", "true"])?;
+    until("it is listed with its waiter", || {
+        let output = run(&server, &["--json", "ls"]).map(|output| text(&output.stdout)).unwrap_or_default();
+        let locks: Vec<Value> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let page = locks.iter().find(|lock| lock["name"] == "page");
+        locks.len() == 2
+            && page.is_some_and(|lock| lock["waiters"].as_array().is_some_and(|waiters| waiters.len() == 1))
+    });
+    Ok(())
+}
+
+#[test]
+fn a_big_keyspace_is_scanned_in_many_small_steps() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["EVAL", "for i = 1, 100000 do redis.call('SET', 'other:' .. i, i) end", "0"])?;
+    let _holder = hold(&server, "needle")?;
+    let output = run(&server, &["--json", "ls", "need*"])?;
+    assert_eq!(names(&output.stdout)?, ["needle"]);
+    let scans = calls(&server, "scan");
+    assert!((50..1000).contains(&scans), "{scans} SCANs");
+    Ok(())
+}
+
+#[test]
+fn what_is_no_lock_is_told_or_left_out() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "leasehold:{list}:fence", "1"])?;
+    server.cli(&["RPUSH", "list", "1"])?;
+    server.cli(&["SET", "leasehold:odd:fence", "1"])?;
+    let (code, message) = exit(&run(&server, &["ls"])?);
+    assert_eq!(code, Some(0));
+    assert!(message.contains("`list`"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_server_that_refuses_scan_has_its_own_exit_code() -> Tested {
+    let server = Server::builder().acl("app", "on >secret ~* &* +@all -scan").start()?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (code, message) = exit(&at(&url, &["ls"]).output()?);
+    assert_eq!(code, Some(77));
+    assert!(message.contains("SCAN") && message.contains("[auth]") && message.contains("inspect"), "{message}");
+    let renamed = Server::builder().config("rename-command SCAN \"\"\n").start()?;
+    let (code, message) = exit(&run(&renamed, &["ls"])?);
+    assert_eq!(code, Some(77), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_reader_that_goes_away_has_its_own_exit_code() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, "job")?;
+    let mut child = leasehold(&server, &["watch", "--interval", "10ms", "job"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(child.stdout.take());
+    let output = child.wait_with_output()?;
+    assert_eq!(output.status.code(), Some(74), "{output:?}");
+    assert!(text(&output.stderr).contains("[output]"));
+    Ok(())
+}
+
+#[test]
+#[ignore = "a cluster takes seconds to start"]
+fn all_primaries_of_a_cluster_are_listed() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let url = cluster.urls().join(",");
+    let expected = ["a", "b", "c", "d", "e", "f"];
+    for name in expected {
+        assert_eq!(exit(&at(&url, &["--cluster", "exec", name, "--", "true"]).output()?), (Some(0), String::new()));
+    }
+    let output = at(&url, &["--cluster", "--json", "ls", "--all"]).output()?;
+    assert_eq!(names(&output.stdout)?, expected);
+    Ok(())
+}

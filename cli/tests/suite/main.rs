@@ -1,0 +1,9 @@
+//! The command line against real servers.
+
+mod command_line;
+mod common;
+mod doctor;
+mod exec;
+mod exec_losses;
+mod listing;
+mod operating;

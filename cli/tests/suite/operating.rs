@@ -1,0 +1,153 @@
+//! `inspect`, `watch` and `force-release`.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::Stdio;
+
+use leasehold_servers::{Process, Server};
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::common::{Tested, exit, finish, holders, inspect, leasehold, run, start, text, until, waiters};
+
+fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Error>> {
+    let holder = start(server, &["exec", "--ttl", "2s", name, "--", "sleep", "60"])?;
+    until("it is held", || holders(server, name) == 1);
+    Ok(holder)
+}
+
+#[test]
+fn inspect_shows_the_holder_and_the_waiters() -> Tested {
+    let server = Server::start()?;
+    let free = text(&run(&server, &["inspect", "job"])?.stdout);
+    assert!(free.starts_with("job: free\n"), "{free}");
+    let _holder = hold(&server, "job")?;
+    let _waiter = start(&server, &["exec", "job", "--", "true"])?;
+    until("it waits", || waiters(&server, "job") == 1);
+    let seen = inspect(&server, "job");
+    assert_eq!((&seen["state"], &seen["holders"][0]["mode"]), (&"held".into(), &"exclusive".into()));
+    assert!(seen["holders"][0]["remaining_ms"].as_u64().is_some_and(|left| left <= 2_000), "{seen}");
+    let shown = text(&run(&server, &["inspect", "job"])?.stdout);
+    let client = seen["holders"][0]["client"].as_str().unwrap_or("?");
+    assert!(shown.contains(client) && shown.contains("waiter  1. "), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn another_librarys_lock_and_control_characters_are_shown_safely() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "job", "evil\u{1b}[2J\ntoken"])?;
+    let shown = text(&run(&server, &["inspect", "job"])?.stdout);
+    assert!(shown.contains("of another library") && shown.contains("no TTL"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn watch_prints_a_line_for_each_change() -> Tested {
+    let server = Server::start()?;
+    let mut child =
+        leasehold(&server, &["--json", "watch", "--interval", "20ms", "job"]).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("a pipe")?).lines();
+    let mut next =
+        || -> Result<Value, Box<dyn std::error::Error>> { Ok(serde_json::from_str(&lines.next().ok_or("a line")??)?) };
+    assert_eq!(next()?["state"], "free");
+    let holder = hold(&server, "job")?;
+    assert_eq!(next()?["state"], "held");
+    run(&server, &["force-release", "--yes", "job"])?;
+    assert_eq!(next()?["state"], "free");
+    assert_eq!(finish(holder)?.0, Some(76));
+    kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGINT)?;
+    assert_eq!(child.wait()?.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn watch_goes_on_after_an_outage() -> Tested {
+    let mut server = Server::start()?;
+    let mut child = leasehold(&server, &["--json", "--timeout", "200ms", "watch", "--interval", "20ms", "job"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("a pipe")?).lines();
+    let mut next =
+        || -> Result<Value, Box<dyn std::error::Error>> { Ok(serde_json::from_str(&lines.next().ok_or("a line")??)?) };
+    assert_eq!(next()?["state"], "free");
+    server.stop();
+    assert_eq!(next()?["error"]["code"], "unreachable");
+    server.restart()?;
+    assert_eq!(next()?["state"], "free");
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
+#[test]
+fn force_release_without_a_terminal_needs_yes() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, "job")?;
+    let (code, message) = exit(&run(&server, &["force-release", "job"])?);
+    assert_eq!(code, Some(79));
+    assert!(message.contains("--yes") && message.contains("[not-confirmed]"), "{message}");
+    assert_eq!(holders(&server, "job"), 1);
+    let output = run(&server, &["--json", "force-release", "--yes", "job"])?;
+    let taken: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!((&taken["holders"], &taken["before"]["state"]), (&1.into(), &"held".into()));
+    assert_eq!(
+        text(&run(&server, &["force-release", "--yes", "job"])?.stdout),
+        "job: nobody held it. Check the name and --prefix.\n"
+    );
+    Ok(())
+}
+
+/// A terminal: the side of its user, and the side of the program. No other test's programs inherit it.
+fn terminal() -> Result<(File, File), Box<dyn std::error::Error>> {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname_r(&master)?;
+    let slave = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name)?;
+    Ok((File::from(OwnedFd::from(master)), slave))
+}
+
+#[test]
+fn force_release_asks_on_a_terminal() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, "job")?;
+    for (answer, code, left) in [("n\n", 79, 1), ("\n", 79, 1), ("\u{4}", 79, 1), ("yes\n", 0, 0)] {
+        let (mut master, slave) = terminal()?;
+        let mut command = leasehold(&server, &["force-release", "job"]);
+        command.stdin(slave.try_clone()?).stderr(slave).stdout(Stdio::null());
+        let child = Process::spawn(&mut command)?;
+        drop(command);
+        let mut shown = String::new();
+        while !shown.contains("[y/N]") {
+            let mut some = [0; 512];
+            let length = master.read(&mut some)?;
+            shown.push_str(&text(&some[..length]));
+        }
+        assert!(shown.contains("its holder") && shown.contains("0 waiting"), "{shown}");
+        master.write_all(answer.as_bytes())?;
+        assert_eq!(finish(child)?.0, Some(code), "{answer:?}");
+        assert_eq!(holders(&server, "job"), left, "{answer:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_terminal_that_goes_away_is_no_confirmation() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, "job")?;
+    let (master, slave) = terminal()?;
+    let mut command = leasehold(&server, &["force-release", "job"]);
+    command.stdin(slave.try_clone()?).stderr(slave);
+    let child = Process::spawn(&mut command)?;
+    drop((command, master));
+    assert_eq!(finish(child)?.0, Some(79));
+    assert_eq!(holders(&server, "job"), 1);
+    Ok(())
+}
