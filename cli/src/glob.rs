@@ -93,7 +93,8 @@ mod tests {
             let reply = server.cli(&["KEYS", pattern])?;
             let mut theirs: Vec<_> = reply.list().iter().filter_map(|key| key.text()).collect();
             let mut ours: Vec<_> = texts.into_iter().filter(|text| matches(pattern, text)).collect();
-            (theirs.sort_unstable(), ours.sort_unstable());
+            theirs.sort_unstable();
+            ours.sort_unstable();
             assert_eq!(ours, theirs, "{pattern}");
         }
         for text in texts {

@@ -131,13 +131,18 @@ impl Servers {
 
     async fn node(&self, info: ConnectionInfo) -> Result<Node, Failure> {
         let address = info.addr().to_string();
-        let failed = |error| of_server(&error, &address, "connecting");
+        let failed = |error: RedisError| of_server(&error, &address, "connecting");
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout.max(Duration::from_secs(10))));
         let client = Client::open(info.clone()).map_err(failed)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
-        Ok(Node { address, info, connection })
+        let mut node = Node { address: address.clone(), info, connection };
+        // A server that wants a password refuses only the first command.
+        match node.query::<Value>(&redis::cmd("TIME")).await {
+            Err(error) if error.code() == Some("NOAUTH") => Err(failed(error)),
+            _ => Ok(node),
+        }
     }
 
     /// The primary, by the first sentinel that answers.

@@ -11,7 +11,8 @@ use crate::report::{Failure, Outcome, Output, exit};
 
 pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Output) -> Outcome {
     let name = &arguments.name;
-    if !arguments.yes && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !arguments.yes && !can_ask {
         return Err(not_confirmed(
             "there is no terminal to ask on",
             "look at it with `leasehold inspect`, then say --yes",

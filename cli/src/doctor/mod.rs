@@ -1,7 +1,131 @@
-//! `leasehold doctor`.
-use crate::args::{Doctor, Servers};
-use crate::report::{Outcome, Output};
+//! `leasehold doctor`: checks whether the servers are fit for locks. Each check has a verdict, a finding and a remedy.
 
-pub(crate) async fn run(_: &Servers, _: &Doctor, _: Output) -> Outcome {
-    Ok(0)
+mod measures;
+mod rights;
+mod settings;
+
+use serde_json::json;
+
+use crate::args::{Doctor, Servers};
+use crate::report::{Outcome, Output, exit};
+use crate::servers::Node;
+
+/// The result of one check.
+struct Check {
+    name: String,
+    verdict: Verdict,
+    finding: String,
+    /// Empty if there is nothing to do.
+    remedy: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    /// It works, and something could be better.
+    Warning,
+    /// Locks don't work, or are not safe.
+    Problem,
+    /// The server didn't tell.
+    Unknown,
+}
+
+impl Check {
+    fn ok(name: &str, finding: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Ok, finding, "")
+    }
+
+    fn new(name: &str, verdict: Verdict, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), verdict, finding: finding.into(), remedy: remedy.into() }
+    }
+}
+
+pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -> Outcome {
+    let mut worst = 0;
+    // As a service connects: checks the version and the role as well. It also comes first because it sets up TLS.
+    let connected = match servers.locks().await {
+        Ok(_) => Check::ok("connect", "a lock manager connects"),
+        Err(failure) => {
+            worst = failure.exit;
+            Check::new("connect", Verdict::Problem, failure.message, failure.remedy)
+        }
+    };
+    let mut report = Report { output, problems: false };
+    report.show("all servers", &[connected])?;
+    let nodes = match servers.nodes().await {
+        Ok(nodes) => nodes,
+        // The reason is the same as above, or says more.
+        Err(failure) => return if worst == 0 { Err(failure) } else { Ok(worst) },
+    };
+    for node in nodes {
+        match node {
+            Ok(mut node) => {
+                let address = node.address.clone();
+                let checks = checks(&mut node, servers, arguments).await;
+                report.show(&address, &checks)?;
+                worst = 0;
+            }
+            Err(failure) => {
+                report
+                    .show("a server", &[Check::new("connection", Verdict::Problem, failure.message, failure.remedy)])?;
+            }
+        }
+    }
+    Ok(match (worst, report.problems) {
+        (0, true) => exit::PROBLEM,
+        (code, _) => code,
+    })
+}
+
+async fn checks(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {
+    let mut checks = settings::check(node).await;
+    checks.extend(measures::check(node, servers).await);
+    checks.extend(rights::check(node, servers, arguments).await);
+    checks
+}
+
+struct Report {
+    output: Output,
+    problems: bool,
+}
+
+impl Report {
+    fn show(&mut self, server: &str, checks: &[Check]) -> Outcome<()> {
+        if !self.output.json {
+            self.output.print(|| json!(null), || server.to_owned())?;
+        }
+        for check in checks {
+            self.problems |= check.verdict == Verdict::Problem;
+            let json = || {
+                json!({
+                    "server": server, "check": check.name, "verdict": check.verdict.word(),
+                    "finding": check.finding, "remedy": Some(&check.remedy).filter(|text| !text.is_empty()),
+                })
+            };
+            // A person needs only the rights that are missing, and how many are not.
+            if self.output.json || check.verdict != Verdict::Ok || !check.name.starts_with(rights::ONE) {
+                self.output.print(json, || check.line())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Check {
+    fn line(&self) -> String {
+        let verdict = if self.verdict == Verdict::Problem { "PROBLEM" } else { self.verdict.word() };
+        let remedy = if self.remedy.is_empty() { String::new() } else { format!("\n{:25}-> {}", "", self.remedy) };
+        format!("  {verdict:<8} {:<13} {}{remedy}", self.name, self.finding)
+    }
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+            Self::Unknown => "unknown",
+        }
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Scope {
 }
 
 /// These tests depend on the server's version.
-const ON_A_SERVER: [&str; 3] = ["leasehold", "leasehold-model", "leasehold-live"];
+const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// Adds the tests, cheap ones first.
 pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
@@ -63,6 +63,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-examples",
             "leasehold-model",
             "leasehold-live",
+            "leasehold-cli",
             "xtask",
         ];
         with_server(find(), &ours, &[])

@@ -1,0 +1,189 @@
+//! The rights of this user, one by one: runs each command that clients run, on the keys and channels of a lock that nobody uses.
+//!
+//! Only one key is written, a string with a TTL. On it, the commands for other types do nothing but fail with WRONGTYPE,
+//! after the server has checked the rights. In a cluster, a server checks them before it answers MOVED.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold::redis::{self, Client, Cmd, RedisError, RedisResult, Value};
+use tokio::time::timeout;
+
+use super::{Check, Verdict};
+use crate::args::{Doctor, Servers};
+use crate::keyspace::{all_keys, channel};
+use crate::servers::Node;
+
+/// How the names of the checks of single rights begin.
+pub(super) const ONE: &str = "right ";
+
+/// Each command with its arguments, and `KEY` in place of the key.
+const COMMANDS: [&[&str]; 26] = [
+    &["SET", "KEY", "doctor", "PX", "10000"],
+    &["GET", "KEY"],
+    &["EXISTS", "KEY"],
+    &["TYPE", "KEY"],
+    &["PTTL", "KEY"],
+    &["PEXPIRE", "KEY", "10000"],
+    &["TIME"],
+    &["EVAL", "return 1", "1", "KEY"],
+    &["EVALSHA", "0000000000000000000000000000000000000000", "1", "KEY"],
+    // `XX` creates no key if the user may not run SET.
+    &["ZADD", "KEY", "XX", "1", "member"],
+    &["ZREM", "KEY", "member"],
+    &["ZCARD", "KEY"],
+    &["ZCOUNT", "KEY", "0", "1"],
+    &["ZSCORE", "KEY", "member"],
+    &["ZRANK", "KEY", "member"],
+    &["ZRANGE", "KEY", "0", "0"],
+    &["ZRANGEBYSCORE", "KEY", "0", "1"],
+    &["ZREMRANGEBYSCORE", "KEY", "0", "1"],
+    &["HGET", "KEY", "field"],
+    &["HDEL", "KEY", "field"],
+    &["HLEN", "KEY"],
+    &["HGETALL", "KEY"],
+    &["HSET", "KEY", "field", "doctor"],
+    &["DEL", "KEY"],
+    &["PUBLISH", "CHANNEL", "doctor"],
+    &["SUBSCRIBE", "CHANNEL"],
+];
+
+enum Refused {
+    Command,
+    Key,
+    Channel,
+}
+
+pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {
+    let id = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = arguments.name.as_deref().map_or_else(String::new, |name| format!("{name}:"));
+    let keys = all_keys(&format!("{}{name}leasehold-doctor:{id}", servers.prefix));
+    let user = user(node).await;
+    let (mut checks, mut missing, mut channel_refused) = (Vec::new(), Vec::new(), false);
+    let mut key_refused = None;
+    for words in COMMANDS {
+        let Some((command, _)) = words.split_first() else { continue };
+        let right = format!("+{}", command.to_lowercase());
+        let refused = match attempt(node, servers, words, &keys, &channel(&format!("doctor-{id}"))).await {
+            Ok(refused) => refused,
+            Err(error) => {
+                let remedy = "see the check of the connection";
+                checks.push(Check::new("rights", Verdict::Unknown, format!("{command}: {error}"), remedy));
+                return checks;
+            }
+        };
+        match refused {
+            Some(Refused::Command) => {
+                let finding = format!("user `{user}` may not run {command}");
+                let remedy = format!("ACL SETUSER {user} {right}");
+                checks.push(Check::new(&format!("{ONE}{right}"), Verdict::Problem, finding, remedy));
+                missing.push(right);
+                continue;
+            }
+            Some(Refused::Key) => key_refused = key_refused.or(keys.first().cloned()),
+            Some(Refused::Channel) => channel_refused = true,
+            None => {}
+        }
+        checks.push(Check::ok(&format!("{ONE}{right}"), "granted"));
+    }
+    for key in keys.iter().skip(1) {
+        // No client may ever create these keys of this name, so nothing is deleted.
+        if let Ok(Some(Refused::Key)) = attempt(node, servers, &["DEL", "KEY"], std::slice::from_ref(key), "").await {
+            key_refused = key_refused.or(Some(key.clone()));
+        }
+    }
+    checks.push(keys_check(&user, key_refused));
+    checks.push(channels_check(&user, channel_refused));
+    checks.push(match missing.len() {
+        0 => Check::ok("rights", format!("user `{user}` may run all {} commands that locks need", COMMANDS.len())),
+        count => {
+            let finding = format!("user `{user}` lacks {count} of {} commands: {}", COMMANDS.len(), missing.join(" "));
+            Check::new("rights", Verdict::Problem, finding, format!("ACL SETUSER {user} {}", missing.join(" ")))
+        }
+    });
+    checks
+}
+
+fn keys_check(user: &str, refused: Option<String>) -> Check {
+    match refused {
+        None => Check::ok("keys", "a lock's key and its side keys can be written"),
+        Some(key) => {
+            let remedy = format!(
+                "if only other names are allowed, say which with --name or --prefix; else ACL SETUSER {user} '~leasehold:*' and \
+                 a pattern for your names"
+            );
+            Check::new("keys", Verdict::Problem, format!("user `{user}` may not write the key {key}"), remedy)
+        }
+    }
+}
+
+fn channels_check(user: &str, refused: bool) -> Check {
+    if refused {
+        let finding = format!("user `{user}` may not use the channels leasehold:*, so waiters poll, which is slower");
+        return Check::new("channels", Verdict::Warning, finding, format!("ACL SETUSER {user} '&leasehold:*'"));
+    }
+    Check::ok("channels", "messages wake waiters")
+}
+
+async fn user(node: &mut Node) -> String {
+    let mut query = redis::cmd("ACL");
+    query.arg("WHOAMI");
+    let asked: RedisResult<String> = node.query(&query).await;
+    asked.unwrap_or_else(|_| node.info.redis_settings().username().unwrap_or("default").to_owned())
+}
+
+/// Runs a command. Returns what the server refused, or an error if it didn't answer.
+async fn attempt(
+    node: &mut Node,
+    servers: &Servers,
+    words: &[&str],
+    keys: &[String],
+    channel: &str,
+) -> RedisResult<Option<Refused>> {
+    let key = keys.first().map_or("", String::as_str);
+    let mut words = words.iter().map(|word| match *word {
+        "KEY" => key,
+        "CHANNEL" => channel,
+        word => word,
+    });
+    let Some(name) = words.next() else { return Ok(None) };
+    let outcome = if name == "SUBSCRIBE" {
+        subscribe(node, servers, channel).await
+    } else {
+        let mut command: Cmd = redis::cmd(name);
+        for word in words {
+            command.arg(word);
+        }
+        node.query::<Value>(&command).await.map(|_| ())
+    };
+    match outcome {
+        Err(error) if error.code() == Some("NOPERM") => Ok(Some(what(&error))),
+        // A command that was renamed or disabled.
+        Err(error) if error.to_string().contains("unknown command") => Ok(Some(Refused::Command)),
+        // The server answered, after it checked the rights.
+        Err(error) if error.code().is_some() => Ok(None),
+        Err(error) => Err(error),
+        Ok(()) => Ok(None),
+    }
+}
+
+/// Subscriptions need a connection of their own.
+async fn subscribe(node: &Node, servers: &Servers, channel: &str) -> RedisResult<()> {
+    let client = Client::open(node.info.clone())?;
+    let asked = async { client.get_async_pubsub().await?.subscribe(channel).await };
+    match timeout(servers.timeout, asked).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}
+
+/// The server says it in a sentence, and each version has its own.
+fn what(error: &RedisError) -> Refused {
+    let text = error.to_string();
+    if text.contains(" channel") {
+        Refused::Channel
+    } else if text.contains("a key") || text.contains("the keys") {
+        Refused::Key
+    } else {
+        Refused::Command
+    }
+}
