@@ -72,7 +72,9 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         for version in Version::ALL {
             steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
             let name = format!("{}: failovers, moving slots", version.name());
-            steps.counted(&name, || with_server(find_version(version), &["leasehold-live"], &["--ignored"]));
+            steps.counted(&name, || {
+                with_server(find_version(version), &["leasehold-live", "leasehold-cli"], &["--ignored"])
+            });
         }
     }
     steps.counted("simulation's own tests", || {
