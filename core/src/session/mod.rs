@@ -249,14 +249,15 @@ impl Context {
     }
 
     /// Ends the close calls once every token is given back. Tokens that were never held get only a short time, because
-    /// the server forgets them by itself.
+    /// the server forgets them by itself. But until it has, the next waiter may wait for them.
     pub(crate) fn end_close(&mut self) {
         if !self.closed || self.unreleased > 0 {
             return;
         }
         while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Close)) {
             if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
-                let brief = self.flows.resend_after(0, Duration::ZERO).min(self.config.response_timeout);
+                // Two round trips (the server may lack the script), on a busy machine.
+                let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
                 return self.end_op_within(op, brief);
             }
             self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
