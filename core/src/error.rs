@@ -1,5 +1,6 @@
 //! Errors, the failures that cause them, the reasons for a loss, and the votes of a quorum.
 
+#[cfg(feature = "quorum")]
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -260,12 +261,19 @@ pub struct Vote {
 /// One vote for each server of a quorum, in the order of the servers. Empty without a quorum. As text:
 /// `2 of 5 busy, 1 timed out (10.0.0.3:6379), 2 agreed`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Votes(pub(crate) Box<[Vote]>);
+pub struct Votes(
+    #[cfg(feature = "quorum")] pub(crate) Box<[Vote]>,
+    // Without a quorum there are none, and an error has no room for them.
+    #[cfg(not(feature = "quorum"))] core::marker::PhantomData<Vote>,
+);
 
 impl Deref for Votes {
     type Target = [Vote];
     fn deref(&self) -> &[Vote] {
-        &self.0
+        #[cfg(feature = "quorum")]
+        return &self.0;
+        #[cfg(not(feature = "quorum"))]
+        &[]
     }
 }
 
@@ -315,6 +323,7 @@ impl Vote {
     }
 }
 
+#[cfg(feature = "quorum")]
 impl FromIterator<Vote> for Votes {
     fn from_iter<T: IntoIterator<Item = Vote>>(votes: T) -> Self {
         Self(votes.into_iter().collect())

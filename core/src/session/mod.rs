@@ -255,10 +255,11 @@ impl Context {
             return;
         }
         while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Close)) {
-            if !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
-                // Two round trips (the server may lack the script), on a busy machine.
-                let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
-                return self.end_op_within(op, brief);
+            // Two round trips (the server may lack the script), on a busy machine.
+            let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
+            let spent = self.ops.get(&op).map_or(brief, |open| self.now.since(open.since));
+            if spent < brief && !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
+                return self.end_op_within(op, brief.saturating_sub(spent));
             }
             self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
         }
