@@ -42,6 +42,7 @@
 mod api;
 mod client;
 mod errors;
+mod metrics;
 mod net;
 
 pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};

@@ -11,6 +11,7 @@ use super::lock::set_wait;
 use super::manager::LockManager;
 use crate::client::Client;
 use crate::errors::Error;
+use crate::metrics;
 use crate::net::{
     Endpoint, Link, Login, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
     no_address, parse_addresses,
@@ -317,6 +318,7 @@ impl Builder {
     }
 
     fn run(self, engine: Engine, link: Link, server: Option<String>, endpoint: Option<Endpoint>) -> LockManager {
+        metrics::describe();
         let client = Client::start(engine, link, server, endpoint, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }

@@ -236,12 +236,14 @@ impl Lock {
     async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
+        let acquiring = Acquiring::begin(&self.options, self.several.is_some());
         if self.options.replicas.is_some() && !self.client.can_connect() {
             let problem = "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a \
                            client. A quorum doesn't support it, because its servers are independent of each other";
-            return Err(Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() });
+            let error = Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() };
+            acquiring.failed(&error);
+            return Err(error);
         }
-        let acquiring = Acquiring::begin();
         let options = AcquireOptions { wait, ..self.options };
         let outcome = match &self.several {
             Some(several) => Box::pin(self.execute_several(several, &options)).await,

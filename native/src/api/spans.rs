@@ -1,17 +1,19 @@
-//! What traces show: a span for each acquire, and one for the time that a lease is held.
+//! What traces show: a span for each acquire, and one for the time that a lease is held. Metrics count the same events.
 
 use std::time::Duration;
 
-use leasehold_core::{Grant, Instant, LeaseId, LossReason, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, Grant, Instant, LeaseId, LossReason, ReleaseOutcome};
 use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use crate::client::{Client, now};
 use crate::errors::Error;
+use crate::metrics::{self, ModeLabel};
 
 /// Records how an acquire ends, in the current span. Costs a comparison if nobody listens.
 pub(super) struct Acquiring {
     start: Option<Instant>,
+    mode: ModeLabel,
 }
 
 impl Acquiring {
@@ -28,25 +30,28 @@ impl Acquiring {
         )
     }
 
-    pub(super) fn begin() -> Self {
-        Self { start: tracing::enabled!(Level::INFO).then(now) }
+    pub(super) fn begin(options: &AcquireOptions, several: bool) -> Self {
+        metrics::acquire_begins();
+        let start = (metrics::ON || tracing::enabled!(Level::INFO)).then(now);
+        Self { start, mode: ModeLabel::of(options, several) }
     }
 
     pub(super) fn granted(mut self, grant: &Grant) {
-        if let Some(waited) = self.end("ok") {
+        if let Some(waited) = self.end("ok", grant.local) {
             Span::current().record("fence", grant.fence).record("local", grant.local);
             tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
         }
     }
 
     pub(super) fn failed(mut self, error: &Error) {
-        if let Some(waited) = self.end(error.code()) {
+        if let Some(waited) = self.end(error.code(), false) {
             tracing::debug!(code = error.code(), ?waited, "lease not granted");
         }
     }
 
-    fn end(&mut self, code: &str) -> Option<Duration> {
+    fn end(&mut self, code: &'static str, local: bool) -> Option<Duration> {
         let waited = now().since(self.start.take()?);
+        metrics::acquire_ended(if code == "ok" { "granted" } else { code }, self.mode, local, waited);
         Span::current().record("code", code).record("waited", waited.as_secs_f64());
         Some(waited)
     }
@@ -55,7 +60,7 @@ impl Acquiring {
 /// The caller has dropped the future.
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        self.end("cancelled");
+        self.end("cancelled", false);
     }
 }
 
@@ -79,7 +84,8 @@ impl Holding {
             reason = Empty
         );
         span.follows_from(Span::current());
-        let since = (!span.is_disabled()).then(now);
+        metrics::hold_begins();
+        let since = (metrics::ON || !span.is_disabled()).then(now);
         Self { span, since }
     }
 
@@ -105,10 +111,11 @@ impl Holding {
         self.end("dropped", loss);
     }
 
-    fn end(&mut self, code: &str, loss: Option<LossReason>) {
+    fn end(&mut self, code: &'static str, loss: Option<LossReason>) {
         let Some(since) = self.since.take() else { return };
         let held = now().since(since);
         let code = if loss.is_some() { "lost" } else { code };
+        metrics::hold_ended(code, held);
         if let Some(reason) = loss {
             self.span.record("reason", reason.code());
         }

@@ -14,6 +14,7 @@ use tokio::time::Sleep;
 use super::clock;
 use super::shared::Shared;
 use super::state::Actions;
+use crate::metrics::Sent;
 use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, run_subscriber};
 
 pub(super) struct Driver {
@@ -74,15 +75,21 @@ impl Driver {
     }
 
     fn perform(&mut self, actions: &mut Actions) {
+        let mut sent = Sent::none();
         for (node, id, command) in actions.commands.drain(..) {
+            sent.add(&command);
             self.link.send(node, id, command);
         }
         for (op, command) in actions.dedicated.drain(..) {
             match command {
-                Some(command) => self.send_dedicated(op, command),
+                Some(command) => {
+                    sent.add(&command);
+                    self.send_dedicated(op, command);
+                }
                 None => drop(self.dedicated.remove(&op)),
             }
         }
+        sent.record();
         for request in actions.channel_requests.drain(..) {
             // The receiver belongs to `self.subscriber`, so sending can't fail.
             let _ = self.channel_requests.send(request);

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use super::clock;
 use super::operation::Operation;
 use super::state::{Actions, Deferred, OperationResult, PendingOperation, State};
+use crate::metrics;
 
 /// The shared part of a client.
 pub(crate) struct Shared {
@@ -213,6 +214,7 @@ impl Shared {
         }
         for (name, loss_sender, reason) in deferred.losses {
             tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            metrics::lease_lost(reason);
             if let Some(loss_sender) = loss_sender {
                 loss_sender.send_replace(Some(reason));
             }

@@ -19,6 +19,7 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
 use crate::errors::{connect_failure, is_demoted};
+use crate::metrics;
 use crate::net::connection::{SharedConnection, reply_with_timeout};
 use crate::net::topology::Endpoint;
 
@@ -47,7 +48,7 @@ pub(crate) struct ServerLink {
     in_flight: FuturesUnordered<BoxFuture<'static, Finished>>,
     /// Completions of commands that were never sent.
     unsent: Vec<Completion>,
-    /// The number of the connection, so that a late failure of an old connection doesn't close the new one.
+    /// The number of the connection, 0 before the first one, so that a late failure of an old connection doesn't close the new one.
     generation: u64,
     /// Replies from connections with a smaller number are discarded, because another server is the primary now.
     oldest_trusted: u64,
@@ -78,7 +79,8 @@ struct Finished {
 impl ServerLink {
     pub(super) fn new(connection: SharedConnection, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         let primary_changed = endpoint.as_ref().and_then(Endpoint::primary_changed);
-        Self { primary_changed, ..Self::with_state(State::Up(connection), endpoint, response_timeout) }
+        let link = Self::with_state(State::Up(connection), endpoint, response_timeout);
+        Self { primary_changed, generation: 1, ..link }
     }
 
     /// A link that connects when the first command is sent.
@@ -162,6 +164,9 @@ impl ServerLink {
         match attempt {
             Ok(connection) => {
                 tracing::info!("connected to the server");
+                if self.generation > 0 {
+                    metrics::reconnected();
+                }
                 self.generation += 1;
                 self.state = State::Up(connection);
                 self.primary_changed = self.endpoint.as_ref().and_then(Endpoint::primary_changed);

@@ -1,0 +1,214 @@
+//! What the feature `metrics` records. `docs/metrics.md` describes each metric.
+//!
+//! A lock's name is never a label: a service may use any number of names, and each would be a time series of its own.
+//! Without the feature, every function is empty and every type has no size.
+
+/// Whether anything is recorded. Callers read the clock only if it is, or if a trace needs it.
+pub(crate) const ON: bool = cfg!(feature = "metrics");
+
+pub(crate) use recording::{
+    ModeLabel, Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
+};
+
+#[cfg(feature = "metrics")]
+mod recording {
+    use std::time::Duration;
+
+    use leasehold_core::{AcquireOptions, Command, Kind, LossReason, Mode};
+    use leasehold_lua::{BATCH, RENEW, Script, reentrant, semaphore};
+    use metrics::{
+        Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times, gauge, histogram,
+    };
+
+    const ACQUIRES: &str = "leasehold_acquires_total";
+    const LOSSES: &str = "leasehold_losses_total";
+    const RENEWALS: &str = "leasehold_renewals_total";
+    const COMMANDS: &str = "leasehold_commands_total";
+    const RECONNECTS: &str = "leasehold_reconnects_total";
+    const WAIT: &str = "leasehold_wait_seconds";
+    const HOLD: &str = "leasehold_hold_seconds";
+    const HELD: &str = "leasehold_held";
+    const WAITING: &str = "leasehold_waiting";
+
+    /// Tells the recorder what each metric means. A manager calls it when it connects.
+    pub(crate) fn describe() {
+        describe_counter!(ACQUIRES, Unit::Count, "Acquires that have ended, by their outcome");
+        describe_counter!(LOSSES, Unit::Count, "Leases that were lost, by the reason");
+        describe_counter!(RENEWALS, Unit::Count, "Renewals that were sent, with retries and extends");
+        describe_counter!(COMMANDS, Unit::Count, "Commands that were sent");
+        describe_counter!(RECONNECTS, Unit::Count, "Connections for commands that were made again after a break");
+        describe_times!(WAIT, Unit::Seconds, "How long an acquire took, by its outcome");
+        describe_times!(HOLD, Unit::Seconds, "How long a lease was held, by how it ended");
+        describe_gauge!(HELD, Unit::Count, "Leases that the program has now");
+        describe_gauge!(WAITING, Unit::Count, "Acquires that have not ended yet");
+    }
+
+    /// What the label `mode` says about a lock.
+    #[derive(Clone, Copy)]
+    pub(crate) struct ModeLabel(&'static str);
+
+    impl ModeLabel {
+        pub(crate) const fn of(options: &AcquireOptions, several: bool) -> Self {
+            Self(match (options.kind, options.mode) {
+                _ if several => "multi",
+                (Kind::Reentrant(_), _) => "reentrant",
+                (Kind::Semaphore { .. }, _) => "semaphore",
+                (Kind::Lock, Mode::Shared) => "shared",
+                (Kind::Lock, _) => "exclusive",
+            })
+        }
+    }
+
+    pub(crate) fn acquire_begins() {
+        gauge!(WAITING).increment(1);
+    }
+
+    /// `local` is whether the lock was handed over inside this process, without the server.
+    pub(crate) fn acquire_ended(code: &'static str, ModeLabel(mode): ModeLabel, local: bool, waited: Duration) {
+        let local = if local { "true" } else { "false" };
+        gauge!(WAITING).decrement(1);
+        counter!(ACQUIRES, "code" => code, "mode" => mode, "local" => local).increment(1);
+        histogram!(WAIT, "code" => code, "mode" => mode).record(waited);
+    }
+
+    pub(crate) fn hold_begins() {
+        gauge!(HELD).increment(1);
+    }
+
+    pub(crate) fn hold_ended(code: &'static str, held: Duration) {
+        gauge!(HELD).decrement(1);
+        histogram!(HOLD, "code" => code).record(held);
+    }
+
+    pub(crate) fn lease_lost(reason: LossReason) {
+        counter!(LOSSES, "reason" => reason.code()).increment(1);
+    }
+
+    pub(crate) fn reconnected() {
+        counter!(RECONNECTS).increment(1);
+    }
+
+    /// Counts the commands that leave at one moment.
+    pub(crate) struct Sent {
+        commands: u64,
+        renewals: u64,
+    }
+
+    impl Sent {
+        pub(crate) const fn none() -> Self {
+            Self { commands: 0, renewals: 0 }
+        }
+
+        pub(crate) fn add(&mut self, command: &Command) {
+            self.commands += 1;
+            self.renewals += renewals(command);
+        }
+
+        pub(crate) fn record(self) {
+            if self.commands > 0 {
+                counter!(COMMANDS).increment(self.commands);
+            }
+            if self.renewals > 0 {
+                counter!(RENEWALS).increment(self.renewals);
+            }
+        }
+    }
+
+    /// How many renewals a command carries. `lua/renew.lua` and `lua/batch.lua` describe the words.
+    fn renewals(command: &Command) -> u64 {
+        let mut words = command.words().skip(1);
+        let (Some(script), Some(keys)) = (words.next(), words.next()) else { return 0 };
+        let is = |one: &Script| script == one.sha1.as_bytes() || script == one.source.as_bytes();
+        let keys = std::str::from_utf8(keys).ok().and_then(|keys| keys.parse().ok()).unwrap_or(usize::MAX);
+        let mut arguments = words.skip(keys);
+        if is(&BATCH) {
+            return in_batch(arguments.skip(1));
+        }
+        // A renewal by 0 only asks whether the lease is still there.
+        let mut renews = || arguments.nth(1).is_some_and(|ttl| ttl != b"0");
+        u64::from([RENEW, reentrant::RENEW, semaphore::RENEW].iter().any(is) && renews())
+    }
+
+    /// The renewals among a batch's entries: `acquire` token ttl block, `release` token, or `renew` token ttl.
+    fn in_batch<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> u64 {
+        let mut renewals = 0;
+        while let Some(what) = arguments.next() {
+            let last = match what {
+                b"acquire" => 2,
+                b"release" => 0,
+                _ => {
+                    renewals += 1;
+                    1
+                }
+            };
+            arguments.nth(last);
+        }
+        renewals
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::in_batch;
+
+        #[test]
+        fn a_batch_has_as_many_renewals_as_it_has_entries_that_renew() {
+            let count = |words: &str| in_batch(words.split(' ').map(str::as_bytes));
+            assert_eq!(count("renew a:1 5000"), 1);
+            assert_eq!(count("acquire renew 5000 1 release renew"), 0);
+            assert_eq!(count("renew a:1 5000 acquire a:2 5000 1 release a:3 renew a:4 5000"), 2);
+        }
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+mod recording {
+    use std::time::Duration;
+
+    use leasehold_core::{AcquireOptions, Command, LossReason};
+
+    #[inline(always)]
+    pub(crate) const fn describe() {}
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct ModeLabel;
+
+    impl ModeLabel {
+        #[inline(always)]
+        pub(crate) const fn of(_: &AcquireOptions, _: bool) -> Self {
+            Self
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn acquire_begins() {}
+
+    #[inline(always)]
+    pub(crate) const fn acquire_ended(_: &'static str, _: ModeLabel, _: bool, _: Duration) {}
+
+    #[inline(always)]
+    pub(crate) const fn hold_begins() {}
+
+    #[inline(always)]
+    pub(crate) const fn hold_ended(_: &'static str, _: Duration) {}
+
+    #[inline(always)]
+    pub(crate) const fn lease_lost(_: LossReason) {}
+
+    #[inline(always)]
+    pub(crate) const fn reconnected() {}
+
+    pub(crate) struct Sent;
+
+    impl Sent {
+        #[inline(always)]
+        pub(crate) const fn none() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) const fn add(&mut self, _: &Command) {}
+
+        #[inline(always)]
+        pub(crate) fn record(self) {}
+    }
+}
