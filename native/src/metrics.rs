@@ -15,7 +15,7 @@ mod recording {
     use std::time::Duration;
 
     use leasehold_core::{AcquireOptions, Command, Kind, LossReason, Mode};
-    use leasehold_lua::{BATCH, RENEW, Script, reentrant, semaphore};
+    use leasehold_lua::{BATCH, RENEW, reentrant, semaphore};
     use metrics::{
         Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times, gauge, histogram,
     };
@@ -118,15 +118,15 @@ mod recording {
     fn renewals(command: &Command) -> u64 {
         let mut words = command.words().skip(1);
         let (Some(script), Some(keys)) = (words.next(), words.next()) else { return 0 };
-        let is = |one: &Script| script == one.sha1.as_bytes() || script == one.source.as_bytes();
         let keys = std::str::from_utf8(keys).ok().and_then(|keys| keys.parse().ok()).unwrap_or(usize::MAX);
         let mut arguments = words.skip(keys);
-        if is(&BATCH) {
+        if script == BATCH.sha1.as_bytes() || script == BATCH.source.as_bytes() {
             return in_batch(arguments.skip(1));
         }
+        // Only by the digest: a renewal with the script's text follows one that the server did not understand.
+        let renews = [RENEW, reentrant::RENEW, semaphore::RENEW].iter().any(|one| script == one.sha1.as_bytes());
         // A renewal by 0 only asks whether the lease is still there.
-        let mut renews = || arguments.nth(1).is_some_and(|ttl| ttl != b"0");
-        u64::from([RENEW, reentrant::RENEW, semaphore::RENEW].iter().any(is) && renews())
+        u64::from(renews && arguments.nth(1).is_some_and(|ttl| ttl != b"0"))
     }
 
     /// The renewals among a batch's entries: `acquire` token ttl block, `release` token, or `renew` token ttl.

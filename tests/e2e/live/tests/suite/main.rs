@@ -17,6 +17,7 @@ mod lingering;
 mod load;
 mod losses;
 mod memory;
+mod metrics;
 mod outages;
 mod pauses;
 mod readers;
