@@ -51,10 +51,10 @@ function adapt(markdown) {
   });
 }
 
-/** A link to a file outside of docs/ leads to the repository. */
+/** A link to a file that is no page leads to the repository. */
 function lead(link) {
   const target = link.attrGet('href');
   if (/^[a-z]+:|^#/.test(target)) return;
   const path = posix.normalize(posix.join('docs', target));
-  if (!path.startsWith('docs/')) link.attrSet('href', REPOSITORY + path);
+  if (!path.startsWith('docs/') || path.endsWith('.json')) link.attrSet('href', REPOSITORY + path);
 }

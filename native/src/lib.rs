@@ -33,6 +33,11 @@
 //! The feature `tls-rustls` adds TLS. The README says what a failover can lose.
 //! [`Lock::wait_for_replicas`] makes such a loss rarer.
 //!
+//! # Metrics and traces
+//!
+//! The crate writes `tracing` spans and events. With the feature `metrics`, it also counts and times what its locks do,
+//! for the recorder of the crate [`metrics`](https://docs.rs/metrics).
+//!
 //! # Runtimes
 //!
 //! The crate needs a tokio runtime with I/O and time enabled, either multi-threaded or current-thread. Each manager

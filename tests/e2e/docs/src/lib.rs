@@ -38,6 +38,10 @@ mod interop {}
 mod kinds {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../../docs/metrics.md")]
+mod metrics {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../../docs/migrating.md")]
 mod migrating {}
 
