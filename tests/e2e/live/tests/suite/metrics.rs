@@ -130,6 +130,12 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
 
     other.mutex("").acquire().await.expect_err("no name");
     assert_eq!(seen.number(&acquires("invalid-option", "exclusive", false)), 1.0);
+    let connection = leasehold::redis::Client::open(shared_server().url())?.get_multiplexed_async_connection().await?;
+    let polls = quick().from_connection(connection).await?;
+    let replicated = polls.mutex(&name).wait_for_replicas(1, wait);
+    replicated.acquire().await.expect_err("its own connection is needed");
+    assert_eq!(seen.number(&acquires("unsupported", "exclusive", false)), 1.0);
+    assert_eq!(seen.number("leasehold_waiting"), 0.0);
     assert_eq!(seen.number("leasehold_held"), 1.0);
     Ok(())
 }
@@ -174,6 +180,21 @@ async fn a_lost_lease_is_counted_once_by_its_reason() -> Tested {
     assert_eq!(seen.number("leasehold_held"), 0.0);
     assert_eq!(seen.times("leasehold_hold_seconds code=lost").len(), 1);
     assert_eq!(seen.number("leasehold_losses_total reason=gone"), 1.0);
+    assert_eq!(seen.series("leasehold_hold_seconds").len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_whose_end_only_its_release_notices_is_no_loss() -> Tested {
+    let (recorder, name) = (DebuggingRecorder::new(), unique("metrics"));
+    let seen = Seen::by(&recorder);
+    let locks = client(shared_server()).await?;
+    let lease = locks.mutex(&name).acquire().await?;
+    shared_server().cli(&["DEL", &name])?;
+    lease.release().await?;
+    assert_eq!(seen.series("leasehold_losses_total"), []);
+    assert_eq!(seen.times("leasehold_hold_seconds code=already-expired").len(), 1);
+    assert_eq!(seen.number("leasehold_held"), 0.0);
     Ok(())
 }
 
