@@ -16,6 +16,10 @@ pub(crate) fn run_all() -> Result {
         let everything = ["clippy", "--workspace", "--all-targets", "--features", "leasehold-js/quorum"];
         run(apart(&everything).args(["--", "-D", "warnings"]))
     });
+    // Tests and the other packages turn features on.
+    steps.step("clippy without features", || {
+        run(apart(&["clippy", "--package", "leasehold", "--lib"]).args(["--", "-D", "warnings"]))
+    });
     steps.step("docs", || {
         let published = ["doc", "--no-deps", "-p", "leasehold-lua", "-p", "leasehold-core", "-p", "leasehold"];
         run(apart(&published).env("RUSTDOCFLAGS", "-D warnings"))
