@@ -214,10 +214,10 @@ impl Shared {
         }
         for (name, loss_sender, reason) in deferred.losses {
             tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
-            metrics::lease_lost(reason);
             if let Some(loss_sender) = loss_sender {
                 loss_sender.send_replace(Some(reason));
             }
+            metrics::lease_lost(reason);
         }
         result
     }
