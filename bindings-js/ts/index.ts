@@ -9,7 +9,10 @@ export type {
 export { Owner } from './api/owner.js';
 export type { Duration } from './api/validate.js';
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
-export type { Closed, LockInfo } from './client/index.js';
+export type {
+  AcquireEvent, AcquiringEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,
+  ReconnectEvent, ReleaseEvent,
+} from './client/index.js';
 export type {
   Connection, CustomConnection, GlideConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection,
 } from './connections/index.js';

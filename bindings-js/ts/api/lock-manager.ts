@@ -1,6 +1,6 @@
 /** The lock manager: the entry point of the package. */
 
-import { Client, type Closed } from '../client/index.js';
+import { Client, type Closed, type LockManagerEvents } from '../client/index.js';
 import { type Connection, recognise } from '../connections/index.js';
 import { type Inspection, PLAIN } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
@@ -225,6 +225,35 @@ export class LockManager implements AsyncDisposable {
   async forceRelease(name: string): Promise<number> {
     const { client } = this.#context;
     return client.forceRelease(readName(name, client.prefix));
+  }
+
+  /**
+   * Calls `listener` at every event of this kind: see {@link LockManagerEvents}. Events cost nothing if nobody listens. If a
+   * listener throws or rejects, the lock is not affected: the process emits a `LeaseholdListenerWarning`, one for each listener.
+   * The same events are messages of `node:diagnostics_channel`, in the channels `leasehold:acquire` and so on.
+   *
+   * @throws `invalid-option` for an unknown event, and for a listener that is no function.
+   *
+   * @example
+   * ```ts
+   * locks.on('lost', ({ name, reason, held }) => console.error(`lost ${name} after ${held} ms: ${reason}`));
+   * ```
+   */
+  on<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this {
+    this.#context.client.events.add(event, listener, false);
+    return this;
+  }
+
+  /** Calls `listener` at the next event of this kind only. See {@link LockManager.on}. */
+  once<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this {
+    this.#context.client.events.add(event, listener, true);
+    return this;
+  }
+
+  /** Removes a listener. A listener that was added several times is removed once. */
+  off<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this {
+    this.#context.client.events.remove(event, listener);
+    return this;
   }
 
   /**

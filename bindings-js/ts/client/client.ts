@@ -10,10 +10,11 @@ import type {
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
-  CancelledError, ClosedError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
+  CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
+import { type AcquiringEvent, eventModeOf, Events, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { LeaseState } from './lease-state.js';
 import { fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
@@ -43,6 +44,7 @@ type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
 export class Client {
   /** Put before every name. */
   readonly prefix: string;
+  readonly events = new Events();
   readonly #id: string;
   readonly #driver: Driver;
   readonly #handoffs = new HandoffScheduler();
@@ -55,6 +57,8 @@ export class Client {
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
   #closeError: ((lockName: string) => Error) | undefined;
   #ended = false;
+  /** The number of the last acquire, for events. */
+  #lastAcquire = 0;
 
   constructor(config: Config, servers: Servers) {
     // Each client draws a new id: two clients with the same id would both be granted the same lease.
@@ -64,6 +68,7 @@ export class Client {
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
+      reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
       broken: (cause) => this.#break(cause),
     });
   }
@@ -92,19 +97,47 @@ export class Client {
     open: (client: this, lease: LeaseState) => Handle,
   ): Promise<Handle> {
     const { name } = lock;
-    if (signal?.aborted === true) return Promise.reject(abortReason(signal, name));
+    const attempt: Attempt = { id: ++this.#lastAcquire, lock, began: undefined };
+    if (this.events.has('acquiring')) this.events.emit('acquiring', describe(attempt));
+    if (signal?.aborted === true) return Promise.reject(this.#refused(attempt, 'cancelled', abortReason(signal, name)));
     const problem = settings.replicas && this.#driver.replicasProblem;
-    if (problem !== undefined) return Promise.reject(new UnsupportedError(problem, { lockName: name }));
+    if (problem !== undefined) return Promise.reject(this.#refused(attempt, 'unsupported', new UnsupportedError(problem, { lockName: name })));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
+      const granted = (lease: LeaseState, local: boolean): void => {
+        this.#tellGranted(attempt, lease, local);
+        resolve(open(this, lease));
+      };
       const op = this.#begin({
         name,
-        acquire: { lock, ttl: settings.ttl, granted: (lease) => resolve(open(this, lease)), stopListening },
+        acquire: { lock, ttl: settings.ttl, granted, stopListening },
         done: () => resolve(rejection(() => wrongOutcome(name))),
-        failed: (makeError) => resolve(rejection(makeError, (error) => abortReasonOr(error, signal, name))),
+        failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
       });
-      this.#input(op, (engine) => engine.acquire(op, lock, settings));
+      this.#input(op, (engine) => {
+        engine.acquire(op, lock, settings);
+        attempt.began = engine.now;
+      });
     });
+  }
+
+  /** Tells the listeners of a grant, before the caller gets it. */
+  #tellGranted(attempt: Attempt, { id: lease, fence }: LeaseState, local: boolean): void {
+    if (!this.events.has('acquire')) return;
+    const event = { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease, fence, local } as const;
+    // The engine must not be called from here, and a listener may do that.
+    queueMicrotask(() => this.events.emit('acquire', event));
+  }
+
+  /** Tells the listeners of an acquire that failed. Returns the error. */
+  #refused(attempt: Attempt, code: ErrorCode, error: unknown): unknown {
+    if (this.events.has('acquire')) this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error });
+    return error;
+  }
+
+  /** How long an acquire has taken, in milliseconds. One that ends within its own input has taken no time. */
+  #waited({ began }: Attempt): number {
+    return began === undefined ? 0 : (this.#driver.now - began) / 1_000;
   }
 
   /** Releases one hold. */
@@ -116,12 +149,26 @@ export class Client {
     if (this.#ended) return Promise.resolve(lease.loss === 'taken' ? 'not-owner' : 'already-expired');
     const began = this.#driver.now;
     return this.#run('released', lease.name, (engine, op) => engine.release(op, lease.id)).then(
-      ({ outcome }) => outcome,
-      (error: unknown) => {
+      ({ outcome }) => {
+        this.#tellReleased(lease, outcome);
+        return outcome;
+      },
+      (cause: Error) => {
         // The manager was closed meanwhile, and ended before the server answered.
-        throw isLeaseholdError(error, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : error;
+        const error = isLeaseholdError(cause, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : cause;
+        this.#tellReleased(lease, codeOf(error));
+        throw error;
       },
     );
+  }
+
+  /** Tells the listeners of a release. The end of a lost lease was told before. */
+  #tellReleased(lease: LeaseState, code: ReleaseEvent['code']): void {
+    if (lease.loss === undefined && this.events.has('release')) this.events.emit('release', { ...this.#describe(lease), code });
+  }
+
+  #describe({ id: lease, name, eventMode: mode, fence, since }: LeaseState): Omit<LostEvent, 'reason'> {
+    return { lease, name, mode, fence, held: (this.#driver.now - since) / 1_000 };
   }
 
   async extend(lease: LeaseState, ttl: number): Promise<void> {
@@ -193,7 +240,10 @@ export class Client {
     const began = this.#driver.now;
     const closed = this.#run('closed', undefined, (engine, op) => engine.close(op));
     this.#closeError = (lockName) => this.#unreachable(lockName, began);
-    for (const lease of leases) lease.notify();
+    for (const lease of leases) {
+      lease.notify();
+      this.#tellReleased(lease, 'closed');
+    }
     // This fails only if the engine is broken. Then the server has confirmed no release.
     const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
     if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
@@ -273,8 +323,8 @@ export class Client {
 
     acquire.stopListening?.();
     const lease = this.#leaseOf(grant, outcome, acquire);
-    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
-    else acquire.granted(lease);
+    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease, true));
+    else acquire.granted(lease, false);
   }
 
   #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {
@@ -284,7 +334,7 @@ export class Client {
       known.holds += 1;
       return known;
     }
-    const lease = new LeaseState(grant, lock.name, ttl);
+    const lease = new LeaseState(grant, lock, ttl, this.#driver.now);
     if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
     this.#leases.set(lease.id, lease);
     return lease;
@@ -294,17 +344,21 @@ export class Client {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
     this.#leases.delete(id);
+    this.#endLost(lease, reason);
+  }
+
+  #endLost(lease: LeaseState, reason: LossReason): void {
     lease.markLost(reason);
-    this.#driver.defer(() => lease.notify());
+    this.#driver.defer(() => {
+      lease.notify();
+      if (this.events.has('lost')) this.events.emit('lost', { ...this.#describe(lease), reason });
+    });
   }
 
   /** The engine is broken: fail all open operations and count all leases as lost. */
   #break(cause: unknown): void {
     this.#end(cause);
-    for (const lease of this.#leases.values()) {
-      lease.markLost('expired');
-      this.#driver.defer(() => lease.notify());
-    }
+    for (const lease of this.#leases.values()) this.#endLost(lease, 'expired');
     this.#leases.clear();
     this.#driver.defer(() => void this.#driver.closeLinks());
   }
@@ -314,6 +368,22 @@ export class Client {
     this.#driver.stop(cause === undefined ? 'closed' : 'broken');
     for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
   }
+}
+
+/** An acquire, for events. */
+interface Attempt {
+  readonly id: number;
+  readonly lock: LockSpec;
+  /** When the engine got it, in microseconds. */
+  began: number | undefined;
+}
+
+function describe({ id, lock }: Attempt): AcquiringEvent {
+  return { id, name: lock.name, mode: eventModeOf(lock) };
+}
+
+function codeOf(error: Error): ErrorCode {
+  return isLeaseholdError(error) ? error.code : 'protocol';
 }
 
 /** The grant in an outcome, if it has one. The fence of a lease on several names is the greatest of theirs. */

@@ -14,6 +14,8 @@ import { WakeTimer } from './wake-timer.js';
 export interface DriverListener {
   completed(op: number, outcome: Outcome): void;
   lost(lease: number, reason: LossReason): void;
+  /** A server's connection works again, after so many milliseconds. */
+  reconnected(server: string | undefined, down: number): void;
   /** The engine threw, which no input should cause. The listener must stop the driver. */
   broken(cause: unknown): void;
 }
@@ -71,6 +73,7 @@ export class Driver {
     try {
       this.#servers = servers.connect().map((link, at) => {
         const problemOf = servers.problemOf && ((info: string) => servers.problemOf?.(info, at));
+        link.onReconnect?.((down) => this.#listener.reconnected(link.address?.(), down));
         const version = new VersionCheck(link, config.responseTimeout, problemOf);
         return { link, version, lastFailure: undefined, lastReplied: undefined };
       });

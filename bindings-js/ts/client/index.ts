@@ -1,6 +1,9 @@
 /** One client of the servers: it drives the engine, and keeps the state of its operations and leases. */
 
 export { Client, type Closed, type LockInfo } from './client.js';
+export type {
+  AcquireEvent, AcquiringEvent, EventMode, GrantedEvent, LockManagerEvents, LostEvent, NotGrantedEvent, ReconnectEvent, ReleaseEvent,
+} from './events.js';
 export { describeFailure, isNotReady } from './engine-errors.js';
 export type { LeaseState } from './lease-state.js';
 export { type VersionCheckResult, versionProblem } from './version.js';

@@ -1,8 +1,9 @@
 /** The state of a lease from its grant to its end. All its handles share it. */
 
-import type { Grant, Mode } from '../engine/index.js';
+import type { Grant, LockSpec, Mode } from '../engine/index.js';
 import { type AnyLeaseholdError, ClosedError, type LossReason, LostError } from '../support/errors.js';
 import { emitWarning } from '../support/host.js';
+import type { EventMode } from './events.js';
 
 export class LeaseState {
   readonly id: number;
@@ -13,6 +14,10 @@ export class LeaseState {
   fence: number;
   /** The fence of each name, if the lease holds several names. */
   #fences: ReadonlyMap<string, number> | undefined;
+  /** When it was granted, in microseconds by the engine's clock. */
+  readonly since: number;
+  /** The kind of the lock, if it is no plain one. */
+  readonly #kind: EventMode | undefined;
   /** The number of holds. Each handle is one hold. */
   holds = 1;
   /** Whether the holder has read `signal` or `lost`. */
@@ -24,10 +29,12 @@ export class LeaseState {
   #lost: Promise<LossReason> | undefined;
   #resolveLost: ((reason: LossReason) => void) | undefined;
 
-  constructor(grant: Grant, name: string, ttl: number) {
+  constructor(grant: Grant, { name, kind }: LockSpec, ttl: number, now: number) {
     this.id = grant.lease;
     this.name = name;
     this.ttl = ttl;
+    this.since = now;
+    this.#kind = kind.type === 'plain' ? undefined : kind.type;
     this.mode = grant.mode;
     this.fence = grant.fence;
   }
@@ -39,6 +46,11 @@ export class LeaseState {
   /** Records the fence of each name of a lease on several names. */
   setFences(names: readonly string[], fences: readonly number[]): void {
     this.#fences = new Map(names.map((name, index) => [name, fences[index] as number]));
+  }
+
+  /** What events call its mode. */
+  get eventMode(): EventMode {
+    return this.#kind ?? this.mode;
   }
 
   get loss(): LossReason | undefined {

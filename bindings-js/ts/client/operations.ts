@@ -19,7 +19,8 @@ export interface Operation {
 export interface PendingAcquire {
   readonly lock: LockSpec;
   readonly ttl: number;
-  granted(lease: LeaseState): void;
+  /** `local` is whether the lock was handed over inside this client. */
+  granted(lease: LeaseState, local: boolean): void;
   readonly stopListening: (() => void) | undefined;
 }
 

@@ -37,6 +37,7 @@ export class IoRedisSentinelLink implements Link {
   #sentinels: Sentinels | undefined;
   #primary: Primary | undefined;
   #alive = false;
+  #reconnected: ((down: number) => void) | undefined;
 
   constructor(client: IoRedis) {
     this.#client = client;
@@ -88,6 +89,10 @@ export class IoRedisSentinelLink implements Link {
     return this.#primary === undefined ? this.#sentinels?.lastError : this.#primary.link.lastError();
   }
 
+  onReconnect(listener: (down: number) => void): void {
+    this.#reconnected = listener;
+  }
+
   ref(alive: boolean): void {
     this.#alive = alive;
     this.#sentinels?.ref(alive);
@@ -124,7 +129,9 @@ export class IoRedisSentinelLink implements Link {
     const { enableTLSForSentinelMode, tls } = this.#client.options ?? {};
     const duplicate = new DuplicateClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
     const old = this.#primary;
-    this.#primary = { duplicate, link: new IoRedisLink(duplicate.client) };
+    const link = new IoRedisLink(duplicate.client);
+    if (this.#reconnected !== undefined) link.onReconnect(this.#reconnected, old && (old.link.brokenAt ?? performance.now()));
+    this.#primary = { duplicate, link };
     this.ref(this.#alive);
     duplicate.client.connect().catch(() => {});
     this.#disconnect(old);

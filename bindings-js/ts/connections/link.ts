@@ -104,6 +104,12 @@ export interface Link {
   /** The library's error while it has no connection; undefined while it has one. */
   lastError?(): unknown;
 
+  /**
+   * Calls the listener whenever a broken connection works again, with the time that it was broken, in milliseconds. Absent if
+   * the library doesn't tell. `brokenAt` is when it broke, if it is broken already.
+   */
+  onReconnect?(listener: (down: number) => void, brokenAt?: number): void;
+
   /** Sets whether the adapter's own sockets keep the process alive; at first they don't. It doesn't change the user's sockets. */
   ref?(alive: boolean): void;
 }

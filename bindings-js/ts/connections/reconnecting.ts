@@ -32,6 +32,10 @@ export abstract class ReconnectingLink<Command> implements Link {
   readonly #subscriber: Subscriber;
   readonly #unwatch: () => void;
   #lastError: unknown;
+  #reconnected: ((down: number) => void) | undefined;
+  /** Whether the client was connected before. */
+  #wasReady = false;
+  #brokenAt: number | undefined;
   /** How many commands were sent since the last reply. */
   #unanswered = 0;
 
@@ -42,8 +46,13 @@ export abstract class ReconnectingLink<Command> implements Link {
       ready: () => {
         this.#lastError = undefined;
         this.#ready.open();
+        this.#tellReconnect();
       },
-      [breakEvent]: () => this.#interrupt(),
+      [breakEvent]: () => {
+        // A client also emits this when its first attempt to connect fails.
+        if (this.#wasReady) this.#brokenAt ??= performance.now();
+        this.#interrupt();
+      },
       end: () => this.#ready.giveUp(),
       [ERRORS]: (error: unknown) => (this.#lastError = error),
       // A cluster emits this for its nodes.
@@ -87,6 +96,17 @@ export abstract class ReconnectingLink<Command> implements Link {
     this.#subscriber.ref(alive);
   }
 
+  /** When the connection broke, if it is broken. */
+  get brokenAt(): number | undefined {
+    return this.#brokenAt;
+  }
+
+  onReconnect(listener: (down: number) => void, brokenAt?: number): void {
+    this.#reconnected = listener;
+    this.#brokenAt = brokenAt;
+    this.#wasReady = this.isReady();
+  }
+
   lastError(): unknown {
     return this.isReady() ? undefined : this.#lastError;
   }
@@ -103,6 +123,13 @@ export abstract class ReconnectingLink<Command> implements Link {
     if (this.isClosed()) return this.#closed();
     this.connect();
     return (await this.#ready.wait()) ? this.#send(makeCommand) : this.notConnected();
+  }
+
+  #tellReconnect(): void {
+    const brokenAt = this.#brokenAt;
+    this.#brokenAt = undefined;
+    this.#wasReady = true;
+    if (brokenAt !== undefined) this.#reconnected?.(performance.now() - brokenAt);
   }
 
   #closed(): CallResult {

@@ -53,6 +53,18 @@ export function emitWarning({ type, code, message }: { type: string; code: strin
   else console?.warn(`${type}: ${message}`);
 }
 
+/** What this package uses of a channel of `node:diagnostics_channel`. */
+export interface DiagnosticsChannel {
+  readonly hasSubscribers: boolean;
+  publish(message: unknown): void;
+}
+
+/** A channel of `node:diagnostics_channel`. Undefined on hosts without that module, and in Node before 20.16 and 22.3. */
+export function diagnosticsChannel(name: string): DiagnosticsChannel | undefined {
+  const { process } = globalThis as { process?: Partial<NodeJS.Process> };
+  return process?.getBuiltinModule?.('node:diagnostics_channel')?.channel(name);
+}
+
 const WORKER_PROBLEM =
   'a manager in the module scope of a Worker, where a socket or timer serves only one request: ' +
   'make the connection and the manager inside the request handler, or in a Durable Object';

@@ -1,0 +1,185 @@
+/** What a manager tells its listeners, and the subscribers of `node:diagnostics_channel`. */
+
+import type { LockSpec, Mode, ReleaseOutcome } from '../engine/index.js';
+import { type ErrorCode, InvalidOptionError, type LossReason } from '../support/errors.js';
+import { formatValue } from '../support/format.js';
+import { diagnosticsChannel, emitWarning } from '../support/host.js';
+
+/**
+ * How a lock is taken: `exclusive` is a mutex or a writer, `shared` a reader. The other kinds have a name of their own, and
+ * `multi` means several names.
+ */
+export type EventMode = Mode | 'reentrant' | 'semaphore' | 'multi';
+
+/** A call asks for a lock. It is emitted inside the call, so `AsyncLocalStorage` has the caller's context. */
+export interface AcquiringEvent {
+  /** The number of the call. The {@link AcquireEvent} about its end has the same. A manager counts from 1. */
+  readonly id: number;
+  /** The lock's name, without the manager's prefix. Several names are separated by commas. */
+  readonly name: string;
+  /** How the call wants to hold the lock. */
+  readonly mode: EventMode;
+}
+
+/** A call that asked for a lock has ended. `code` tells how. */
+export type AcquireEvent = GrantedEvent | NotGrantedEvent;
+
+/** A call got the lock. It is emitted before the call's promise resolves. */
+export interface GrantedEvent extends AcquiringEvent {
+  /** Tells this event from {@link NotGrantedEvent}. */
+  readonly code: 'granted';
+  /** How long the call took, in milliseconds. */
+  readonly waited: number;
+  /** The lease's number in this manager. `release` and `lost` have the same. The owner of a reentrant lock gets one twice. */
+  readonly lease: number;
+  /** The lease's fencing token. Of several names it is the greatest. */
+  readonly fence: number;
+  /** Whether the lock was handed over inside this manager, without the server. */
+  readonly local: boolean;
+}
+
+/** A call didn't get the lock. A `tryAcquire` that resolves to `null` is `busy`. */
+export interface NotGrantedEvent extends AcquiringEvent {
+  /** The stable code of the error; `cancelled` if the call's signal aborted. */
+  readonly code: ErrorCode;
+  /** How long the call took, in milliseconds. */
+  readonly waited: number;
+  /** What the call rejects with: an error of this package, or the signal's reason. */
+  readonly error: unknown;
+}
+
+/** Which lease an event is about. */
+interface LeaseEvent {
+  /** The lease's number in this manager, as in {@link GrantedEvent}. */
+  readonly lease: number;
+  /** The lock's name, without the manager's prefix. Several names are separated by commas. */
+  readonly name: string;
+  /** How the lock was held. */
+  readonly mode: EventMode;
+  /** The lease's fencing token. Of several names it is the greatest. */
+  readonly fence: number;
+  /** How long the lease was held until now, in milliseconds. */
+  readonly held: number;
+}
+
+/**
+ * A release has ended. A lease that was lost before has no such event: each lease ends with one `lost`, or with one `release`
+ * whose code is not `still-held`.
+ */
+export interface ReleaseEvent extends LeaseEvent {
+  /**
+   * What {@link Lease.release} resolves to, or the code of the error that it rejects with. `closed` if the manager's `close()`
+   * gave the lease back.
+   */
+  readonly code: ReleaseOutcome | ErrorCode;
+}
+
+/** A lease was lost while the program had it. It is emitted when `lease.signal` aborts. */
+export interface LostEvent extends LeaseEvent {
+  /** How the lease was lost. */
+  readonly reason: LossReason;
+}
+
+/** The connection that carries the commands works again after a break. */
+export interface ReconnectEvent {
+  /** The server's address, such as `127.0.0.1:6379`, if the client library exposes it. */
+  readonly server: string | undefined;
+  /** How long there was no connection, in milliseconds. */
+  readonly down: number;
+}
+
+/** The events of a manager, and what their listeners get. */
+export interface LockManagerEvents {
+  /** A call asks for a lock: `acquire`, `tryAcquire`, `run` or `request`. */
+  acquiring: AcquiringEvent;
+  /** Such a call has the lock, or has failed. */
+  acquire: AcquireEvent;
+  /** A lease was released, or its release failed. */
+  release: ReleaseEvent;
+  /** A lease was lost. */
+  lost: LostEvent;
+  /** A broken connection works again. Only ioredis and node-redis tell this, and not node-redis' cluster client. */
+  reconnect: ReconnectEvent;
+}
+
+type EventName = keyof LockManagerEvents;
+
+interface Listener {
+  readonly call: (event: never) => unknown;
+  readonly once: boolean;
+}
+
+const NAMES = ['acquiring', 'acquire', 'release', 'lost', 'reconnect'] as const satisfies readonly EventName[];
+/** All managers of the process share them. Node keeps a channel only as long as somebody refers to it. */
+const CHANNELS = new Map(NAMES.map((name) => [name, diagnosticsChannel(`leasehold:${name}`)]));
+
+/** The listeners of one manager. */
+export class Events {
+  /** An event without listeners has no entry. A list never changes, so that a listener can remove itself. */
+  readonly #listeners = new Map<EventName, readonly Listener[]>();
+  /** The listeners that threw. Each one is reported once. */
+  readonly #reported = new WeakSet<object>();
+
+  add(name: unknown, call: unknown, once: boolean): void {
+    const event = readEvent(name);
+    if (typeof call !== 'function') throw new InvalidOptionError('listener', `is ${formatValue(call)}: give a function`);
+    this.#listeners.set(event, [...(this.#listeners.get(event) ?? []), { call: call as Listener['call'], once }]);
+  }
+
+  /** Removes the listener that was added last, if it was added several times. */
+  remove(name: unknown, call: unknown): void {
+    const event = readEvent(name);
+    this.#remove(event, this.#listeners.get(event)?.filter((listener) => listener.call === call).pop());
+  }
+
+  /** Whether anybody listens. Ask this before you make an event. */
+  has(name: EventName): boolean {
+    return this.#listeners.has(name) || CHANNELS.get(name)?.hasSubscribers === true;
+  }
+
+  /** Calls the listeners. It runs the user's code and never throws. */
+  emit<Name extends EventName>(name: Name, event: LockManagerEvents[Name]): void {
+    for (const listener of this.#listeners.get(name) ?? []) {
+      if (listener.once) this.#remove(name, listener);
+      this.#call(name, listener.call, event as never);
+    }
+    const channel = CHANNELS.get(name);
+    if (channel?.hasSubscribers === true) this.#call(name, (message) => channel.publish(message), event as never);
+  }
+
+  #remove(name: EventName, listener: Listener | undefined): void {
+    const others = this.#listeners.get(name)?.filter((other) => other !== listener) ?? [];
+    if (others.length > 0) this.#listeners.set(name, others);
+    else this.#listeners.delete(name);
+  }
+
+  #call(name: EventName, call: Listener['call'], event: never): void {
+    const failed = (error: unknown): void => this.#report(name, call, error);
+    try {
+      const result = call(event);
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #report(name: EventName, call: object, error: unknown): void {
+    if (this.#reported.has(call)) return;
+    this.#reported.add(call);
+    const problem = error instanceof Error ? (error.stack ?? error.message) : formatValue(error);
+    emitWarning({
+      type: 'LeaseholdListenerWarning', code: 'LEASEHOLD_LISTENER_THREW',
+      message: `a listener of the event \`${name}\` threw. The lock is not affected, and this listener is not reported again: ${problem}`,
+    });
+  }
+}
+
+/** What the events say about a lock. */
+export function eventModeOf({ kind, mode }: LockSpec): EventMode {
+  return kind.type === 'plain' ? mode : kind.type;
+}
+
+function readEvent(name: unknown): EventName {
+  if (NAMES.includes(name as EventName)) return name as EventName;
+  throw new InvalidOptionError('event', `is ${formatValue(name)}: give one of ${NAMES.map((known) => `'${known}'`).join(', ')}`);
+}
