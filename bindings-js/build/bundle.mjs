@@ -49,6 +49,20 @@ for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) {
 }
 await types.close();
 
+// Programs import this next to `leasehold`. It has no code in common with it, and only the types refer to each other.
+for (const [format, end] of [['esm', 'mjs'], ['cjs', 'cjs']]) {
+  await build({ ...common, format, entryPoints: ['ts/opentelemetry.ts'], packages: 'external', outfile: `dist/opentelemetry.${end}` });
+}
+const tracing = await rollup({
+  input: 'ts/opentelemetry.ts',
+  external: (id) => id.startsWith('@opentelemetry/') || id.endsWith('/index.js'),
+  plugins: [dts({ compilerOptions: { stripInternal: true } })],
+});
+for (const end of ['mts', 'cts']) {
+  await tracing.write({ file: `dist/opentelemetry.d.${end}`, format: 'es', paths: (id) => (id.startsWith('@') ? id : `./index.${end[0]}js`) });
+}
+await tracing.close();
+
 // The types of the `.wasm` files, for hosts and bundlers that import them as modules, as workerd does.
 const compiled = `/** The compiled engine, not instantiated. */
 declare const compiled: WebAssembly.Module;

@@ -1,0 +1,146 @@
+/** Traces and metrics of a manager's locks, for OpenTelemetry. */
+
+import {
+  type Attributes, type Context, context, type MeterProvider, metrics, type Span, SpanStatusCode, trace, type TracerProvider,
+} from '@opentelemetry/api';
+import type { AcquireEvent, AcquiringEvent, LockManager, LockManagerEvents, LostEvent, ReleaseEvent } from './index.js';
+
+/** The options of {@link instrument}. */
+export interface InstrumentOptions {
+  /** Where the spans go. By default to the global tracer provider. */
+  readonly tracerProvider?: TracerProvider | undefined;
+  /** Where the metrics go. By default to the global meter provider. */
+  readonly meterProvider?: MeterProvider | undefined;
+}
+
+/**
+ * Writes spans and metrics about the locks of a manager, and returns a function that stops it.
+ *
+ * A span `leasehold.acquire` is the wait for a lock, and a span `leasehold.hold` the time that a lease is held. Both are children
+ * of the span that was active where the lock was asked for. The metrics have the names of the Rust crate's. No metric has a
+ * lock's name, because each name would be a time series of its own.
+ *
+ * Instrument a manager before its first acquire. Stopping ends all open spans.
+ *
+ * @example
+ * ```ts
+ * import { instrument } from 'leasehold/opentelemetry';
+ *
+ * const stop = instrument(locks);
+ * ```
+ */
+export function instrument(manager: LockManager, options: InstrumentOptions = {}): () => void {
+  const listeners = new Recorder(options);
+  const names = ['acquiring', 'acquire', 'release', 'lost', 'reconnect'] as const satisfies readonly (keyof LockManagerEvents)[];
+  for (const name of names) manager.on(name, listeners[name] as (event: unknown) => void);
+  return () => {
+    for (const name of names) manager.off(name, listeners[name] as (event: unknown) => void);
+    listeners.stop();
+  };
+}
+
+/** An acquire that has not ended. */
+interface Wait {
+  readonly span: Span;
+  /** The caller's context. */
+  readonly caller: Context;
+}
+
+/** Upper bounds for times, in seconds: hand-overs take microseconds, waits up to minutes. */
+const SECONDS = { unit: 's', advice: { explicitBucketBoundaries: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60] } };
+
+class Recorder {
+  readonly #waits = new Map<number, Wait>();
+  /** The spans of the leases that are held. */
+  readonly #holds = new Map<number, Span>();
+  readonly #tracer;
+  readonly #meters;
+
+  constructor({ tracerProvider, meterProvider }: InstrumentOptions) {
+    this.#tracer = (tracerProvider ?? trace.getTracerProvider()).getTracer('leasehold');
+    const meter = (meterProvider ?? metrics.getMeterProvider()).getMeter('leasehold');
+    this.#meters = {
+      acquires: meter.createCounter('leasehold_acquires_total', { description: 'Acquires that have ended, by their outcome' }),
+      losses: meter.createCounter('leasehold_losses_total', { description: 'Leases that were lost, by the reason' }),
+      reconnects: meter.createCounter('leasehold_reconnects_total', { description: 'Connections for commands that were made again after a break' }),
+      wait: meter.createHistogram('leasehold_wait_seconds', { ...SECONDS, description: 'How long an acquire took, by its outcome' }),
+      hold: meter.createHistogram('leasehold_hold_seconds', { ...SECONDS, description: 'How long a lease was held, by how it ended' }),
+      held: meter.createUpDownCounter('leasehold_held', { description: 'Leases that the program has now' }),
+      waiting: meter.createUpDownCounter('leasehold_waiting', { description: 'Acquires that have not ended yet' }),
+    };
+  }
+
+  readonly acquiring = ({ id, name, mode }: AcquiringEvent): void => {
+    const caller = context.active();
+    const attributes = { 'leasehold.lock.name': name, 'leasehold.mode': mode };
+    this.#waits.set(id, { caller, span: this.#tracer.startSpan('leasehold.acquire', { attributes }, caller) });
+    this.#meters.waiting.add(1);
+  };
+
+  readonly acquire = (event: AcquireEvent): void => {
+    const { id, mode, code, waited } = event;
+    const { acquires, wait, waiting } = this.#meters;
+    acquires.add(1, { code, mode, local: code === 'granted' && event.local });
+    wait.record(waited / 1_000, { code, mode });
+    const begun = this.#waits.get(id);
+    // It began before this manager was instrumented.
+    if (begun === undefined) return;
+    this.#waits.delete(id);
+    waiting.add(-1);
+    const { span, caller } = begun;
+    span.setAttributes({ 'leasehold.code': code, 'leasehold.waited_ms': waited });
+    if (code === 'granted') {
+      const { fence, local } = event;
+      span.setAttributes({ 'leasehold.fence': fence, 'leasehold.local': local });
+      this.#hold(event, span, caller);
+    } else if (code !== 'busy' && code !== 'cancelled') {
+      span.setStatus({ code: SpanStatusCode.ERROR, message: String(event.error) });
+    }
+    span.end();
+  };
+
+  readonly release = (event: ReleaseEvent): void => {
+    if (event.code !== 'still-held') this.#endHold(event, event.code);
+  };
+
+  readonly lost = (event: LostEvent): void => {
+    const { reason } = event;
+    this.#meters.losses.add(1, { reason });
+    this.#holds.get(event.lease)?.setStatus({ code: SpanStatusCode.ERROR, message: `the lease was lost: ${reason}` });
+    this.#endHold(event, 'lost', { 'leasehold.reason': reason });
+  };
+
+  readonly reconnect = (): void => this.#meters.reconnects.add(1);
+
+  /** Ends all open spans. What they count is not there any more. */
+  stop(): void {
+    const { held, waiting } = this.#meters;
+    if (this.#waits.size > 0) waiting.add(-this.#waits.size);
+    if (this.#holds.size > 0) held.add(-this.#holds.size);
+    for (const { span } of this.#waits.values()) span.end();
+    for (const span of this.#holds.values()) span.end();
+    this.#waits.clear();
+    this.#holds.clear();
+  }
+
+  #hold({ lease, name, mode, fence }: Extract<AcquireEvent, { code: 'granted' }>, acquire: Span, caller: Context): void {
+    // The owner of a reentrant lock has its lease again.
+    if (this.#holds.has(lease)) return;
+    const attributes = { 'leasehold.lock.name': name, 'leasehold.mode': mode, 'leasehold.fence': fence };
+    // No child of the acquire's span, which would then be shorter than its child.
+    const links = [{ context: acquire.spanContext() }];
+    this.#holds.set(lease, this.#tracer.startSpan('leasehold.hold', { attributes, links }, caller));
+    this.#meters.held.add(1);
+  }
+
+  #endHold({ lease, fence, held }: ReleaseEvent | LostEvent, code: string, more: Attributes = {}): void {
+    const span = this.#holds.get(lease);
+    if (span === undefined) return;
+    this.#holds.delete(lease);
+    this.#meters.held.add(-1);
+    this.#meters.hold.record(held / 1_000, { code });
+    // `upgrade` and `downgrade` change the fence.
+    span.setAttributes({ ...more, 'leasehold.code': code, 'leasehold.fence': fence, 'leasehold.held_ms': held });
+    span.end();
+  }
+}
