@@ -14,10 +14,10 @@ import {
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
-import { type AcquiringEvent, eventModeOf, Events, type LostEvent, type ReleaseEvent } from './events.js';
+import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { LeaseState } from './lease-state.js';
-import { fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
+import { type Attempt, fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
 import type { VersionCheckResult } from './version.js';
 
 /** A lock that a manager holds or waits for. */
@@ -104,13 +104,9 @@ export class Client {
     if (problem !== undefined) return Promise.reject(this.#refused(attempt, 'unsupported', new UnsupportedError(problem, { lockName: name })));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
-      const granted = (lease: LeaseState, local: boolean): void => {
-        this.#tellGranted(attempt, lease, local);
-        resolve(open(this, lease));
-      };
       const op = this.#begin({
         name,
-        acquire: { lock, ttl: settings.ttl, granted, stopListening },
+        acquire: { lock, attempt, ttl: settings.ttl, granted: (lease) => resolve(open(this, lease)), stopListening },
         done: () => resolve(rejection(() => wrongOutcome(name))),
         failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
       });
@@ -125,8 +121,12 @@ export class Client {
   #tellGranted(attempt: Attempt, { id: lease, fence }: LeaseState, local: boolean): void {
     if (!this.events.has('acquire')) return;
     const event = { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease, fence, local } as const;
-    // The engine must not be called from here, and a listener may do that.
-    queueMicrotask(() => this.events.emit('acquire', event));
+    this.#tell('acquire', event);
+  }
+
+  /** Emits an event once the engine has handled its input, because a listener may call the manager. Keeps the order. */
+  #tell<Name extends keyof LockManagerEvents>(name: Name, event: LockManagerEvents[Name]): void {
+    queueMicrotask(() => this.events.emit(name, event));
   }
 
   /** Tells the listeners of an acquire that failed. Returns the error. */
@@ -164,7 +164,7 @@ export class Client {
 
   /** Tells the listeners of a release. The end of a lost lease was told before. */
   #tellReleased(lease: LeaseState, code: ReleaseEvent['code']): void {
-    if (lease.loss === undefined && this.events.has('release')) this.events.emit('release', { ...this.#describe(lease), code });
+    if (lease.loss === undefined && this.events.has('release')) this.#tell('release', { ...this.#describe(lease), code });
   }
 
   #describe({ id: lease, name, eventMode: mode, fence, since }: LeaseState): Omit<LostEvent, 'reason'> {
@@ -323,8 +323,9 @@ export class Client {
 
     acquire.stopListening?.();
     const lease = this.#leaseOf(grant, outcome, acquire);
-    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease, true));
-    else acquire.granted(lease, false);
+    this.#tellGranted(acquire.attempt, lease, grant.local);
+    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
+    else acquire.granted(lease);
   }
 
   #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {
@@ -350,8 +351,9 @@ export class Client {
   #endLost(lease: LeaseState, reason: LossReason): void {
     lease.markLost(reason);
     this.#driver.defer(() => {
+      // Before `notify`, so that a listener is called before those who await `lost`.
+      if (this.events.has('lost')) this.#tell('lost', { ...this.#describe(lease), reason });
       lease.notify();
-      if (this.events.has('lost')) this.events.emit('lost', { ...this.#describe(lease), reason });
     });
   }
 
@@ -368,14 +370,6 @@ export class Client {
     this.#driver.stop(cause === undefined ? 'closed' : 'broken');
     for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
   }
-}
-
-/** An acquire, for events. */
-interface Attempt {
-  readonly id: number;
-  readonly lock: LockSpec;
-  /** When the engine got it, in microseconds. */
-  began: number | undefined;
 }
 
 function describe({ id, lock }: Attempt): AcquiringEvent {

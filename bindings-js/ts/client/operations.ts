@@ -19,9 +19,18 @@ export interface Operation {
 export interface PendingAcquire {
   readonly lock: LockSpec;
   readonly ttl: number;
-  /** `local` is whether the lock was handed over inside this client. */
-  granted(lease: LeaseState, local: boolean): void;
+  readonly attempt: Attempt;
+  granted(lease: LeaseState): void;
   readonly stopListening: (() => void) | undefined;
+}
+
+/** What events say about an acquire. */
+export interface Attempt {
+  /** Its number. */
+  readonly id: number;
+  readonly lock: LockSpec;
+  /** When the engine got it, in microseconds. */
+  began: number | undefined;
 }
 
 /** The open operations by their number in the engine, oldest first. */
