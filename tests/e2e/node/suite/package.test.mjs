@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { Redis } from 'ioredis';
 import * as leasehold from 'leasehold';
 import { startServer } from '../support/server.mjs';
 
@@ -50,6 +51,29 @@ test('it works without the WebAssembly file, as in a bundle', async () => {
   assert.ok(new LockManager({ call: async () => null }));
   const locks = await LockManager.quorum([1, 2, 3].map(() => ({ call: async () => null })));
   await locks.close();
+});
+
+test('leasehold/opentelemetry can be imported and required, and traces a lock', async () => {
+  const [{ trace }, sdk] = [await import('@opentelemetry/api'), await import('@opentelemetry/sdk-trace-base')];
+  const client = new Redis(server.url);
+  for (const { instrument } of [await import('leasehold/opentelemetry'), require('leasehold/opentelemetry')]) {
+    const exporter = new sdk.InMemorySpanExporter();
+    trace.setGlobalTracerProvider(new sdk.BasicTracerProvider({ spanProcessors: [new sdk.SimpleSpanProcessor(exporter)] }));
+    const locks = new leasehold.LockManager(client);
+    const stop = instrument(locks);
+    await locks.mutex('traced').run(() => {});
+    stop();
+    await locks.close();
+    trace.disable();
+    assert.deepEqual(exporter.getFinishedSpans().map(({ name }) => name), ['leasehold.acquire', 'leasehold.hold']);
+  }
+  client.disconnect();
+});
+
+test('it works without @opentelemetry/api, which only leasehold/opentelemetry imports', () => {
+  for (const name of ['index.cjs', 'leasehold.cjs', 'workerd.mjs', 'index.d.mts']) {
+    assert.doesNotMatch(readFileSync(join(dirname(require.resolve('leasehold')), name), 'utf8'), /@opentelemetry/, name);
+  }
 });
 
 for (const kind of ['mjs', 'cjs']) {

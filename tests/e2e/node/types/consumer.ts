@@ -1,6 +1,7 @@
 // A user's program. It is compiled under every module resolution and runs on Node 20, which can't parse `await using`.
 import { Redis } from 'ioredis';
-import { LeaseholdError, LockManager, type Lease } from 'leasehold';
+import { LeaseholdError, LockManager, type Lease, type LockManagerEvents } from 'leasehold';
+import { instrument } from 'leasehold/opentelemetry';
 
 const redis = new Redis(process.env['REDIS_URL']!);
 
@@ -29,6 +30,13 @@ function reasonOf(error: unknown): string {
 
 async function main(): Promise<void> {
   await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
+  const stop: () => void = instrument(locks);
+  const losses: LockManagerEvents['lost'][] = [];
+  locks.on('lost', (loss) => losses.push(loss)).once('acquire', (event) => {
+    // The code narrows the event.
+    const fence: number = event.code === 'granted' ? event.fence : 0;
+    if (!(fence > 0)) throw new Error('not granted');
+  });
   const first = await count(locks);
   const second = await count(locks);
   if (!(second > first)) throw new Error('the fences did not rise');
