@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Redis as IoRedis6 } from 'ioredis-6';
 
-import { LockManager } from '../index.js';
+import { LockManager, type ReconnectEvent } from '../index.js';
 import { until } from '../testing/expect.js';
 import { PRIMARY, startSentinel, type SentinelSetup } from '../testing/topologies.js';
 
@@ -34,12 +34,16 @@ for (const { name, open } of versions) {
     const [locks, others] = managers;
     assert.ok(locks && others);
 
+    const reconnects: ReconnectEvent[] = [];
+    locks.on('reconnect', (event) => reconnects.push(event));
     const lease = await locks.mutex('a').acquire({ waitForReplicas: { min: 1, timeout: '5s' } });
     await watched.primary.kill();
     const busy = async (): Promise<boolean> => (await others.mutex('a').tryAcquire().catch(() => undefined)) === null;
     await until(busy);
     await until(() => lease.verify().catch(() => false));
     assert.ok(lease.isHeld && (await busy()));
+    assert.equal(reconnects.length, 1);
+    assert.ok(reconnects[0]?.server?.endsWith(`:${watched.replica.port}`) && reconnects[0].down > 0, JSON.stringify(reconnects));
     // The former replica has no replica of its own.
     await assert.rejects(locks.mutex('b').acquire({ waitForReplicas: { min: 1, timeout: 100 } }), { code: 'not-replicated', confirmed: 0, wanted: 1 });
     assert.equal(await lease.release(), 'released');
