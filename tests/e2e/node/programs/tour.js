@@ -21,9 +21,13 @@ export default async function tour(connection, LockManager, flush = () => connec
   const [reader, second] = await Promise.all([one, other].map((locks) => locks.readWrite('tour').read().acquire()));
   await Promise.all([reader.release(), second.release()]);
 
+  const events = [];
+  for (const name of ['acquiring', 'acquire', 'release', 'lost']) one.on(name, ({ code, reason }) => events.push(code ?? reason ?? name));
+  await one.mutex('tour').run(() => {});
   const doomed = await one.mutex('tour').acquire({ ttl: 300 });
   await flush();
   check(await doomed.lost === 'gone' && doomed.signal.aborted, 'a loss is told');
+  check(events.join() === 'acquiring,granted,released,acquiring,granted,gone', `events: ${events}`);
 
   const cancelled = AbortSignal.abort(new Error('no more'));
   const error = await one.mutex('tour').acquire({ signal: cancelled }).catch((error) => error);
