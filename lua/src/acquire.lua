@@ -1,29 +1,7 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which never exists
--- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
+-- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used (0)  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
-
--- The fast path: the lock is free, nobody waits, and no token is buried.
-if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
-    and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5], KEYS[6]) == 0 then
-  local clock, last = redis.call('TIME'), redis.call('GET', KEYS[2])
-  local us, ttl = clock[1] * 1000000 + clock[2], ARGV[3] + 0
-  local fence, keep, keep_ms = us, ARGV[7], 10 * ttl
-  if last then
-    fence = math.max((tonumber(last) or 2 ^ 53) + 1, us)
-    keep_ms = math.max(keep_ms, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
-  end
-  -- A last fence that no script can have written is handled below.
-  if fence < 2 ^ 53 and fence % 1 == 0 then
-    if keep_ms > keep + 0 then
-      keep = string.format('%.0f', keep_ms)
-    end
-    local block = math.max(1, math.min(ARGV[6] + 0, us + 1024 - fence))
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-    redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', keep)
-    return { 'entered', fence, block, us, ttl, 0, 0 }
-  end
-end
 
 --@prelude
 local token, mode, how, claim = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
@@ -42,6 +20,7 @@ local function write_record()
 end
 
 local function join()
+  redis.call('HLEN', KEYS[4]) -- fails before the first write, if the key has another type
   local tail = waiting > 0 and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2] or 0
   redis.call('ZADD', KEYS[3], text(math.max(tail + 1, us)), token)
   waiting = waiting + 1
@@ -63,10 +42,9 @@ if buried(token) then
   return answer('gone')
 end
 if holds == mode then
-  local ms = raise(token, mode, ttl)
-  local fence, block = draw(wanted, ttl)
+  local ms, size = raise(token, mode, ttl), block(wanted)
   grant()
-  return answer('again', fence, block, ms)
+  return answer('again', fence, size, ms)
 end
 if how == 'refill' then
   grant()
@@ -78,7 +56,7 @@ if holds then
 end
 
 -- Refresh the record before dead waiters are dropped, or a late head would drop itself.
-local queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)
+local queued = score(token) > 0
 if queued then
   write_record()
 elseif propose then
@@ -88,15 +66,14 @@ end
 -- First grant the waiters ahead of the caller. That may be all readers up to the caller.
 grant(token)
 if mine then
-  return answer('entered', mine.fence, mine.block, mine.ms)
+  return answer('entered', fence, mine.block, mine.ms)
 end
 if compatible(mode) and (mixed or not head()) then
   if queued then
-    leave(token)
+    drop(token)
   end
   hold(token, mode, ttl)
-  local fence, block = draw(wanted, ttl)
-  return answer('entered', fence, block, ttl)
+  return answer('entered', draw(), block(wanted), ttl)
 end
 
 if how == 'try' or mixed then
@@ -110,7 +87,8 @@ end
 if not queued then
   join()
 end
-local position = redis.call('ZRANK', KEYS[3], token) + 1
+mark_holder()
+local position = redis.call('ZRANK', KEYS[3], token) - graves + 1
 local reply = answer('waiting', position, 0, left())
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')

@@ -1,14 +1,15 @@
-//! Group commit: what the client has to say to one server at one moment travels as one script call.
+//! The common path, and group commit: what the client has to say to one server at one moment travels as one script call.
 //!
 //! ```text
-//!  send_together --> wait --the driver wakes the engine--> batch --reply--> each entry's own answer
-//!                                      \                        \
-//!                                       '-- only one command ----'-- an entry left undone --> sent alone
+//!  send_together --> wait --the driver wakes the engine--> common path --reply--> each entry's own answer
+//!                                                                 \
+//!                                                                  '-- an entry left undone --> its own script
 //! ```
 //!
-//! A batch takes only the common path of a command. An entry that needs more, or that the server refuses, changes
-//! nothing and is sent alone, as if it had never been in the batch. So one entry's error is never another's. Gray and
-//! Reuter, Transaction Processing (1992), section 10.3.4, describes group commit.
+//! The scripts of the common path are short: a free lock is taken, a lock that nobody waits for is given back, a lease is
+//! renewed. One command alone has a script of its own; several share `batch`. An entry that needs more, or that the
+//! server refuses, changes nothing and is sent to its own script, as if it had never been tried. So one entry's error is
+//! never another's. Gray and Reuter, Transaction Processing (1992), section 10.3.4, describes group commit.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,10 +18,19 @@ use super::Client;
 use crate::error::Failure;
 use crate::ids::LeaseId;
 use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, Purpose, Queued, SentCommand, TOGETHER};
-use crate::wire::{Answer, Command, Failed, Form, Reply, Status, fence, integer, time_left};
+use crate::wire::{Answer, Command, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
 const AHEAD: u64 = 1024;
+
+/// What the server answered to all entries.
+#[derive(Default)]
+struct Answers<'a> {
+    server: u64,
+    fence: u64,
+    /// A number for each entry. 0 if it was left undone.
+    numbers: &'a [Scalar],
+}
 
 impl Client {
     /// Sends what may travel together. The driver has no other input now, so nothing more will be added.
@@ -36,60 +46,73 @@ impl Client {
                     entries.push(entry);
                 }
             }
-            if entries.len() > 1 {
-                let batch = self.cx.new_lease();
-                let form = if core::mem::take(&mut self.batch_unknown) { Form::Source } else { Form::Digest };
-                let command = self.cx.batch_command(form, &entries);
-                self.cx.transmit(0, Purpose::Batch { batch }, command);
-                self.multi.keep_batch(batch, entries);
-            } else if let Some(entry) = entries.pop() {
-                self.cx.transmit(0, entry.purpose, entry.command);
+            if !entries.is_empty() {
+                self.cx.transmit_entries(0, Form::Digest, entries);
             }
         }
     }
 
     pub(super) fn batch_replied(&mut self, sent: &SentCommand, batch: LeaseId, result: Result<Reply, Failure>) {
-        let Some(entries) = self.multi.take_batch(batch) else { return };
-        let numbers = match &result {
-            Ok(Reply::List(list)) if list.len() == entries.len().saturating_add(1) => list.as_slice(),
-            _ => &[],
+        let Some(entries) = self.cx.batches.remove(&batch) else { return };
+        let failed = match &result {
+            Ok(reply) => match answers(reply, &entries) {
+                Some(answers) => return self.entries_answered(sent, entries, &answers),
+                None => Failed::unreadable(["the common path answered ", &reply.shown()].concat()),
+            },
+            Err(failure) => Failed::by(failure.clone(), sent.form),
         };
-        // For example, the user may not touch one of the names. Each entry gets its own answer.
-        // Unless a slot has begun to move while the script ran: then it has done a part of its work.
-        let refusal = match &result {
-            Err(failure @ Failure::Refused(text)) => {
-                (!Failed::by(failure.clone(), Form::Digest).maybe_applied).then_some(text)
+        let refused = matches!(result, Err(Failure::Refused(_))) && !failed.maybe_applied;
+        if failed.class == FailureClass::NoScript {
+            let entries = entries.into_iter().filter_map(|entry| self.still_wanted(entry)).collect::<Vec<_>>();
+            if !entries.is_empty() {
+                self.cx.transmit_entries(sent.flow(), Form::Source, entries);
             }
-            _ => None,
-        };
-        if let Some(text) = refusal {
-            self.batch_unknown = text.starts_with("NOSCRIPT");
+            return;
         }
-        let server = numbers.last().and_then(integer);
-        for (index, entry) in entries.into_iter().enumerate() {
-            let number = numbers.get(index).and_then(integer);
-            if refusal.is_some() || number == Some(0) {
-                self.send_alone(entry);
-            } else if let Some(answer) = answer(&entry, number, server) {
-                let mut sent = *sent;
-                sent.purpose = entry.purpose;
-                self.answered(&sent, &answer);
+        for entry in entries {
+            // The reason may be one entry: for example, the user may not touch its name. Each one gets its own answer.
+            // Unless a slot has begun to move while the script ran: then it has done a part of its work.
+            if refused {
+                self.send_alone(sent, entry);
             } else {
-                let failed = match &result {
-                    Err(failure) => Failed::by(failure.clone(), Form::Digest),
-                    Ok(reply) => Failed::unreadable(["batch answered ", &reply.shown()].concat()),
-                };
-                self.failed(entry.purpose, failed);
+                self.failed(entry.purpose, failed.clone());
             }
         }
     }
 
-    /// A batch left this command undone. It leaves at once, because its caller has waited for a round trip already.
-    fn send_alone(&mut self, entry: Queued) {
-        if !self.is_wanted(entry.purpose) {
-            return self.failed(entry.purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
+    fn entries_answered(&mut self, sent: &SentCommand, entries: Vec<Queued>, answers: &Answers<'_>) {
+        for (entry, number) in entries.into_iter().zip(answers.numbers) {
+            if integer(number) == Some(0) {
+                self.send_alone(sent, entry);
+                continue;
+            }
+            match answer(&entry, answers, number) {
+                Some(answer) => {
+                    let mut sent = *sent;
+                    sent.purpose = entry.purpose;
+                    self.answered(&sent, &answer);
+                }
+                None => {
+                    let text = "the common path answered a number out of bounds";
+                    self.failed(entry.purpose, Failed::unreadable(text.into()));
+                }
+            }
         }
-        // The server has answered. Its next silence begins now.
+    }
+
+    /// The common path left this command undone. It leaves at once, because its caller has waited for a round trip already.
+    fn send_alone(&mut self, sent: &SentCommand, entry: Queued) {
+        if let Some(entry) = self.still_wanted(entry) {
+            self.cx.transmit(sent.flow(), entry.purpose, entry.command);
+        }
+    }
+
+    /// The server has answered that it has done nothing. Its next silence begins now.
+    fn still_wanted(&mut self, entry: Queued) -> Option<Queued> {
+        if !self.is_wanted(entry.purpose) {
+            self.failed(entry.purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
+            return None;
+        }
         self.cx.is_answered(entry.purpose);
         if let Purpose::Acquire { lock, .. } = entry.purpose {
             self.with(lock, |lock, cx| {
@@ -98,23 +121,45 @@ impl Client {
                 }
             });
         }
-        self.cx.transmit(0, entry.purpose, entry.command);
+        Some(entry)
     }
 }
 
-/// An entry's answer, as if it had been sent alone. None if the server's number is out of bounds.
-fn answer(entry: &Queued, number: Option<i64>, server: Option<i64>) -> Option<Answer> {
-    let (number, server) = (u64::try_from(number?).ok()?, u64::try_from(server?).ok()?);
+/// Parses the reply to the common path of these entries. A single entry has a shorter reply than several.
+fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
+    let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
+    match (reply, entries) {
+        (Reply::One(one), [entry]) if matches!(entry.purpose, Purpose::Acquire { .. }) => {
+            let fence = number(one)?;
+            Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
+        }
+        (Reply::One(one), [_]) => Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() }),
+        (Reply::List(list), [_]) => {
+            let [server, fence] = list.as_slice() else { return None };
+            Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
+        }
+        (Reply::List(list), _) => {
+            let [server, fence, numbers @ ..] = list.as_slice() else { return None };
+            let (server, fence) = (number(server)?, number(fence)?);
+            (numbers.len() == entries.len()).then_some(Answers { server, fence, numbers })
+        }
+        _ => None,
+    }
+}
+
+/// An entry's answer, as if its own script had given it. None if the server's number is out of bounds.
+fn answer(entry: &Queued, answers: &Answers<'_>, number: &Scalar) -> Option<Answer> {
+    let server = answers.server;
+    let number = u64::try_from(integer(number)?).ok()?;
     let (status, value, block, left) = match entry.purpose {
         Purpose::Acquire { .. } => {
-            let ahead = server.saturating_add(AHEAD).saturating_sub(number);
+            let ahead = server.saturating_add(AHEAD).saturating_sub(answers.fence);
             let block = argument(&entry.command, ACQUIRE_BLOCK).min(ahead).max(1);
-            (Status::Entered, number, block, Some(argument(&entry.command, ACQUIRE_TTL)))
+            (Status::Entered, fence(answers.fence, block)?, block, Some(argument(&entry.command, ACQUIRE_TTL)))
         }
         Purpose::Release { .. } => (Status::Released, 0, 0, None),
         _ => (Status::Renewed, 0, 0, Some(number)),
     };
-    let value = fence(value, block)?;
     let waiting = (status != Status::Renewed).then_some(0);
     Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })
 }

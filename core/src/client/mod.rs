@@ -36,8 +36,6 @@ pub(crate) struct Client {
     locks: LockTable,
     semaphores: Semaphores,
     multi: Multi,
-    /// Whether the server has lost the script of a batch. The next one carries its source.
-    batch_unknown: bool,
 }
 
 impl Client {
@@ -49,7 +47,7 @@ impl Client {
         config.check()?;
         let hash = NameHash::new(client.seed());
         let (locks, semaphores) = (LockTable::new(hash), Semaphores::new(hash));
-        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default(), batch_unknown: false })
+        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default() })
     }
 
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.

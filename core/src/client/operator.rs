@@ -23,7 +23,7 @@ impl Client {
             return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock),
+            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
@@ -107,7 +107,7 @@ impl Client {
             return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock),
+            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Force { name }, Some(self.cx.patience()));

@@ -57,7 +57,7 @@ impl Engine {
     /// whose slots are near its own.
     pub fn set_cluster(&mut self) {
         match &mut self.locks {
-            Locks::One(client) => client.cx.flows.by_slot(),
+            Locks::One(client) => client.cx.set_cluster(),
             // A quorum's servers are not clusters.
             #[cfg(feature = "quorum")]
             Locks::Quorum(_) => {}

@@ -181,7 +181,7 @@ impl LockState {
             claim.sent = None;
         }
         let common = form == Form::Entry && self.name.family == Family::Lock && claim.mode == Mode::Exclusive;
-        let sent = if common { cx.send_together(soon, purpose, command) } else { cx.send(soon, purpose, command) };
+        let sent = if common { cx.send_together(soon, purpose, command, 0) } else { cx.send(soon, purpose, command) };
         if sent {
             self.acquire_sent(cx);
         }
@@ -229,7 +229,7 @@ impl LockState {
         }
         match answer.status {
             Status::Again => {
-                hold.server = answer.server;
+                hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.extend(cx, id, validity);

@@ -7,7 +7,7 @@ use super::{LockState, is_try};
 use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId};
-use crate::options::{AcquireOptions, Wait};
+use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
@@ -109,16 +109,18 @@ impl LockState {
         let valid_until = Some(hold.validity.until);
         let moved = hold.converting.is_some();
         let bury = hold.in_flight.any() || moved;
+        let used = hold.used(cx);
         if let Some(converting) = hold.converting.take() {
             cx.complete(converting.op, Err(Error::NotHeld));
-            let new = ReleaseParams { valid_until, ..ReleaseParams::of(converting.new, bury) };
+            let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, bury) };
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
-        cx.give_back(
-            &self.name,
-            ReleaseParams { valid_until, op, moved, wanted, ..ReleaseParams::of(hold.token, bury) },
-        );
+        // Only an exclusive lock has a common path, and only while nobody waits.
+        let common = !wanted && used == 0 && hold.mode == Mode::Exclusive && self.name.family == Family::Lock;
+        let stamp = hold.stamp.filter(|_| common);
+        let params = ReleaseParams::of(hold.token, bury);
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, stamp, ..params });
     }
 
     /// Removes the waiting token from the server's queue.

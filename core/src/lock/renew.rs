@@ -38,7 +38,7 @@ impl LockState {
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command)
+                cx.send_together(soon, purpose, command, 0)
             } else {
                 cx.send(soon, purpose, command)
             };
@@ -177,12 +177,10 @@ impl LockState {
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }
-        #[cfg(feature = "quorum")]
-        let lasts = lease.ttl;
         let command = match raise {
             0 => cx.renew_command(form, &self.name, hold.token, hold.mode, ttl),
             #[cfg(feature = "quorum")]
-            fence => cx.raise_command(form, &self.name, hold.token, fence, lasts),
+            fence => cx.raise_command(form, &self.name, hold.token, fence),
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
@@ -272,7 +270,7 @@ impl LockState {
             Status::Again => {
                 hold.refill.failures = 0;
                 hold.refill.size = hold.refill.asked;
-                hold.server = hold.server.max(answer.server);
+                hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 if hold.converting.is_none() {

@@ -68,6 +68,14 @@ pub(crate) struct Queued {
     number: u64,
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
+    /// The fence in the lock's key, for the common path of a release.
+    pub(crate) fence: u64,
+}
+
+impl Queued {
+    pub(super) fn new(purpose: Purpose, command: Command, fence: u64) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, command, fence }
+    }
 }
 
 /// The flows to all servers.
@@ -140,12 +148,12 @@ impl Flows {
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
             flow.full_at = Some(now);
-            flow.queue.push(Queued { due, number, purpose, command });
+            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, 0) });
         }
     }
 
     /// Queues a command until the driver has nothing else to say.
-    pub(super) fn push_together(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+    pub(super) fn push_together(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
         let number = self.numbers;
         let Some(flow) = self.flows.first_mut() else { return };
@@ -155,7 +163,7 @@ impl Flows {
         if flow.in_flight >= flow.window {
             flow.full_at = Some(now);
         }
-        flow.together.push(Queued { due, number, purpose, command });
+        flow.together.push(Queued { due, number, ..entry });
     }
 
     /// When the commands that may travel together leave. None while there is no room.

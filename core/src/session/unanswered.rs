@@ -42,6 +42,13 @@ pub(crate) struct SentCommand {
     pub(super) flow: u8,
 }
 
+impl SentCommand {
+    /// The flow that it left by.
+    pub(crate) const fn flow(&self) -> u8 {
+        self.flow
+    }
+}
+
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
 pub(crate) struct Unanswered {
     next: u64,

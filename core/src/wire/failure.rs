@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::command::Form;
 use crate::error::{Error, Failure, Votes};
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FailureClass {
     /// The server doesn't have the script. Send its source.
     NoScript,
@@ -69,6 +69,7 @@ impl Error {
 }
 
 /// A command without a usable answer.
+#[derive(Clone)]
 pub(crate) struct Failed {
     pub(crate) class: FailureClass,
     /// Whether the server may have run it, or may still run it.

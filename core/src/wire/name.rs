@@ -17,19 +17,22 @@ pub(crate) struct Name {
     pub(crate) key: Arc<str>,
     /// The beginning of the side keys. It contains the name's hash tag, or the name as the hash tag, so all keys are in one slot.
     side: Arc<str>,
+    /// The counter that its fences are drawn from.
+    pub(crate) fence: Arc<str>,
     /// The kind of data under the key, which decides the scripts to use.
     pub(crate) family: Family,
 }
 
 impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
-    pub(crate) fn new(key: String, family: Family) -> Self {
+    pub(crate) fn new(key: String, family: Family, counter: &FenceCounter) -> Self {
+        let fence = counter.of(&key);
         let side = if hash_tag(key.as_bytes()).is_some() {
             ["leasehold::", &key, ":"].concat()
         } else {
             ["leasehold:{", &key, "}:"].concat()
         };
-        Self { key: key.into(), side: side.into(), family }
+        Self { key: key.into(), side: side.into(), fence, family }
     }
 
     /// The whole key: prefix and name.
@@ -60,13 +63,58 @@ impl Name {
         &self.side
     }
 
-    /// The side keys, in the order in which the scripts take them after the lock's own key. The last one never exists.
-    /// It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a script that finds
-    /// all its keys, and stop it after it has deleted one.
-    pub(crate) const fn sides(&self) -> [&'static str; 6] {
+    /// The side keys, in the order in which the scripts take them after the lock's own key and the fence. The last one
+    /// never exists. It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a
+    /// script that finds all its keys, and stop it after it has deleted one.
+    pub(crate) const fn sides(&self) -> [&'static str; 4] {
         let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
-        ["fence", "queue", "waiters", members, "buried", "none"]
+        ["queue", "waiters", members, "none"]
     }
+}
+
+/// Which key counts the fences of a name.
+pub(crate) enum FenceCounter {
+    /// One key for all names of the server.
+    Server(Arc<str>),
+    /// In a cluster, one key for each slot.
+    Slots,
+}
+
+impl FenceCounter {
+    fn of(&self, key: &str) -> Arc<str> {
+        match self {
+            Self::Server(fence) => fence.clone(),
+            Self::Slots => {
+                let tag = slot_tag(hash_slot(key.as_bytes()));
+                ["leasehold:fence:{", core::str::from_utf8(&tag).unwrap_or_default(), "}"].concat().into()
+            }
+        }
+    }
+}
+
+/// A hash tag of four characters from `@` to `O` that is in this slot. Their lower four bits can be chosen, and a CRC
+/// is linear: each of the 16 bits changes the slot in its own way. Gaussian elimination finds the bits to change.
+fn slot_tag(slot: u16) -> [u8; 4] {
+    let with = |bits: u16| [12, 8, 4, 0].map(|at| b'@' | (bits >> at & 15) as u8);
+    let none = hash_slot(&with(0));
+    // For each bit of a slot, what changes it and no higher bit.
+    let mut basis = [(0_u16, 0_u16); 14];
+    let mut reduce = |mut change: u16, mut bits: u16, add: bool| {
+        for (at, (pivot, by)) in basis.iter_mut().enumerate().rev() {
+            if change >> at & 1 == 1 {
+                if add && *pivot == 0 {
+                    (*pivot, *by) = (change, bits);
+                }
+                change ^= *pivot;
+                bits ^= *by;
+            }
+        }
+        bits
+    };
+    for bit in 0..16 {
+        reduce(hash_slot(&with(1 << bit)) ^ none, 1 << bit, true);
+    }
+    with(reduce(slot ^ none, 0, false))
 }
 
 /// Redis's rule: the bytes between the first `{` and the next `}`, if there are any.
@@ -92,9 +140,20 @@ mod tests {
 
     #[test]
     fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
-        assert_eq!(Name::new("a".into(), Family::Lock).side(), "leasehold:{a}:");
-        assert_eq!(Name::new("{a}".into(), Family::Lock).side(), "leasehold::{a}:");
-        assert_eq!(Name::new("x{a}y".into(), Family::Lock).side(), "leasehold::x{a}y:");
+        let side = |key: &str| String::from(Name::new(key.into(), Family::Lock, &FenceCounter::Slots).side());
+        assert_eq!(side("a"), "leasehold:{a}:");
+        assert_eq!(side("{a}"), "leasehold::{a}:");
+        assert_eq!(side("x{a}y"), "leasehold::x{a}y:");
+    }
+
+    #[test]
+    fn in_a_cluster_each_slot_has_a_counter_of_its_own() {
+        for slot in 0..1 << 14 {
+            assert_eq!(hash_slot(&slot_tag(slot)), slot);
+        }
+        let name = Name::new("x{a}y".into(), Family::Lock, &FenceCounter::Slots);
+        assert_eq!(hash_slot(name.fence.as_bytes()), hash_slot(b"a"), "{}", name.fence);
+        assert!(name.fence.starts_with("leasehold:fence:{"), "{}", name.fence);
     }
 
     #[test]

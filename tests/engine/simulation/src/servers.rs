@@ -12,7 +12,7 @@ use crate::invariants::broken;
 use crate::invariants::keys::Part;
 use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::wire::{Answer, Asked, ScriptCommand, is_batch};
+use crate::wire::{Answer, Asked, ScriptCommand, is_common};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
@@ -165,9 +165,9 @@ impl ClusterRun<'_> {
             return self.answer(&arrival, Err(Failure::Refused(it.not_ready_error.into())));
         }
         let mut words: Vec<&[u8]> = arrival.command.words().collect();
-        if self.bugs.none_key_left_out && words.get(2) == Some(&&b"7"[..]) {
-            words[2] = b"6";
-            words.remove(9);
+        if self.bugs.none_key_left_out && words.get(2) == Some(&&b"6"[..]) {
+            words[2] = b"5";
+            words.remove(8);
         }
         let migrating = it.suffers(Fault::Migration, self.world.now);
         if migrating && self.keys_are_parted(&words) {
@@ -190,7 +190,7 @@ impl ClusterRun<'_> {
             Ok(reply) => asked.iter().map(|asked| asked.answer(reply)).collect(),
             Err(_) => Vec::new(),
         };
-        if is_batch(&words) {
+        if is_common(&words) {
             self.observe_batch(server, &asked, &names, &answers, &executed);
         } else {
             self.observe(server, arrival.name, &asked[0].script, &executed);
@@ -231,11 +231,11 @@ impl ClusterRun<'_> {
         };
         let mut keys = self.watch.keys.of_name(name).to_vec();
         // The key that never exists.
-        keys.push(format!("{}none", keys[1].trim_end_matches("fence")));
+        keys.push(format!("{}none", keys[2].trim_end_matches("queue")));
         let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"7"];
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
         words.extend(keys.iter().map(String::as_bytes));
-        words.extend([b"60000".as_slice(), fleet]);
+        words.extend([b"0".as_slice(), fleet]);
         self.observe_before(server, name);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.lose(name, Part::Lock);
@@ -319,6 +319,9 @@ impl ClusterRun<'_> {
         model.set_read_only(false);
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
         self.note_line("all", format_args!("   {key}"));
+        if *part == Part::Lock {
+            self.watch.locks[*name].fences.lock_lost(server_us);
+        }
         self.lose(*name, *part);
     }
 
@@ -326,8 +329,12 @@ impl ClusterRun<'_> {
     fn lose(&mut self, name: usize, part: Part) {
         let lock = &mut self.watch.locks[name];
         match part {
-            Part::Fence => lock.fences.data_lost(),
-            Part::Queue => lock.queue.data_lost(),
+            Part::Fence => {}
+            Part::Queue => {
+                // With the tokens that were given up.
+                lock.tokens.data_lost(self.world.now);
+                lock.queue.data_lost();
+            }
             Part::Permits => lock.permits.permits_lost(),
             // Their holders are notified early, but they still exclude others.
             Part::Readers => lock.readers_lost = true,

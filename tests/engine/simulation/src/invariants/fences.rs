@@ -4,8 +4,7 @@ use leasehold_core::Mode;
 
 use super::{Verdict, broken};
 
-/// How far a reserved fence may be ahead of the server's clock: a millisecond, plus one for each grant of a single
-/// script.
+/// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
 const AHEAD: u64 = 1_024 + 64;
 
 /// The fences of one lock.
@@ -17,38 +16,44 @@ pub(crate) struct Fences {
 }
 
 impl Fences {
-    /// The server drew `fence` and reserved `block` from it on.
-    pub(crate) fn drawn(&mut self, fence: u64, block: u64, server_us: u64) -> Verdict {
-        let (before, used) = (self.drawn, self.used);
-        self.drawn = self.drawn.max(fence + block.max(1) - 1);
-        if fence <= before {
-            return broken("fence-draw", format!("drew {fence}, and {before} was drawn or reserved before"));
+    /// The server drew `fence` for a new holder in this mode, or for one that goes on.
+    pub(crate) fn drawn(&mut self, mode: Mode, fence: u64, is_new: bool, server_us: u64) -> Verdict {
+        let before = self.drawn;
+        self.drawn = self.drawn.max(fence);
+        // Readers that are granted together share a fence.
+        if fence < before || (fence == before && mode == Mode::Exclusive) {
+            return broken("fence-draw", format!("drew {fence}, and {before} was drawn before"));
         }
-        if fence <= used {
+        let used = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
+        if is_new && fence <= used {
             return broken("fence-draw", format!("drew {fence}, and {used} is in use"));
         }
-        if fence + block > server_us + AHEAD {
-            return broken("fence-ahead", format!("reserved up to {} at {server_us}", fence + block - 1));
+        if fence > server_us + AHEAD {
+            return broken("fence-ahead", format!("drew {fence} at {server_us}"));
         }
         Ok(())
     }
 
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
     pub(crate) fn used(&mut self, mode: Mode, fence: u64, orphan: bool) -> Verdict {
+        if orphan {
+            return Ok(());
+        }
         let before = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
         self.used = self.used.max(fence);
         if mode == Mode::Exclusive {
             self.used_by_writers = self.used_by_writers.max(fence);
         }
-        if fence <= before && !orphan {
+        if fence <= before {
             return broken("fence-order", format!("{mode:?} lease got {fence} after {before}"));
         }
         Ok(())
     }
 
-    /// The server lost its data. Fences that were reserved and never used may be drawn again.
-    pub(crate) fn data_lost(&mut self) {
-        self.drawn = self.used;
+    /// The server lost the lock's own key, but not its last fence. Fences of the last millisecond may be drawn again.
+    pub(crate) fn lock_lost(&mut self, server_us: u64) {
+        self.used = self.used.min(server_us);
+        self.used_by_writers = self.used_by_writers.min(server_us);
     }
 }
 
@@ -57,15 +62,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draw_inside_an_earlier_block_is_seen() {
+    fn a_draw_that_is_not_above_a_used_fence_is_seen() {
         let mut fences = Fences::default();
-        fences.drawn(1_000, 33, 1_000).unwrap();
-        assert_eq!(fences.drawn(1_032, 1, 1_032).unwrap_err().invariant, "fence-draw");
+        fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
+        fences.used(Mode::Exclusive, 1_032, false).unwrap();
+        assert_eq!(fences.drawn(Mode::Exclusive, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
+        assert_eq!(fences.drawn(Mode::Shared, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
+        fences.drawn(Mode::Exclusive, 1_033, true, 1_032).unwrap();
+        assert_eq!(fences.drawn(Mode::Exclusive, 1_033, false, 1_033).unwrap_err().invariant, "fence-draw");
     }
 
     #[test]
     fn a_draw_far_ahead_of_the_clock_is_seen() {
-        assert_eq!(Fences::default().drawn(5_000, 1_000, 4_000).unwrap_err().invariant, "fence-ahead");
+        let verdict = Fences::default().drawn(Mode::Exclusive, 5_100, true, 4_000);
+        assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
+    }
+
+    #[test]
+    fn a_lock_that_was_lost_within_a_millisecond_may_draw_a_used_fence_again() {
+        let mut fences = Fences::default();
+        fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
+        fences.used(Mode::Exclusive, 1_032, false).unwrap();
+        fences.lock_lost(1_010);
+        fences.drawn(Mode::Exclusive, 1_011, true, 1_011).unwrap();
     }
 
     #[test]
