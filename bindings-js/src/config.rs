@@ -19,7 +19,6 @@ pub(crate) fn read(record: &InputRecord, prefix: String) -> Result<Config, Error
         response_timeout: time("response_timeout", InputField::ResponseTimeout)?,
         node_timeout: time("node_timeout", InputField::NodeTimeout)?,
         mixed_fleet: record.flag(InputField::MixedFleet),
-        fence_retention: time("fence_retention", InputField::FenceRetention)?,
         batches: record.flag(InputField::Batches),
         ..Config::default()
     })

@@ -148,10 +148,10 @@ pub struct Config {
     /// How many commands may be in flight to one server, or in a cluster for each range of 256 slots: 1 to 65,535.
     /// Default: 1,024.
     pub max_in_flight: u16,
-    /// Whether what the client has to say to a server at one moment travels as one script call. Then a command may wait
-    /// for the next [`Input::Wake`](crate::Input::Wake), so the driver must wake the engine when
-    /// [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input. Never in a cluster, where names
-    /// have different slots. Default: false.
+    /// Whether commands try the short scripts of the common path first, and travel as one script call if the client has
+    /// several to say at one moment. Then a command may wait for the next [`Input::Wake`](crate::Input::Wake), so the
+    /// driver must wake the engine when [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input.
+    /// In a cluster each travels alone, because names have different slots. Default: false.
     pub batches: bool,
 }
 

@@ -1,6 +1,6 @@
 -- Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing. Idempotent
 -- for each token.
--- KEYS    1 fence  and for each name: at + 1 N  2 queue  3 waiters
+-- KEYS    for each name: at + 1 N  2 queue  3 waiters; then fence
 -- ARGV    1 ttl  and for each name a token
 -- Answer  server us, ttl, then entered or again and the fence for each name;
 --         or server us, what is left of the holder's TTL, busy, and the number of the name that is busy
@@ -27,13 +27,13 @@ local function busy(at, token)
 end
 
 -- Reads every key before the first write, so a key of the wrong type fails the script while nothing has changed.
-local stored = redis.call('GET', KEYS[1])
+local stored = redis.call('GET', KEYS[#KEYS])
 local last = stored and string.match(stored, '^%d+$') and tonumber(stored) or stored and 2 ^ 53 or us + 1024
 if last > 2 ^ 53 - 4096 then
-  return { err = 'BADFENCE ' .. KEYS[1] .. ' holds no fence of this version' }
+  return { err = 'BADFENCE ' .. KEYS[#KEYS] .. ' holds no fence of this version' }
 end
 for name = 1, #ARGV - 1 do
-  local at, token = 3 * name - 2, ARGV[name + 1]
+  local at, token = 3 * name - 3, ARGV[name + 1]
   local holder = redis.call('GET', KEYS[at + 1])
   mine[name] = holder and string.match(holder, '^[^ *]*') == token
   if not mine[name] and (holder or busy(at, token)) then
@@ -43,10 +43,10 @@ end
 
 local fence = math.max(last + 1, us)
 local text = string.format('%.0f', fence)
-redis.call('SET', KEYS[1], text)
+redis.call('SET', KEYS[#KEYS], text)
 local reply = { us, ttl }
 for name = 1, #ARGV - 1 do
-  local at, token = 3 * name - 2, ARGV[name + 1]
+  local at, token = 3 * name - 3, ARGV[name + 1]
   if not mine[name] then
     redis.call('SET', KEYS[at + 1], token .. ' ' .. text, 'PX', ARGV[1])
   elseif redis.call('PTTL', KEYS[at + 1]) < ttl then

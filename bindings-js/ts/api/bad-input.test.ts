@@ -43,8 +43,7 @@ test('a_managers_options_are_checked_at_its_construction', () => {
     ['mixedFleet', { mixedFleet: 'false' }], ['renew', { renew: 0 }], ['wait', { wait: 0 }], ['wait', { wait: 'for ever' }],
     ['claimWindow', { claimWindow: '99ms' }], ['claimWindow', { claimWindow: '61s' }],
     ['responseTimeout', { responseTimeout: 9 }], ['responseTimeout', { responseTimeout: '2m' }],
-    ['fenceRetention', { fenceRetention: '59s' }], ['fenceRetention', { fenceRetention: '31d' }],
-    ...['ttl', 'maxHold', 'wait', 'claimWindow', 'responseTimeout', 'fenceRetention'].flatMap((field) =>
+    ...['ttl', 'maxHold', 'wait', 'claimWindow', 'responseTimeout'].flatMap((field) =>
       noDurations.map((value): [string, unknown] => [field, { [field]: value }])),
   ];
   for (const [field, options] of bad) assertRefused(field, () => new LockManager(nobody, options as LockManagerOptions));

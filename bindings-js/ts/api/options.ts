@@ -78,8 +78,6 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'>
   readonly claimWindow?: Duration | undefined;
   /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
-  /** How long the server remembers the last fence of an unused name. 1 min to 30 days. Default `'1h'`. */
-  readonly fenceRetention?: Duration | undefined;
 }
 
 /** The options of {@link LockManager.quorum}. */
@@ -129,7 +127,6 @@ const DEFAULTS = {
     responseTimeout: 2_000,
     nodeTimeout: 100,
     mixedFleet: false,
-    fenceRetention: 3_600_000,
     batches: true,
   } satisfies Config,
 };
@@ -151,7 +148,7 @@ const BOUNDS = {
 const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
 const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
-const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas'] as const;
 const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
@@ -170,7 +167,7 @@ export function readQuorumOptions(options: unknown): { config: Config; settings:
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
-  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, batches } = DEFAULTS.config;
+  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, batches } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
     localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
@@ -179,8 +176,6 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
       given.responseTimeout === undefined ? responseTimeout : readDuration('responseTimeout', given.responseTimeout),
     nodeTimeout,
     mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
-    fenceRetention:
-      given.fenceRetention === undefined ? fenceRetention : readDuration('fenceRetention', given.fenceRetention),
     batches,
   };
   return { config, settings: mergeSettings(given, DEFAULTS.settings) };

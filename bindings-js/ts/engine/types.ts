@@ -140,7 +140,6 @@ export interface Config {
   /** For a quorum only. */
   readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
-  readonly fenceRetention: number;
   /** Whether commands wait to travel together until the driver has no other input. It must then wake the engine in time. */
   readonly batches: boolean;
 }

@@ -78,10 +78,10 @@ async function replay(file: File): Promise<void> {
 
 function config(given: Record<string, unknown> = {}): Config {
   const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { node_timeout = 100, mixed_fleet = false, fence_retention = 3_600_000, batches = false } = given;
+  const { node_timeout = 100, mixed_fleet = false, batches = false } = given;
   return {
     prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
-    mixedFleet: mixed_fleet, fenceRetention: fence_retention, batches,
+    mixedFleet: mixed_fleet, batches,
   } as Config;
 }
 

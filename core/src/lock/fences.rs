@@ -8,16 +8,18 @@ pub(super) struct Fences {
     left: u64,
     spare: Option<(u64, u64)>,
     used: u64,
+    /// The greatest that the server drew. Its counter has that one at least.
+    drawn: u64,
 }
 
 impl Fences {
     pub(crate) const fn new(first: u64, count: u64) -> Self {
-        Self { next: first, left: count, spare: None, used: 0 }
+        Self { next: first, left: count, spare: None, used: 0, drawn: first }
     }
 
-    /// The greatest fence that was taken. 0 if there is none.
+    /// The greatest fence that was taken, if the server's counter may be below it. Else 0.
     pub(super) const fn used(&self) -> u64 {
-        self.used
+        if self.used > self.drawn { self.used } else { 0 }
     }
 
     /// The next fence. It is greater than all before it.
@@ -43,6 +45,7 @@ impl Fences {
 
     /// Adds a block from a refill. It may begin inside of the last one. A late one never lowers the next fence.
     pub(crate) fn add(&mut self, first: u64, count: u64) {
+        self.drawn = self.drawn.max(first);
         let (start, left) = self.spare.unwrap_or((self.next, self.left));
         let (end, added) = (start.saturating_add(left), first.saturating_add(count));
         if first <= end {
@@ -82,7 +85,10 @@ mod tests {
         assert_eq!(fences.take(), None);
         fences.add(101, 1);
         assert_eq!(fences.take(), Some(101));
-        assert_eq!(fences.used(), 101);
+        assert_eq!(fences.used(), 0, "the server drew it");
+        fences.add(102, 2);
+        assert_eq!([fences.take(), fences.take()], [Some(102), Some(103)]);
+        assert_eq!(fences.used(), 103);
     }
 
     #[test]

@@ -196,13 +196,13 @@ impl Context {
     pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
         let keys = parts.len().saturating_mul(3).saturating_add(1);
         let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
-        // They are in one slot, so they have one counter.
-        command.push(parts.first().map(|(name, _)| name.fence.as_bytes()).unwrap_or_default());
         for (name, _) in parts {
             command.push(name.key.as_bytes());
             command.push_parts(&[name.side(), "queue"]);
             command.push_parts(&[name.side(), "waiters"]);
         }
+        // They are in one slot, so they have one counter.
+        command.push(parts.first().map(|(name, _)| name.fence.as_bytes()).unwrap_or_default());
         command.push_number(millis(ttl));
         parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
         command

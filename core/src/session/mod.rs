@@ -166,8 +166,11 @@ impl Context {
     /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
     /// see `client/batch.rs`. `fence` is the one that a release finds in the lock's key.
     pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, command: Command, fence: u64) -> bool {
+        if !self.config.batches {
+            return self.send(soon, purpose, command);
+        }
         let entry = Queued::new(purpose, command, fence);
-        if self.config.batches && self.flows.is_one() {
+        if self.flows.is_one() {
             // Releases go first: what leaves at the same moment may want the same name.
             let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
             self.flows.push_together(self.now, self.now + within, entry);

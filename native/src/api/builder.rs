@@ -88,12 +88,6 @@ impl Builder {
         self
     }
 
-    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
-    pub fn fence_retention(mut self, retention: Duration) -> Self {
-        self.config.fence_retention = retention;
-        self
-    }
-
     /// The TTL for locks that set none: 10 ms to 24 h. Default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;

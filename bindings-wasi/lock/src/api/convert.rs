@@ -34,7 +34,6 @@ pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
         response_timeout: time(options.response_timeout_ms, default.response_timeout),
         node_timeout: time(options.node_timeout_ms, default.node_timeout),
         mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
-        fence_retention: time(options.fence_retention_ms, default.fence_retention),
         ..default
     }
 }

@@ -6,8 +6,8 @@ use leasehold_model::Executed;
 
 use crate::faults::Fault;
 use crate::invariants::broken;
-use crate::invariants::keys::holder_of;
 use crate::invariants::hand_overs::{Hold, ServerGrant};
+use crate::invariants::keys::holder_of;
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
 use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_common_reply};
@@ -227,7 +227,8 @@ impl ClusterRun<'_> {
     ) {
         let mut grants = Vec::new();
         if answer.grants()
-            && let ScriptCommand::Acquire { token, mode, .. } | ScriptCommand::Convert { new: token, mode, .. } = *script
+            && let ScriptCommand::Acquire { token, mode, .. } | ScriptCommand::Convert { new: token, mode, .. } =
+                *script
         {
             let how = match *script {
                 ScriptCommand::Convert { .. } => Granting::Converted,

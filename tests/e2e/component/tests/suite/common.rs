@@ -66,7 +66,6 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         response_timeout_ms: Some(500),
         node_timeout_ms: None,
         mixed_fleet: None,
-        fence_retention_ms: None,
     })
 }
 

@@ -128,7 +128,10 @@ impl Keys {
             return broken("key-short", format!("{} ends at {until} ms, and {promised} was answered", key(Part::Lock)));
         }
         match model.greatest_score(server_us, key(Part::Readers)) {
-            Some(last) if last as u64 > until && model.get(server_us, key(Part::Lock)).as_deref().map(holder_of) == Some("shared") => {
+            Some(last)
+                if last as u64 > until
+                    && model.get(server_us, key(Part::Lock)).as_deref().map(holder_of) == Some("shared") =>
+            {
                 broken("key-short", format!("{} ends at {until} ms, and its last reader at {last}", key(Part::Lock)))
             }
             _ => Ok(()),
