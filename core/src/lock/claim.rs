@@ -10,7 +10,9 @@ use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, CommonPath, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
+};
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 

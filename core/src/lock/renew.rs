@@ -9,7 +9,9 @@ use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within,
+};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.

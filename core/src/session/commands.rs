@@ -261,14 +261,18 @@ impl Context {
         if is_batch {
             command.push(word.as_bytes());
         }
-        let (Purpose::Acquire { token, .. } | Purpose::Renew { token, .. } | Purpose::Release { token }) = entry.purpose
+        let (Purpose::Acquire { token, .. } | Purpose::Renew { token, .. } | Purpose::Release { token }) =
+            entry.purpose
         else {
             return;
         };
-        let (token, fence) = (Digits::of(token.0), match entry.common {
-            CommonPath::Release { fence } => Some(Digits::of(fence)),
-            _ => None,
-        });
+        let (token, fence) = (
+            Digits::of(token.0),
+            match entry.common {
+                CommonPath::Release { fence } => Some(Digits::of(fence)),
+                _ => None,
+            },
+        );
         let space = if matches!(entry.common, CommonPath::Acquire | CommonPath::Release { .. }) { " " } else { "" };
         let fence = fence.as_ref().map(Digits::as_str).unwrap_or_default();
         command.push_parts(&[&self.client, ":", token.as_str(), space, fence]);
