@@ -2,13 +2,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::model::{Model, model_lock};
 use common::real::{Real, receive_message};
 use common::state::alike;
 use common::{ALL_KEYS, EXCLUSIVE, Host, Lock, SHARED, scalar_text, token};
-use leasehold_core::Reply;
+use leasehold_core::{Reply, Scalar};
 use leasehold_harness::Rng;
 use leasehold_lua::{
     ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script,
@@ -35,11 +36,36 @@ fn the_model_answers_as_every_supported_server() {
 }
 
 fn compare_with(server: &Server) {
-    let (mut seed, mut compared) = (0, 0);
+    let (mut seed, mut compared, mut seen) = (0, 0, BTreeMap::new());
     while compared < CALLS {
-        compared += Round::new(server, seed).run();
+        compared += Round::new(server, seed).run(&mut seen);
         seed += 1;
     }
+    // The common paths are reached: done and left undone, and below a counter that leads the clock.
+    for path in [
+        "acquire-fast 0",
+        "acquire-fast us",
+        "acquire-fast us fence",
+        "release-fast 0",
+        "release-fast 1",
+        "batch 0",
+        "batch done",
+    ] {
+        assert!(seen.contains_key(path), "{path} is missing: {seen:?}");
+    }
+}
+
+/// What the common path did.
+fn path(script: &Script, reply: &Result<Reply, String>) -> Option<String> {
+    let did = match (script.name, reply) {
+        ("release-fast" | "acquire-fast", Ok(Reply::One(Scalar::Int(number)))) => number.to_string(),
+        ("acquire-fast", Ok(Reply::One(_))) => "us".to_owned(),
+        ("acquire-fast", Ok(Reply::List(_))) => "us fence".to_owned(),
+        ("batch", Ok(Reply::List(items))) if items[2..].contains(&Scalar::Int(0)) => "0".to_owned(),
+        ("batch", Ok(_)) => "done".to_owned(),
+        _ => return None,
+    };
+    Some(format!("{} {did}", script.name))
 }
 
 /// The calls of one seed on one name.
@@ -70,7 +96,7 @@ impl Round {
 
     /// How many calls were compared. A deadline that passes during a call ends the round, and so does a call that took
     /// so long that the server may have set a deadline much later than it read the time.
-    fn run(mut self) -> usize {
+    fn run(mut self, seen: &mut BTreeMap<String, usize>) -> usize {
         for call in 0..CALLS_A_ROUND {
             self.wait_until_no_deadline_is_near();
             let (from, mut deadlines) = (wall_us(), self.model.deadlines_ms());
@@ -94,6 +120,9 @@ impl Round {
                 None => self.model.host.run(&words),
             };
             let answered = wall_us();
+            if let Some(path) = script.as_ref().and_then(|script| path(script, &real)) {
+                *seen.entry(path).or_default() += 1;
+            }
             let real_state = self.real.state();
             deadlines.extend(self.model.deadlines_ms());
             self.model.host.now_us = wall_us();
@@ -157,7 +186,7 @@ impl Round {
         let command = |words: &[&str]| Step::Command(words.iter().map(|word| (*word).to_owned()).collect());
         const ALL: &[usize] = &ALL_KEYS;
         let entries = rng.below(7);
-        match rng.below(37) {
+        match rng.below(42) {
             25..=28 => {
                 let text = |word: &str| word.to_owned();
                 let acquire = [text("acquire"), format!("{one} "), ttl.clone()];
@@ -179,7 +208,7 @@ impl Round {
             34 => script(MULTI, &[0, 2, 3, 1], vec![ttl, one]),
             35 => script(FORCE, ALL, vec!["0".to_owned(), fleet]),
             // A counter far above the clock, one that there is no room above, and some that are no numbers.
-            36 => command(&[
+            36..=37 => command(&[
                 "SET",
                 &self.real.keys[1],
                 *rng.pick(&[
@@ -192,6 +221,8 @@ impl Round {
                     "-500000000000000",
                 ]),
             ]),
+            // A lock that nobody has or wants, as the common paths need it.
+            38..=41 => command(&["DEL", &name, &self.real.keys[2], &self.real.keys[3]]),
             0..=9 => {
                 let how = (*rng.pick(&["wait", "wait", "wait", "wait", "try", "refill"])).to_owned();
                 script(ACQUIRE, ALL, vec![one, mode, ttl, how, claim, block, "0".to_owned(), fleet])
