@@ -12,7 +12,7 @@ local us = string.format('%s%06d', clock[1], clock[2])
 local fence = us
 local last = redis.call('SET', KEYS[2], us, 'GET')
 -- Texts of 16 digits compare like their numbers.
-if not last or #last ~= 16 or last >= us then
+if not last or #last ~= 16 or last >= us or string.find(last, '%D') then
   if not last or not string.match(last, '^%d+$') or tonumber(last) > 2 ^ 53 - 4096 then
     -- The slow path finds the server as it was.
     if last then

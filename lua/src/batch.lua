@@ -15,7 +15,7 @@ if ARGV[1] ~= '0' then
   local clock = redis.call('TIME')
   local us = string.format('%s%06d', clock[1], clock[2])
   local last = pcall('SET', KEYS[1], us, 'GET')
-  if type(last) == 'string' and #last == 16 and last < us then
+  if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
     fence = us
   elseif type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) <= 2 ^ 53 - 4096 then
     fence = string.format('%.0f', math.max(last + 1, us))

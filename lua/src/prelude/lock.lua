@@ -65,9 +65,10 @@ local function hold(token, mode, ms)
   if holder then
     write_holder('shared', math.max(cut(redis.call('PTTL', KEYS[1])), ms))
   else
+    -- N first, because a delete would let a new lock in at maxmemory.
+    write_holder('shared', ms)
     -- Readers from before N was something else don't count.
     redis.call('DEL', KEYS[5])
-    write_holder('shared', ms)
   end
   readers = readers + redis.call('ZADD', KEYS[5], text(now + ms), token)
   if redis.call('PTTL', KEYS[5]) < ms then

@@ -92,6 +92,10 @@ end
 -- Writes the last fence, publishes the grants, and returns the answer.
 local function answer(status, value, size, ms)
   if fence or stored and last > tonumber(stored) then
+    if not fence then
+      -- Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
+      redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
+    end
     redis.call('SET', KEYS[2], text(fence or last))
   end
   local reply = { status, value or 0, size or 0, us, ms or 0, waiting, foreign() }
