@@ -190,9 +190,6 @@ pub(crate) struct Ls {
     /// Which names: `*`, `?`, `[a-z]` and `\` as in Redis
     #[arg(default_value = "*", hide_default_value = true)]
     pub(crate) pattern: String,
-    /// Also list names that nobody holds and whose last fence the server remembers
-    #[arg(long)]
-    pub(crate) all: bool,
     /// Which part of the time the servers work on the list: 1 to 100 percent
     #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pace: u32,

@@ -37,11 +37,8 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
     for (place, waiter) in seen.waiters.iter().enumerate() {
         let _ = write!(text, "\n  waiter  {}. {}, {}", place + 1, shown(client_of(&waiter.token)), mode(waiter.mode));
     }
-    match seen.last_fence {
-        Some(fence) => {
-            let _ = write!(text, "\n  fence   {fence}, the last one that was given out or reserved");
-        }
-        None => text.push_str("\n  fence   none: the server remembers no lease of this name"),
+    if let Some(fence) = seen.last_fence {
+        let _ = write!(text, "\n  fence   {fence}, of the server's last grant");
     }
     text
 }

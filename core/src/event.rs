@@ -320,7 +320,8 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// The waiters, in order.
     pub waiters: Vec<Waiter>,
-    /// The last fence that was drawn or reserved, if the server remembers it.
+    /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
+    /// took from its block. None for a free lock and for a reentrant one.
     pub last_fence: Option<u64>,
 }
 

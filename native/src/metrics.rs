@@ -129,12 +129,12 @@ mod recording {
         u64::from(renews && arguments.nth(1).is_some_and(|ttl| ttl != b"0"))
     }
 
-    /// The renewals among a batch's entries: `acquire` token ttl block, `release` token, or `renew` token ttl.
+    /// The renewals among a batch's entries: `acquire` token ttl, `release` value, or `renew` token ttl.
     fn in_batch<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut renewals = 0;
         while let Some(what) = arguments.next() {
             let last = match what {
-                b"acquire" => 2,
+                b"acquire" => 1,
                 b"release" => 0,
                 _ => {
                     renewals += 1;
@@ -154,8 +154,8 @@ mod recording {
         fn a_batch_has_as_many_renewals_as_it_has_entries_that_renew() {
             let count = |words: &str| in_batch(words.split(' ').map(str::as_bytes));
             assert_eq!(count("renew a:1 5000"), 1);
-            assert_eq!(count("acquire renew 5000 1 release renew"), 0);
-            assert_eq!(count("renew a:1 5000 acquire a:2 5000 1 release a:3 renew a:4 5000"), 2);
+            assert_eq!(count("acquire renew 5000 release renew"), 0);
+            assert_eq!(count("renew a:1 5000 acquire a:2 5000 release a:3 renew a:4 5000"), 2);
         }
     }
 }

@@ -48,7 +48,8 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'auth':
       return new AuthError(text, details);
     case 'server':
-      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
+      // A name and the server's one counter of fences are seldom in the same slot.
+      if (/^(?:MOVED|CROSSSLOT) /.test(text)) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);

@@ -75,7 +75,10 @@ export interface Inspection {
   readonly holders: readonly Holder[];
   /** The waiters, in the order of the queue. */
   readonly waiters: readonly Waiter[];
-  /** The last fence that was given out or reserved; `null` if the server does not remember it. */
+  /**
+   * The fence of the server's last grant, while the lock is held. The holder can have a greater one, which its client took
+   * from its block. `null` for a free lock and for a reentrant one.
+   */
   readonly lastFence: number | null;
 }
 

@@ -79,6 +79,9 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
     Ok(())
 }
 
+/// To run it under a lock.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
+
 #[test]
 fn a_quorum_of_servers_has_locks() -> Tested {
     let mut servers = [Server::start()?, Server::start()?, Server::start()?];
@@ -87,7 +90,7 @@ fn a_quorum_of_servers_has_locks() -> Tested {
     assert_eq!(exit(&at(&urls, &exec).output()?), (Some(6), String::new()));
     servers[1].stop();
     assert_eq!(at(&urls, &exec).output()?.status.code(), Some(6), "a majority is left");
-    let listed = at(&urls, &["--quorum", "ls", "--all", "--json"]).output()?;
+    let listed = at(&urls, &["--quorum", "exec", "job", "--", PROGRAM, "--quorum", "ls", "--json"]).output()?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     servers[2].stop();
     assert_eq!(at(&urls, &exec).output()?.status.code(), Some(69));
@@ -103,7 +106,8 @@ fn the_primary_is_found_through_sentinel() -> Tested {
     let url = sentinel.server().url();
     let main = leasehold_servers::PRIMARY;
     assert_eq!(exit(&at(&url, &["--sentinel", main, "exec", "job", "--", "true"]).output()?), (Some(0), String::new()));
-    let listed = at(&url, &["--sentinel", main, "ls", "--all", "--json"]).output()?;
+    let list = [PROGRAM, "--sentinel", main, "ls", "--json"];
+    let listed = at(&url, &[&["--sentinel", main, "exec", "job", "--"][..], &list].concat()).output()?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     assert_eq!(at(&url, &["--sentinel", "other", "inspect", "job"]).output()?.status.code(), Some(64));
     Ok(())
@@ -123,7 +127,7 @@ fn a_server_is_reached_over_tls() -> Tested {
     let (url, path) = (server.tls_url().unwrap_or_default(), certificate.path());
     let trusted = |arguments: &[&str]| at(&url, arguments).env("LEASEHOLD_TLS_CA", &path).output();
     assert_eq!(exit(&trusted(&["exec", "job", "--", "true"])?), (Some(0), String::new()));
-    let listed = trusted(&["ls", "--all", "--json"])?;
+    let listed = trusted(&["exec", "job", "--", PROGRAM, "ls", "--json"])?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     assert_eq!(at(&url, &["inspect", "job"]).output()?.status.code(), Some(69), "it is not trusted");
     Ok(())

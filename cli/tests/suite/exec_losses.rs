@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Tested, exit, finish, inspect, lives, number_in, run, start, until};
+use crate::common::{Tested, exit, finish, inspect, lives, number_in, run, start, text, until};
 
 /// A command that starts another process, and writes the ids of both into files.
 struct Job {
@@ -108,9 +108,9 @@ fn while_exec_is_paused_the_command_ends_with_the_lease() -> Tested {
     job.exec.pause()?;
     until("the guard has ended the command", || !job.runs());
     // It is still paused. The next one gets the lock, with a greater fence.
-    let next = run(&server, &["exec", "-w", "20s", "job", "--", "sh", "-c", "exit 3"])?;
+    let next = run(&server, &["exec", "-w", "20s", "job", "--", "sh", "-c", "echo $LEASEHOLD_FENCE; exit 3"])?;
     assert_eq!(next.status.code(), Some(3));
-    assert!(inspect(&server, "job")["last_fence"].as_u64() > first);
+    assert!(text(&next.stdout).trim().parse().ok() > first);
     job.exec.resume()?;
     let (code, _, message) = finish(job.exec)?;
     assert_eq!(code, Some(76), "{message}");

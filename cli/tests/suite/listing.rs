@@ -25,13 +25,16 @@ fn locks_that_are_in_use_are_listed_by_pattern() -> Tested {
     let server = Server::start()?;
     let _holders = [hold(&server, "invoice:42")?, hold(&server, "invoice:7")?, hold(&server, "{order:7}:stock")?];
     run(&server, &["exec", "invoice:old", "--", "true"])?;
+    server.cli(&["SET", "invoice:data", "an invoice"])?;
+    server.cli(&["SET", "invoice:foreign", "another library's", "PX", "60000"])?;
     for (arguments, expected) in [
         (vec!["ls"], vec!["invoice:42", "invoice:7", "{order:7}:stock"]),
         (vec!["ls", "invoice:*"], vec!["invoice:42", "invoice:7"]),
         (vec!["ls", "invoice"], vec![]),
         (vec!["ls", "invoice:4[0-9]"], vec!["invoice:42"]),
+        (vec!["ls", "invoice:foreign"], vec!["invoice:foreign"]),
+        (vec!["ls", "invoice:f*"], vec![]),
         (vec!["ls", "{order*"], vec!["{order:7}:stock"]),
-        (vec!["ls", "--all", "invoice:*"], vec!["invoice:42", "invoice:7", "invoice:old"]),
         (vec!["--prefix", "invoice:", "ls"], vec!["42", "7"]),
         (vec!["--prefix", "inv[o]ice:", "ls"], vec![]),
     ] {
@@ -79,14 +82,68 @@ fn a_big_keyspace_is_scanned_in_many_small_steps() -> Tested {
 }
 
 #[test]
-fn what_is_no_lock_is_told_or_left_out() -> Tested {
+fn what_is_no_lock_is_left_out_and_told_if_it_was_asked_for() -> Tested {
+    const TOKEN: &str = "01234567-89ab-cdef-0123-456789abcdef:7";
     let server = Server::start()?;
-    server.cli(&["SET", "leasehold:{list}:fence", "1"])?;
-    server.cli(&["RPUSH", "list", "1"])?;
-    server.cli(&["SET", "leasehold:odd:fence", "1"])?;
+    let text = format!("{TOKEN} 7 apples");
+    for data in [
+        &["RPUSH", "list", "1"][..],
+        &["SET", "text", &text],
+        &["SET", "number", "7"],
+        &["HSET", "hash", "apples", "3"],
+        &["HSET", "big", TOKEN, "1", "more", "2"],
+        &["ZADD", "scores", "3", "anna"],
+        &["XADD", "stream", "*", "apples", "3"],
+        &["SET", "leasehold:odd:queue", "1"],
+        &["ZADD", "leasehold:{idle}:queue", "-99999999999999", TOKEN],
+    ] {
+        server.cli(data)?;
+    }
     let (code, message) = exit(&run(&server, &["ls"])?);
     assert_eq!(code, Some(0));
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("no lock"), "{message}");
+    for (command, most) in [("zrange", 7), ("hlen", 6), ("hgetall", 2), ("evalsha", 1)] {
+        let calls = calls(&server, command);
+        assert!(calls <= most, "{calls} {command}: only `idle`, which has a queue, is inspected");
+    }
+    let (code, message) = exit(&run(&server, &["ls", "list"])?);
+    assert_eq!(code, Some(0));
     assert!(message.contains("`list`"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_name_that_is_waited_for_is_listed_whoever_holds_it() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "invoice:foreign", "another library's", "PX", "60000"])?;
+    let _waiter = start(&server, &["exec", "invoice:foreign", "--", "true"])?;
+    for pattern in ["*", "inv*"] {
+        until("it is listed", || {
+            let output = run(&server, &["--json", "ls", pattern]).map(|output| output.stdout).unwrap_or_default();
+            names(&output).is_ok_and(|names| names == ["invoice:foreign"])
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn a_lock_of_redisson_is_listed() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["HSET", "java", "01234567-89ab-cdef-0123-456789abcdef:42", "2"])?;
+    server.cli(&["PEXPIRE", "java", "60000"])?;
+    assert_eq!(names(&run(&server, &["--json", "ls", "j*"])?.stdout)?, ["java"]);
+    Ok(())
+}
+
+#[test]
+fn names_that_the_user_may_not_read_are_left_out() -> Tested {
+    let server = Server::builder().acl("app", "on >secret ~lock:* ~leasehold:* &* +@all").start()?;
+    let _holders = [hold(&server, "lock:a")?, hold(&server, "other:b")?];
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let output = at(&url, &["--json", "ls"]).output()?;
+    assert_eq!(exit(&output), (Some(0), String::new()));
+    assert_eq!(names(&output.stdout)?, ["lock:a"]);
     Ok(())
 }
 
@@ -97,6 +154,12 @@ fn a_server_that_refuses_scan_has_its_own_exit_code() -> Tested {
     let (code, message) = exit(&at(&url, &["ls"]).output()?);
     assert_eq!(code, Some(77));
     assert!(message.contains("SCAN") && message.contains("[auth]") && message.contains("inspect"), "{message}");
+    let server = Server::builder().acl("app", "on >secret ~* &* +@all -getrange").start()?;
+    server.cli(&["SET", "data", "1"])?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (code, message) = exit(&at(&url, &["ls"]).output()?);
+    assert_eq!(code, Some(77));
+    assert!(message.contains("GETRANGE") && message.contains("[auth]"), "{message}");
     let renamed = Server::builder().config("rename-command SCAN \"\"\n").start()?;
     let (code, message) = exit(&run(&renamed, &["ls"])?);
     assert_eq!(code, Some(77), "{message}");
@@ -124,10 +187,11 @@ fn all_primaries_of_a_cluster_are_listed() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let url = cluster.urls().join(",");
     let expected = ["a", "b", "c", "d", "e", "f"];
-    for name in expected {
-        assert_eq!(exit(&at(&url, &["--cluster", "exec", name, "--", "true"]).output()?), (Some(0), String::new()));
-    }
-    let output = at(&url, &["--cluster", "--json", "ls", "--all"]).output()?;
-    assert_eq!(names(&output.stdout)?, expected);
+    let hold = |name| Process::spawn(at(&url, &["--cluster", "exec", name, "--", "sleep", "60"]).stdout(Stdio::null()));
+    let _holders: Vec<Process> = expected.into_iter().map(hold).collect::<Result<_, _>>()?;
+    until("all are listed", || {
+        let output = at(&url, &["--cluster", "--json", "ls"]).output().map(|output| output.stdout).unwrap_or_default();
+        names(&output).is_ok_and(|names| names == expected)
+    });
     Ok(())
 }

@@ -35,7 +35,10 @@ impl FailureClass {
             "NOSCRIPT" => Self::NoScript,
             code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
             // A fence that none of our scripts can have written.
-            "BADFENCE" => Self::Fatal(Error::Protocol(text)),
+            "BADFENCE" => {
+                let remedy = ": update this client, or DEL the key if no newer version uses the server";
+                Self::Fatal(Error::Protocol([&text, remedy].concat()))
+            }
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {

@@ -304,7 +304,8 @@ impl Error {
                 Self::NotReplicated { name: lock(), confirmed, wanted, waited }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
-            Engine::Server(problem) if problem.starts_with("MOVED ") => {
+            // A name and the server's one counter of fences are seldom in the same slot.
+            Engine::Server(problem) if problem.starts_with("MOVED ") || problem.starts_with("CROSSSLOT ") => {
                 let problem =
                     format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
                 Self::Unsupported { name, problem }

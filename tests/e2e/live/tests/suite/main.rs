@@ -8,6 +8,7 @@ mod contention;
 mod crashes;
 mod data_loss;
 mod eviction;
+mod fences;
 mod force;
 mod foreign;
 mod keys;
