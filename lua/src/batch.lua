@@ -62,19 +62,19 @@ for entry = 3, #ARGV + 2 do
   elseif what == 'share' then
     -- No client waits, and no token is buried. The caller is no reader yet, or its own script raises its TTL.
     local name, readers, token, ttl = KEYS[key + 1], KEYS[key + 3], ARGV[arg + 2], ARGV[arg + 3]
-    local free, keep = false, ttl + 0
+    local new, joins, keep = false, false, ttl + 0
     if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then
       local value = pcall('GET', name)
       if not value then
-        pcall('DEL', readers) -- readers from before N was something else
-        free = true
+        new = true
       elseif type(value) == 'string' and string.match(value, '^shared %d+$')
           and (tonumber(pcall('ZCARD', readers)) or 0) > 0 and pcall('ZSCORE', readers, token) == false then
-        free, keep = true, math.max(keep, math.min(pcall('PTTL', name), 90000001))
+        joins, keep = true, math.max(keep, math.min(pcall('PTTL', name), 90000001))
       end
     end
-    if free and not pcall('SET', name, 'shared ' .. fence, 'PX', string.format('%.0f', keep)).err
-        and pcall('ZADD', readers, string.format('%.0f', now + ttl), token) == 1 then
+    -- N first, because a delete would let a new lock in at maxmemory. Readers from before N was something else don't count.
+    if (new or joins) and not pcall('SET', name, 'shared ' .. fence, 'PX', string.format('%.0f', keep)).err
+        and (joins or pcall('DEL', readers)) and pcall('ZADD', readers, string.format('%.0f', now + ttl), token) == 1 then
       if pcall('PTTL', readers) < ttl + 0 then
         pcall('PEXPIRE', readers, ttl)
       end
