@@ -128,9 +128,6 @@ pub(crate) enum Command {
     },
     /// Print the man page (roff)
     Man,
-    /// Ends a command whose `leasehold exec` is gone. `exec` starts it
-    #[command(hide = true)]
-    Guard(Guard),
 }
 
 /// Run a command under a lock
@@ -139,8 +136,9 @@ pub(crate) enum Command {
 /// meanwhile. The command finds the fencing token in LEASEHOLD_FENCE and the lock's name in LEASEHOLD_NAME. Let
 /// the resource that it writes to refuse a fence that is smaller than the greatest it has seen.
 ///
-/// If the lease is lost, the command and the processes that it started get SIGTERM, and after --grace SIGKILL. A second
-/// process does the same if `leasehold exec` itself is killed, or paused for too long.
+/// If the lease is lost, the command and the processes that it started get SIGTERM, and after --grace SIGKILL. If the
+/// lease can't be renewed, they get both before it ends, so that they don't overlap with the next holder. A second process
+/// does the same if `leasehold exec` itself is killed, or paused for too long.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Exec {
@@ -164,6 +162,10 @@ pub(crate) struct Exec {
     /// How long the command may go on after SIGTERM when the lease is lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+    /// Hold the lock until all processes that the command started have ended, as `flock` does. Those that left its process
+    /// group don't count
+    #[arg(long, short = 'g')]
+    pub(crate) group: bool,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,
@@ -222,12 +224,6 @@ pub(crate) struct Doctor {
     /// [default: a random name, after the prefix]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Guard {
-    /// What `--grace` says, in milliseconds
-    pub(crate) grace_ms: u64,
 }
 
 /// A time such as `30s`, `500ms`, `2m` or `1h 30m`. A number alone is seconds, as with `flock --timeout`.
