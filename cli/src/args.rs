@@ -18,7 +18,7 @@ Exit codes:
   69   no server answered
   70   the server answered with an error
   71   the operating system refused a process or a signal
-  74   the output can't be written, for example because the terminal is gone
+  74   the output can't be written, for example because the reader of the pipe has ended
   75   the lock is busy (`exec`: --busy-exit-code changes it)
   76   the lease was lost (`exec`: --lost-exit-code changes it)
   77   the server refused the login or a command
@@ -26,7 +26,7 @@ Exit codes:
   79   `force-release` was not confirmed
   126  the command can't be executed
   127  the command was not found
-  128+n  signal n ended the command";
+  128+n  signal n ended the command, or interrupted this program (1: the terminal is gone)";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -103,7 +103,11 @@ impl From<Error> for Failure {
             Error::Auth { .. } => {
                 (exit::REFUSED, "`leasehold doctor` lists the missing rights; SECURITY.md has the ACL rules")
             }
-            Error::WrongKind { .. } => (exit::WRONG_KIND, ""),
+            Error::WrongKind { .. } => (
+                exit::WRONG_KIND,
+                "`redis-cli TYPE`, with the prefix before the name, says what the key is: zset is a semaphore, hash a \
+                 reentrant lock, string any other lock",
+            ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
             Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
             _ => (exit::SERVER, ""),

@@ -1,8 +1,6 @@
 //! The command: its process group, its end, and the signals that it gets.
 
-use std::ffi::OsStr;
 use std::fmt;
-use std::io;
 use std::os::unix::process::CommandExt as _;
 
 use leasehold::Lease;
@@ -13,7 +11,7 @@ use nix::unistd::Pid;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use super::guard::{Deadline, Guard};
-use super::lookup::{not_executable, not_found};
+use super::lookup::not_started;
 use super::start;
 use super::terminal::Terminal;
 use crate::args::Exec;
@@ -39,15 +37,6 @@ pub(super) struct Child {
     reaped: bool,
     terminal: Option<Terminal>,
     changes: SignalStream,
-}
-
-/// Why the command does not run.
-pub(super) fn not_started(program: &OsStr, error: io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::NotFound => not_found(program),
-        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Failure::system("can't start the command", error),
-        _ => not_executable(program, &error.to_string()),
-    }
 }
 
 /// How the command ended.

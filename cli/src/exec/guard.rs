@@ -27,7 +27,7 @@ use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use super::helper;
+use super::own;
 use crate::render::milliseconds;
 use crate::report::{Failure, Outcome};
 
@@ -49,9 +49,9 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn start(grace: Duration) -> Outcome<Self> {
         let failed = |error: io::Error| Failure::system("can't start the guard process", error);
-        let own = helper::program().map_err(failed)?;
+        let path = own::path().map_err(failed)?;
         let grace_ms = milliseconds(grace).to_string();
-        let mut process = Command::new(own)
+        let mut process = Command::new(path)
             .arg0(NAME)
             .arg(grace_ms)
             .env_clear()

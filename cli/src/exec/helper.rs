@@ -2,8 +2,6 @@
 //! and options of `exec` and the environment mean nothing to them.
 
 use std::env;
-use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{guard, start};
@@ -24,10 +22,4 @@ pub(crate) fn run() -> Option<ExitCode> {
         return Some(output.fail(&failure));
     }
     None
-}
-
-/// This program.
-pub(super) fn program() -> io::Result<PathBuf> {
-    // The path may lead to a newer version by now. Linux can start this very program again.
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }

@@ -17,6 +17,7 @@ mod events;
 mod guard;
 mod helper;
 mod lookup;
+mod own;
 mod start;
 mod terminal;
 
@@ -28,7 +29,6 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
-use crate::render::time;
 use crate::report::{Failure, Outcome, Output, exit};
 use crate::signals::{Signals, status};
 
@@ -39,6 +39,8 @@ pub(crate) use helper::run as helper;
 
 /// How often to look whether a process of the group is left after the command itself ended.
 const GROUP_POLL: Duration = Duration::from_millis(20);
+/// The command is killed so long before the lease ends, or a twentieth of the lease if that is less.
+const LONGEST_MARGIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> Outcome {
     let Some(program) = arguments.command.first() else {
@@ -157,23 +159,36 @@ struct Run<'a> {
 /// What is left of the lease.
 #[derive(Clone, Copy, Default)]
 struct Left {
+    /// How long the command may still run. The lease lasts a little longer, because a busy machine ends it late.
     time: Duration,
-    /// How long before its end the command gets SIGTERM.
+    /// How long before that the command gets SIGTERM.
     lead: Duration,
     /// The most that was left. A grant from the queue is short at first.
     most: Duration,
+    /// The lease has ended.
+    over: bool,
 }
 
 impl Left {
     fn of(&mut self, lease: &Lease, grace: Duration) -> Self {
-        self.time = lease.remaining();
-        self.most = self.most.max(self.time);
+        let left = lease.remaining();
+        self.most = self.most.max(left);
+        self.time = left.saturating_sub((self.most / 20).min(LONGEST_MARGIN));
         self.lead = grace.min(self.most / 3);
+        self.over = left.is_zero();
         *self
     }
 
     fn deadline(self) -> Deadline {
         Deadline::of(self.time, self.lead)
+    }
+
+    /// Why the command is ended, and how long it may take to end.
+    fn not_renewed(self, grace: Duration) -> (String, Duration) {
+        if self.over {
+            return ("it was not renewed, and has ended".to_owned(), grace);
+        }
+        ("it was not renewed, and will end soon".to_owned(), self.time.min(grace))
     }
 }
 
@@ -211,7 +226,7 @@ impl Run<'_> {
                         self.guard.lease_ends(self.child.group(), left.deadline());
                         continue;
                     }
-                    (format!("it was not renewed, and ends in {}", time(left.time)), left.time.min(self.arguments.grace))
+                    left.not_renewed(self.arguments.grace)
                 }
             };
             self.events.lost(&reason, grace);

@@ -12,9 +12,9 @@ use std::process::{self, Command};
 
 use nix::unistd::getppid;
 
-use super::child::not_started;
 use super::guard::{Deadline, Guard};
-use super::helper;
+use super::lookup::not_started;
+use super::own;
 use crate::report::{Failure, Outcome, Output};
 
 /// What `ps` shows before the process becomes the command.
@@ -25,8 +25,8 @@ pub(super) fn command(program: &OsString, guard: &Guard, deadline: Deadline, out
     if !cfg!(target_os = "linux") {
         return Ok(Command::new(program));
     }
-    let own = helper::program().map_err(|error| Failure::system("can't start the command", error))?;
-    let mut command = Command::new(own);
+    let path = own::path().map_err(|error| Failure::system("can't start the command", error))?;
+    let mut command = Command::new(path);
     command.arg0(NAME).arg(if output.json { "json" } else { "text" });
     command.args([guard.id(), process::id()].map(|id| id.to_string()));
     command.args([deadline.term_at, deadline.end].map(|time| time.to_string())).arg(program);
