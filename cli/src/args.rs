@@ -57,6 +57,7 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Servers")]
 pub(crate) struct Servers {
     /// A server, such as redis://user:password@host:6379/0 or rediss://host for TLS; several with commas
+    /// [default: redis://127.0.0.1:6379]
     #[arg(
         long,
         global = true,
@@ -109,7 +110,7 @@ pub(crate) struct Servers {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command under a lock
+    // Its help is that of its type, which is longer.
     Exec(Box<Exec>),
     /// List the locks that are held or waited for
     Ls(Ls),

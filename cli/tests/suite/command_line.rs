@@ -100,6 +100,12 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
         assert!(text(&man.stdout).contains(&heading), "{command}");
     }
     assert!(help.contains("75   the lock is busy"), "{help}");
+    assert!(help.contains("[default: redis://127.0.0.1:6379]"), "{help}");
+    let exec = text(&at("", &["exec", "--help"]).output()?.stdout);
+    assert!(text(&man.stdout).contains("EXAMPLES AND EXIT CODES"), "{man:?}");
+    for text in [&exec, &text(&man.stdout)] {
+        assert!(text.contains("LEASEHOLD_FENCE") && text.contains("SIGTERM"), "{text}");
+    }
     for shell in ["zsh", "fish"] {
         assert!(at("", &["completions", shell]).output()?.stdout.len() > 1_000);
     }

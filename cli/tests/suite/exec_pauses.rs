@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use tempfile::tempdir;
 
 use crate::common::{
-    Tested, calls, exit, finish, holders, inspect, leasehold, lives, number_in, run, start, text, until,
+    Tested, calls, exit, finish, holders, inspect, leasehold, lives, number_in, run, start, terminal, text, until,
 };
 use crate::job::{Job, Whom};
 
@@ -148,6 +148,25 @@ fn with_group_the_lock_is_held_until_the_last_process_of_the_command_ends() -> T
     assert_eq!(held.wait()?.code(), Some(6));
     assert_eq!(inspect(&server, "job")["last_fence"].as_u64(), fence);
     assert_eq!(holders(&server, "job"), 0);
+    Ok(())
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_command_and_frees_the_lock() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let (master, slave) = terminal()?;
+    let pid = directory.path().join("pid");
+    let script = format!("echo $$ > {}; exec sleep 600", pid.display());
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_leasehold"), "exec", "job", "--", "sh", "-c", &script]);
+    command.env("REDIS_URL", server.url()).stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
+    let exec = Process::spawn(&mut command)?;
+    drop(command);
+    let pid = number_in(&pid);
+    drop(master);
+    assert_eq!(finish(exec)?.0, Some(129));
+    assert!(!lives(pid));
+    assert_eq!(inspect(&server, "job")["state"], "free");
     Ok(())
 }
 
