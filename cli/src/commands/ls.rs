@@ -20,8 +20,8 @@ use crate::servers::{Node, of_server};
 use crate::signals::{Signals, status};
 use progress::Progress;
 
-/// How many keys one `SCAN` looks at. The server does nothing else for about a millisecond.
-const SCAN_COUNT: usize = 1_000;
+/// How many keys one `SCAN` looks at. The server does nothing else for half a millisecond.
+const SCAN_COUNT: usize = 500;
 /// How many locks are inspected at once.
 const AT_ONCE: usize = 32;
 
