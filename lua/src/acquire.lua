@@ -99,8 +99,16 @@ if compatible(mode) and (mixed or not head()) then
   return answer('entered', fence, block, ttl)
 end
 
+-- Who holds it, and since which fence, if that is known of one client: for the error of a caller that gets nothing.
+local function with_holder(reply)
+  local some = holders(1)
+  reply[8] = #some == 1 and some[1] or ''
+  reply[9] = lingers and reply[8] == holder and last or 0
+  return reply
+end
+
 if how == 'try' or mixed then
-  local reply = answer('busy', 0, 0, left())
+  local reply = with_holder(answer('busy', 0, 0, left()))
   -- The holder may only keep the lock for its own next caller.
   if lingers and not mixed and reply[7] == 0 then
     tell_holders('tried ')
@@ -111,7 +119,7 @@ if not queued then
   join()
 end
 local position = redis.call('ZRANK', KEYS[3], token) + 1
-local reply = answer('waiting', position, 0, left())
+local reply = with_holder(answer('waiting', position, 0, left()))
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')
 end
