@@ -45,7 +45,8 @@ impl Acquiring {
 
     pub(super) fn failed(mut self, error: &Error) {
         if let Some(waited) = self.end(error.code(), false) {
-            tracing::debug!(code = error.code(), ?waited, "lease not granted");
+            let holder = error.holder().map(tracing::field::display);
+            tracing::debug!(code = error.code(), ?waited, holder, "lease not granted");
         }
     }
 

@@ -11,6 +11,7 @@ mod eviction;
 mod force;
 mod foreign;
 mod keys;
+mod labels;
 mod leaks;
 mod leases;
 mod lingering;
