@@ -164,6 +164,9 @@ pub(crate) struct Exec {
     /// How long the command may go on after SIGTERM when the lease is lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+    /// What operators see as the holder: at most 128 bytes [default: host/process id]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,

@@ -43,7 +43,7 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     let mut signals = child::Signals::listen()?;
     let locks = tokio::select! {
         signal = signals.next() => return Ok(interrupted(signal)),
-        locks = servers.locks() => locks?,
+        locks = servers.locks_as(arguments.label.as_deref()) => locks?,
     };
     let acquired = tokio::select! {
         signal = signals.next() => Err(signal),
