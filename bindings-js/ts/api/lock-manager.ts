@@ -290,6 +290,6 @@ export class LockManager implements AsyncDisposable {
 }
 
 function openClient(connection: Connection, options: LockManagerOptions | undefined): ManagerContext {
-  const { config, settings } = readManagerOptions(options);
-  return { client: new Client(config, { connect: () => [recognise(connection)] }), defaults: settings };
+  const { config, settings, label } = readManagerOptions(options);
+  return { client: new Client(config, { connect: () => [recognise(connection)] }, label), defaults: settings };
 }
