@@ -133,7 +133,9 @@ export class Client {
 
   /** Tells the listeners of an acquire that failed. Returns the error. */
   #refused(attempt: Attempt, code: ErrorCode, error: unknown): unknown {
-    if (this.events.has('acquire')) this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error });
+    if (!this.events.has('acquire')) return error;
+    const holder = isLeaseholdError(error, 'busy') ? error.holder : undefined;
+    this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error, ...(holder && { holder }) });
     return error;
   }
 

@@ -5,5 +5,6 @@ mod common;
 mod doctor;
 mod exec;
 mod exec_losses;
+mod labels;
 mod listing;
 mod operating;
