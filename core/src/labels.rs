@@ -4,11 +4,10 @@
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
 //! renewed. Nothing depends on labels, so a command that fails means only that one is missing.
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
+use core::{fmt, mem};
 
 use crate::engine::Engine;
 use crate::error::{Error, Failure, shown_time};
@@ -77,17 +76,17 @@ pub struct Labels {
     /// When the client last wrote its label.
     told: Option<Instant>,
     /// What the server said about other clients, and when it was asked.
-    known: VecDeque<Known>,
+    known: Vec<Known>,
     /// The holders of locks that callers of this client want.
-    holders: VecDeque<Held>,
+    holders: Vec<Held>,
     /// Commands without a reply, and what they are for.
     asked: Vec<(CommandId, Asked)>,
     inspecting: Vec<Inspecting>,
     /// The result of a close that waits until the label is deleted.
-    closed: Option<(OpId, Outcome)>,
+    closed: Option<(OpId, u32)>,
     last: u64,
-    commands: VecDeque<(CommandId, Command)>,
-    completed: VecDeque<(OpId, Outcome)>,
+    commands: Vec<(CommandId, Command)>,
+    completed: Vec<(OpId, Outcome)>,
 }
 
 struct Known {
@@ -126,48 +125,46 @@ impl Labels {
             client: client.text(),
             label: label.into(),
             told: None,
-            known: VecDeque::new(),
-            holders: VecDeque::new(),
+            known: Vec::new(),
+            holders: Vec::new(),
             asked: Vec::new(),
             inspecting: Vec::new(),
             closed: None,
             last: FIRST_ID,
-            commands: VecDeque::new(),
-            completed: VecDeque::new(),
+            commands: Vec::new(),
+            completed: Vec::new(),
         }
     }
 
     /// The next command to send.
     pub fn poll_command(&mut self) -> Option<(CommandId, Command)> {
-        self.commands.pop_front()
+        first(&mut self.commands)
     }
 
-    /// The next result that [`hold_back`](Self::hold_back) has kept.
+    /// The next result that [`holds_back`](Self::holds_back) has kept.
     pub fn poll_completed(&mut self) -> Option<(OpId, Outcome)> {
-        self.completed.pop_front()
+        first(&mut self.completed)
     }
 
-    /// Sees an output of the engine before the driver acts on it. If it takes the output, its result comes later from
+    /// Sees an output of the engine before the driver acts on it. True if it takes the output: its result comes later from
     /// [`poll_completed`](Self::poll_completed). `now` is called only if it is needed.
-    pub fn hold_back(&mut self, now: impl FnOnce() -> Instant, output: Output) -> Option<Output> {
+    pub fn holds_back(&mut self, now: impl FnOnce() -> Instant, output: &mut Output) -> bool {
         match output {
             // The engine subscribes again after each break, and then the server may be another one.
-            Output::Subscribe { ref channel, .. } if channel.strip_prefix("leasehold:") == Some(&self.client) => {
+            Output::Subscribe { channel, .. } if channel.strip_prefix("leasehold:") == Some(&self.client) => {
                 self.tell(now());
-                Some(output)
+                false
             }
             Output::Completed { op, result: Ok(Outcome::Inspected(inspection)) } => {
-                self.inspected(op, inspection);
-                None
+                self.inspected(*op, mem::take(inspection));
+                true
             }
-            Output::Completed { op, result: Ok(outcome @ Outcome::Closed { .. }) } => {
-                if self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted) {
-                    self.closed = Some((op, outcome));
-                    return None;
-                }
-                Some(Output::Completed { op, result: Ok(outcome) })
+            Output::Completed { op, result: Ok(Outcome::Closed { unreleased }) } => {
+                let waits = self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted);
+                self.closed = waits.then_some((*op, *unreleased));
+                waits
             }
-            output => Some(output),
+            _ => false,
         }
     }
 
@@ -204,7 +201,10 @@ impl Labels {
         let Some(place) = self.asked.iter().position(|(asked, _)| *asked == id) else { return true };
         match self.asked.swap_remove(place).1 {
             Asked::Told => {}
-            Asked::Deleted => self.completed.extend(self.closed.take()),
+            Asked::Deleted => {
+                let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
+                self.completed.extend(closed);
+            }
             Asked::LabelOf(client, op) => self.learned(&client, op, label_in(result)),
         }
         true
@@ -246,7 +246,7 @@ impl Labels {
             }
         });
         if clients.is_empty() {
-            return self.completed.push_back((op, Outcome::Inspected(inspection)));
+            return self.completed.push((op, Outcome::Inspected(inspection)));
         }
         self.inspecting.push(Inspecting { op, inspection, missing: clients.len() });
         for client in clients {
@@ -273,7 +273,7 @@ impl Labels {
         inspecting.missing = inspecting.missing.saturating_sub(1);
         if inspecting.missing == 0 {
             let Inspecting { op, inspection, .. } = self.inspecting.swap_remove(place);
-            self.completed.push_back((op, Outcome::Inspected(inspection)));
+            self.completed.push((op, Outcome::Inspected(inspection)));
         }
     }
 
@@ -288,7 +288,7 @@ impl Labels {
         let held = microseconds(since).zip(microseconds(server));
         let held = held.map(|(since, server)| Duration::from_micros(server.saturating_sub(since)));
         forget_oldest(&mut self.holders);
-        self.holders.push_back(Held { name: name.into(), client: client.into(), held, at: now });
+        self.holders.push(Held { name: name.into(), client: client.into(), held, at: now });
         if status.as_slice() == b"waiting" {
             self.learn(now, client);
         }
@@ -302,7 +302,7 @@ impl Labels {
             known.asked = now;
         } else {
             forget_oldest(&mut self.known);
-            self.known.push_back(Known { client: client.into(), asked: now, label: None });
+            self.known.push(Known { client: client.into(), asked: now, label: None });
         }
         self.ask(client.to_string(), None);
     }
@@ -311,13 +311,17 @@ impl Labels {
         self.last = self.last.saturating_add(1);
         let id = CommandId(self.last);
         self.asked.push((id, asked));
-        self.commands.push_back((id, command));
+        self.commands.push((id, command));
     }
 }
 
-fn forget_oldest<T>(list: &mut VecDeque<T>) {
+fn first<T>(list: &mut Vec<T>) -> Option<T> {
+    (!list.is_empty()).then(|| list.remove(0))
+}
+
+fn forget_oldest<T>(list: &mut Vec<T>) {
     if list.len() >= REMEMBERED {
-        list.pop_front();
+        list.remove(0);
     }
 }
 

@@ -101,12 +101,10 @@ impl State {
     }
 
     pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
-        while let Some(output) = self.engine.poll_output() {
-            let output = match &mut self.labels {
-                Some(labels) => labels.hold_back(clock::now, output),
-                None => Some(output),
-            };
-            let Some(output) = output else { continue };
+        while let Some(mut output) = self.engine.poll_output() {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+                continue;
+            }
             match output {
                 Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
                 Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
