@@ -19,6 +19,8 @@ mod semaphore;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub(crate) use self::operator::is_token;
+
 use self::multi::Multi;
 use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
@@ -155,6 +157,12 @@ impl Client {
         let lingering = self.locks.iter().filter(|lock| lock.is_lingering());
         let start = self.cx.config.prefix.len();
         lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
+    }
+
+    /// The name of the lock, without the prefix, that a command in flight wants to acquire.
+    pub(crate) fn wanted_by(&self, id: CommandId) -> Option<&str> {
+        let Purpose::Acquire { lock, .. } = self.cx.unanswered.get(id)?.purpose else { return None };
+        self.locks.get(lock)?.name.key.get(self.cx.config.prefix.len()..)
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.

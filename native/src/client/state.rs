@@ -5,10 +5,12 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, Command, CommandId, Engine, Error, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
+    BusyHolder, ByNumber, Command, CommandId, Engine, Error, Failure, Input, Instant, Labels, LeaseId, LossReason,
+    NodeId, OpId, Outcome, Output, Reply,
 };
 use tokio::sync::watch;
 
+use super::clock;
 use crate::net::ChannelRequest;
 
 /// The result of an operation, as the engine returns it.
@@ -16,6 +18,8 @@ pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
     pub(super) engine: Engine,
+    /// None for a quorum.
+    labels: Option<Labels>,
     /// The operation that is starting now. Most end at once, so they don't need a place in the map.
     pub(super) starting: Option<(OpId, PendingOperation)>,
     pub(super) operations: HashMap<OpId, PendingOperation, ByNumber>,
@@ -75,9 +79,10 @@ pub(super) struct Deferred {
 }
 
 impl State {
-    pub(super) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
         Self {
             engine,
+            labels,
             starting: None,
             operations: HashMap::default(),
             leases: HashMap::default(),
@@ -96,7 +101,10 @@ impl State {
     }
 
     pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
-        while let Some(output) = self.engine.poll_output() {
+        while let Some(mut output) = self.engine.poll_output() {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+                continue;
+            }
             match output {
                 Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
                 Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
@@ -111,6 +119,36 @@ impl State {
                 Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
             }
         }
+        let Some(labels) = &mut self.labels else { return };
+        while let Some((id, command)) = labels.poll_command() {
+            self.actions.commands.push((NodeId(0), id, command));
+        }
+        while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
+            self.complete(op, Ok(outcome), deferred);
+        }
+    }
+
+    /// The result of a command of the engine or about a label.
+    pub(super) fn reply(&mut self, now: Instant, id: CommandId, result: Result<Reply, Failure>) {
+        let of_labels = self.labels.as_mut().is_some_and(|labels| labels.takes(now, id, &result, &self.engine));
+        if !of_labels {
+            self.engine.handle(now, Input::Reply { id, result });
+        }
+    }
+
+    /// Writes the client's label again before the server forgets it, if the client still uses locks.
+    pub(super) fn keep_label(&mut self, now: Instant) {
+        if let Some(labels) = self.labels.as_mut().filter(|_| !self.leases.is_empty() || !self.operations.is_empty()) {
+            labels.keep(now);
+        }
+    }
+
+    /// Who holds a lock that a caller did not get.
+    pub(super) fn holder(&self, name: &str) -> Option<BusyHolder> {
+        let labels = self.labels.as_ref()?;
+        // A caller of this client has it, or the holder is unknown. A long search is not worth it.
+        let here = || self.leases.values().take(1000).any(|lease| lease.name.as_deref() == Some(name));
+        labels.holder(clock::now(), name).or_else(|| here().then(|| labels.own()))
     }
 
     fn complete(&mut self, op: OpId, result: OperationResult, deferred: &mut Deferred) {
@@ -123,6 +161,9 @@ impl State {
         let Some(operation) = starting.or_else(|| self.operations.get_mut(&op)) else { return };
         if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
             let name = operation.name.take();
+            if let (Some(labels), Some(name)) = (&mut self.labels, &name) {
+                labels.granted(name);
+            }
             // The owner of a reentrant lock may get a lease that it already has.
             self.leases.entry(grant.lease).or_insert(LeaseState { name, loss_sender: None });
         }
@@ -162,6 +203,9 @@ impl State {
     /// The engine releases every lease, so losses are no longer reported.
     pub(super) fn close_leases(&mut self, deferred: &mut Deferred) {
         self.closing = true;
+        if let Some(labels) = &mut self.labels {
+            labels.close();
+        }
         deferred.closed.extend(self.leases.values_mut().filter_map(|lease| lease.loss_sender.take()));
     }
 
