@@ -50,7 +50,8 @@ impl Acquiring {
     }
 
     fn end(&mut self, code: &'static str, local: bool) -> Option<Duration> {
-        let waited = now().since(self.start.take()?);
+        let start = self.start.take()?;
+        let waited = now().since(start);
         metrics::acquire_ended(if code == "ok" { "granted" } else { code }, self.mode, local, waited);
         Span::current().record("code", code).record("waited", waited.as_secs_f64());
         Some(waited)
