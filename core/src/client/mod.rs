@@ -152,6 +152,13 @@ impl Client {
         self.cx.lease(id)
     }
 
+    /// The last fence that the server reserved for a lease. It grants only greater ones after it.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn last_fence(&self, lease: LeaseId) -> Option<u64> {
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
+        Some(lock.hold.as_ref()?.last_fence())
+    }
+
     /// The names and modes of the leases that linger.
     pub(crate) fn lingering(&self) -> Vec<(&str, Mode)> {
         let lingering = self.locks.iter().filter(|lock| lock.is_lingering());

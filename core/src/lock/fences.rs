@@ -25,6 +25,12 @@ impl Fences {
         Some(fence)
     }
 
+    /// The last of those that follow each other.
+    #[cfg(feature = "quorum")]
+    pub(super) const fn last(&self) -> u64 {
+        self.next.saturating_add(self.left).saturating_sub(1)
+    }
+
     pub(crate) fn left(&self) -> u64 {
         self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
     }

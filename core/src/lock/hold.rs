@@ -124,6 +124,12 @@ impl Hold {
         !self.holders.is_empty()
     }
 
+    /// The last fence that the server reserved for this hold.
+    #[cfg(feature = "quorum")]
+    pub(crate) const fn last_fence(&self) -> u64 {
+        self.fences.last()
+    }
+
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
