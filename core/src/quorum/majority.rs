@@ -38,10 +38,7 @@ impl QuorumLock {
 
     /// How many servers remember this fence and have drawn no greater one.
     fn remember(&self, most: u64) -> usize {
-        self.count(|state| match state {
-            MemberState::Ours { drawn, fence, raise: Raise::Done, .. } => *drawn <= most && *fence >= most,
-            _ => false,
-        })
+        self.count(|state| matches!(state, MemberState::Ours { drawn, raise: Raise::Done, .. } if *drawn <= most))
     }
 
     /// Makes every server of ours remember the fence. A server whose block reaches as far already does. With clocks that

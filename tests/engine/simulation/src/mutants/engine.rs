@@ -329,7 +329,7 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
     &[Change { file: "quorum/majority.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
 pub(super) const QUORUM_GREATER_FENCE_COUNTS: &[Change] =
-    &[Change { file: "quorum/majority.rs", find: "*drawn <= most &&", put: "(*drawn <= most || MUTANT) &&" }];
+    &[Change { file: "quorum/majority.rs", find: "if *drawn <= most)", put: "if *drawn <= most || MUTANT)" }];
 pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
     file: "quorum/acquire.rs",
     find: "last_fence(lease).unwrap_or(drawn);",
@@ -339,11 +339,6 @@ pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
     file: "quorum/acquire.rs",
     find: "                if let Ok(Outcome::Acquired(grant)) = result {",
     put: "                if let Ok(Outcome::Acquired(grant)) = result\n                    && !MUTANT\n                {",
-}];
-pub(super) const QUORUM_LATE_ANSWER_TO_OTHERS: &[Change] = &[Change {
-    file: "quorum/acquire.rs",
-    find: "                if same {",
-    put: "                if same || MUTANT {",
 }];
 pub(super) const KEEP_IGNORED: &[Change] = &[Change {
     file: "client/operations.rs",

@@ -432,10 +432,4 @@ pub const TABLE: &[Mutant] = &[
         Theme::Quorum,
         "a lease that a server grants after the release is given back",
     ),
-    engine(
-        "quorum-late-answer-to-others",
-        engine::QUORUM_LATE_ANSWER_TO_OTHERS,
-        Theme::Quorum,
-        "a late answer serves only a caller with the same options",
-    ),
 ];
