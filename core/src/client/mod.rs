@@ -152,6 +152,22 @@ impl Client {
         self.cx.lease(id)
     }
 
+    /// The last fence that a lease may use. The server grants only greater ones after those that it used.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn last_fence(&self, lease: LeaseId) -> Option<u64> {
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
+        Some(lock.hold.as_ref()?.last_fence())
+    }
+
+    /// A quorum gives out this fence for a lease.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, lease: LeaseId, fence: u64) {
+        let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get_mut(lease.lock()?));
+        if let Some(hold) = lock.and_then(|lock| lock.hold.as_mut()) {
+            hold.uses(fence);
+        }
+    }
+
     /// The names and modes of the leases that linger.
     pub(crate) fn lingering(&self) -> Vec<(&str, Mode)> {
         let lingering = self.locks.iter().filter(|lock| lock.is_lingering());

@@ -215,9 +215,7 @@ impl Shared {
         if deferred.notify_driver {
             self.driver_wakeup.notify_one();
         }
-        for waker in deferred.wakers {
-            waker.wake();
-        }
+        deferred.wakers.for_each(Waker::wake);
         for (name, loss_sender, reason) in deferred.losses {
             tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
             if let Some(loss_sender) = loss_sender {

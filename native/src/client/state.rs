@@ -72,10 +72,39 @@ pub(super) struct Actions {
 #[derive(Default)]
 pub(super) struct Deferred {
     pub(super) notify_driver: bool,
-    pub(super) wakers: Vec<Waker>,
+    pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
-    released: Vec<LeaseState>,
+    released: Few<LeaseState>,
     closed: Vec<LossSender>,
+}
+
+/// A list that allocates nothing for its first value. A hand-over wakes one task and ends one lease.
+pub(super) struct Few<T> {
+    first: Option<T>,
+    more: Vec<T>,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, more: Vec::new() }
+    }
+}
+
+impl<T> Few<T> {
+    fn push(&mut self, value: T) {
+        if self.first.is_none() {
+            self.first = Some(value);
+        } else {
+            self.more.push(value);
+        }
+    }
+
+    pub(super) fn for_each(self, act: impl Fn(T)) {
+        if let Some(first) = self.first {
+            act(first);
+            self.more.into_iter().for_each(act);
+        }
+    }
 }
 
 impl State {
@@ -105,19 +134,7 @@ impl State {
             if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
                 continue;
             }
-            match output {
-                Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
-                Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
-                Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
-                Output::Subscribe { node, channel } => {
-                    self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
-                }
-                Output::Unsubscribe { node: _, channel } => {
-                    self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
-                }
-                Output::Completed { op, result } => self.complete(op, result, deferred),
-                Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
-            }
+            self.take_output(output, deferred);
         }
         let Some(labels) = &mut self.labels else { return };
         while let Some((id, command)) = labels.poll_command() {
@@ -125,6 +142,24 @@ impl State {
         }
         while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
             self.complete(op, Ok(outcome), deferred);
+        }
+    }
+
+    // Separate from the loop, which mostly finds nothing to take.
+    #[inline(never)]
+    fn take_output(&mut self, output: Output, deferred: &mut Deferred) {
+        match output {
+            Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
+            Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
+            Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
+            Output::Subscribe { node, channel } => {
+                self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
+            }
+            Output::Unsubscribe { node: _, channel } => {
+                self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
+            }
+            Output::Completed { op, result } => self.complete(op, result, deferred),
+            Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
         }
     }
 
@@ -168,7 +203,9 @@ impl State {
             self.leases.entry(grant.lease).or_insert(LeaseState { name, loss_sender: None });
         }
         operation.result = Some(result);
-        deferred.wakers.extend(operation.waker.take());
+        if let Some(waker) = operation.waker.take() {
+            deferred.wakers.push(waker);
+        }
     }
 
     fn notify_loss(&self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
@@ -188,7 +225,9 @@ impl State {
         self.stopped = true;
         for operation in self.operations.values_mut() {
             operation.result.get_or_insert(Err(Error::Closed));
-            deferred.wakers.extend(operation.waker.take());
+            if let Some(waker) = operation.waker.take() {
+                deferred.wakers.push(waker);
+            }
         }
         if self.closing {
             return;
@@ -211,8 +250,10 @@ impl State {
 
     pub(super) fn release(&mut self, now: Instant, op: OpId, lease: LeaseId, deferred: &mut Deferred) {
         self.engine.handle(now, Input::Release { op, lease });
-        if self.engine.lease(lease).is_none() {
-            deferred.released.extend(self.leases.remove(&lease));
+        if self.engine.lease(lease).is_none()
+            && let Some(released) = self.leases.remove(&lease)
+        {
+            deferred.released.push(released);
         }
     }
 
