@@ -343,14 +343,28 @@ fn a_cluster_gets_no_batches_because_names_have_different_slots() {
 }
 
 #[test]
-fn readers_semaphores_and_conversions_travel_alone() {
+fn readers_and_semaphores_travel_along_and_reentrant_locks_alone() {
     let mut client = batching();
-    client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
-    client.acquire(
-        "permits",
-        AcquireOptions { kind: leasehold_core::Kind::Semaphore { permits: 1, limit: 2 }, ..fixed() },
-    );
-    assert_eq!(client.unanswered.len(), 2);
+    let kind = leasehold_core::Kind::Semaphore { permits: 1, limit: 2 };
+    let read = client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
+    let permit = client.acquire("permits", AcquireOptions { kind, ..fixed() });
+    client.feed(Input::Wake);
+    let all = ["share read", "permit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.answer();
+    for call in [read, permit] {
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease: grant.lease });
+    }
+    client.feed(Input::Wake);
+    let all = ["unshare read", "unpermit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.serve(Duration::from_micros(100));
+
+    let kind = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
+    client.acquire("reentrant", AcquireOptions { kind, ..fixed() });
+    assert_eq!(client.unanswered.len(), 1, "it leaves at once");
 }
 
 #[test]

@@ -166,10 +166,15 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
     while let [what, token, ..] = arguments {
         let (of_keys, of_arguments) = match &**what {
             "acquire" => (2, 3),
+            "share" => (3, 3),
+            "permit" => (3, 6),
+            "unpermit" => (3, 2),
+            "unshare" => (2, 2),
             "release" => (1, 2),
             _ => (1, 3),
         };
-        entries.push(entry(what, &keys[0], token, arguments.get(2).filter(|_| what != "release")));
+        let ttl = arguments.get(2).filter(|_| of_arguments > 2);
+        entries.push(entry(what, &keys[0], token, ttl));
         (keys, arguments) = (&keys[of_keys..], &arguments[of_arguments..]);
     }
     assert!(keys.is_empty(), "{words:?}");

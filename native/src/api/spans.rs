@@ -92,7 +92,7 @@ impl Acquiring {
 
     fn end(&mut self, code: &'static str, local: bool) -> Option<Duration> {
         let waited = now().since(self.start.take()?);
-        metrics::acquire_ended(code, self.mode, local, waited);
+        metrics::acquire_ended(code, self.mode.text(), local, waited);
         Span::current().record("leasehold.code", code).record("leasehold.waited_ms", milliseconds(waited));
         Some(waited)
     }
