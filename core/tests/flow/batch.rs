@@ -253,6 +253,25 @@ fn while_two_calls_are_out_the_next_waits_and_grows_but_never_for_long() {
 }
 
 #[test]
+fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
+    let mut client = Client::new(Config { batches: true, max_in_flight: 1, ..Config::default() });
+    client.acquire("busy", fixed());
+    client.feed(Input::Wake);
+    let mut left = Vec::new();
+    for round in 0..20 {
+        client.pass(Duration::from_millis(10));
+        let op = client.next_op();
+        client.feed(Input::Inspect { op, name: &format!("alone{round}") });
+        client.acquire(&format!("together{round}"), fixed());
+        client.feed(Input::Wake);
+        client.answer_anything();
+        client.feed(Input::Wake);
+        left.extend(client.unanswered.iter().map(|(_, command)| entries(command).is_some()));
+    }
+    assert!(left.iter().filter(|together| **together).count() >= 4, "{left:?}");
+}
+
+#[test]
 fn no_call_has_more_than_64_entries_and_64_never_wait() {
     let mut client = batching();
     for place in 0..1_000 {
