@@ -48,6 +48,7 @@ async fn open(url: String, response_timeout_ms: u64) -> Result<LockManager, Stri
         node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
+        label: None,
     };
     LockManager::open(Topology::Single(url), Some(options)).await.map_err(shown)
 }

@@ -117,6 +117,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         node_timeout_ms: Some(1_000),
         mixed_fleet: None,
         fence_retention_ms: None,
+        label: None,
     }
 }
 

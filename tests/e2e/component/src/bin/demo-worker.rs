@@ -49,6 +49,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
+        label: None,
     };
     let manager = locks.open(&job.url, Some(options)).await??;
     tell(json!({ "event": "ready", "server": "" }));

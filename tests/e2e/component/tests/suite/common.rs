@@ -67,6 +67,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         node_timeout_ms: None,
         mixed_fleet: None,
         fence_retention_ms: None,
+        label: None,
     })
 }
 
