@@ -132,8 +132,9 @@ impl ClusterRun<'_> {
         if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
             self.watch.check(broken("revoked", format!("{token:?} was taken by force, but is held: {held:?}")));
         }
+        let server_us = self.servers.time(self.servers.home(name), self.world.now);
         let hold = &mut self.watch.holds[place][name];
-        let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, hold.orphan);
+        let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, hold.orphan, server_us);
         let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
     }
@@ -152,7 +153,8 @@ impl ClusterRun<'_> {
         });
         self.watch.check(exclusive);
         if grant.fence != before {
-            let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan);
+            let server_us = self.servers.time(self.servers.home(name), self.world.now);
+            let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan, server_us);
             self.watch.check(verdict);
         }
     }

@@ -245,6 +245,7 @@ impl ClusterRun<'_> {
         if executed.reply.is_err() {
             return;
         }
+        self.watch.locks[name].fences.forced();
         for token in victims.iter().skip(1) {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
@@ -301,6 +302,7 @@ impl ClusterRun<'_> {
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
             self.watch.locks[name].tokens.data_lost(self.world.now);
+            self.watch.locks[name].fences.data_lost();
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }
