@@ -7,6 +7,28 @@ use super::{Verdict, broken};
 /// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
 const AHEAD: u64 = 1_024 + 64;
 
+/// Whether the server still has the lease of whoever uses a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// As far as anybody can see.
+    Holder,
+    /// Its server lost the data.
+    Orphan,
+    /// An operator took the lock from it.
+    Victim,
+}
+
+impl User {
+    /// The user of a lease that may be an `orphan`, because it is a `victim` or for another reason.
+    pub(crate) fn of(orphan: bool, victim: bool) -> Self {
+        match (orphan, victim) {
+            (true, true) => Self::Victim,
+            (true, false) => Self::Orphan,
+            (false, _) => Self::Holder,
+        }
+    }
+}
+
 /// The fences of one lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fences {
@@ -40,11 +62,11 @@ impl Fences {
     }
 
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
-    pub(crate) fn used(&mut self, mode: Mode, fence: u64, orphan: bool, server_us: u64) -> Verdict {
-        if orphan {
+    pub(crate) fn used(&mut self, mode: Mode, fence: u64, user: User, server_us: u64) -> Verdict {
+        if user != User::Holder {
             // Whoever lost it to an operator may not know yet, and go on with its block.
             return match self.forced {
-                Some(next) if next > 0 && fence >= next => {
+                Some(next) if user == User::Victim && next > 0 && fence >= next => {
                     broken("fence-order", format!("{fence} is in use, and {next} was drawn after it was taken"))
                 }
                 _ => Ok(()),
@@ -90,7 +112,7 @@ mod tests {
     fn a_draw_that_is_not_above_a_used_fence_is_seen() {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
-        fences.used(Mode::Exclusive, 1_032, false, 2_000).unwrap();
+        fences.used(Mode::Exclusive, 1_032, User::Holder, 2_000).unwrap();
         assert_eq!(fences.drawn(Mode::Exclusive, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
         assert_eq!(fences.drawn(Mode::Shared, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
         fences.drawn(Mode::Exclusive, 1_033, true, 1_032).unwrap();
@@ -105,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_use_far_ahead_of_the_clock_is_seen() {
-        let verdict = Fences::default().used(Mode::Shared, 5_100, false, 4_000);
+        let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 4_000);
         assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
     }
 
@@ -114,17 +136,18 @@ mod tests {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
         fences.forced();
-        fences.used(Mode::Exclusive, 1_020, true, 1_000).unwrap();
+        fences.used(Mode::Exclusive, 1_020, User::Victim, 1_000).unwrap();
         fences.drawn(Mode::Exclusive, 1_010, true, 1_010).unwrap();
-        fences.used(Mode::Exclusive, 1_009, true, 1_010).unwrap();
-        assert_eq!(fences.used(Mode::Exclusive, 1_010, true, 1_010).unwrap_err().invariant, "fence-order");
+        fences.used(Mode::Exclusive, 1_009, User::Victim, 1_010).unwrap();
+        fences.used(Mode::Exclusive, 1_010, User::Orphan, 1_010).unwrap();
+        assert_eq!(fences.used(Mode::Exclusive, 1_010, User::Victim, 1_010).unwrap_err().invariant, "fence-order");
     }
 
     #[test]
     fn a_lock_that_was_lost_within_a_millisecond_may_draw_a_used_fence_again() {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
-        fences.used(Mode::Exclusive, 1_032, false, 2_000).unwrap();
+        fences.used(Mode::Exclusive, 1_032, User::Holder, 2_000).unwrap();
         fences.lock_lost(1_010);
         fences.drawn(Mode::Exclusive, 1_011, true, 1_011).unwrap();
     }
@@ -132,10 +155,10 @@ mod tests {
     #[test]
     fn a_writer_rises_above_all_and_a_reader_above_writers_only() {
         let mut fences = Fences::default();
-        fences.used(Mode::Shared, 10, false, 2_000).unwrap();
-        fences.used(Mode::Shared, 9, false, 2_000).unwrap();
-        fences.used(Mode::Exclusive, 11, false, 2_000).unwrap();
-        assert_eq!(fences.used(Mode::Shared, 11, false, 2_000).unwrap_err().invariant, "fence-order");
-        assert!(fences.used(Mode::Exclusive, 11, false, 2_000).is_err());
+        fences.used(Mode::Shared, 10, User::Holder, 2_000).unwrap();
+        fences.used(Mode::Shared, 9, User::Holder, 2_000).unwrap();
+        fences.used(Mode::Exclusive, 11, User::Holder, 2_000).unwrap();
+        assert_eq!(fences.used(Mode::Shared, 11, User::Holder, 2_000).unwrap_err().invariant, "fence-order");
+        assert!(fences.used(Mode::Exclusive, 11, User::Holder, 2_000).is_err());
     }
 }
