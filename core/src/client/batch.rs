@@ -130,7 +130,8 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
     let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
     match (reply, entries) {
         (Reply::One(one), [entry]) if matches!(entry.purpose, Purpose::Acquire { .. }) => {
-            let fence = number(one)?;
+            // A fence is a text. Only a connection to something else answers another number than 0.
+            let fence = number(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
             Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
         }
         (Reply::One(one), [_]) => Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() }),
