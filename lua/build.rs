@@ -10,7 +10,8 @@ use std::{env, fs};
 
 use sha1_smol::Sha1;
 
-/// Marks where a script wants the prelude, on a separate line. Only comments are before it.
+/// Marks where a script wants the prelude, on a separate line. The code before it is the script's short cut, which only a
+/// plain lock has.
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.
@@ -55,11 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Writes the constant of one script.
 fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(), Box<dyn Error>> {
     let text = fs::read_to_string(format!("src/{file}.lua"))?;
-    let (own, shared) = match text.split_once(MARK) {
-        Some((_, own)) => (code(own), vec!["base", kind, "queue"]),
-        None => (code(&text), vec![]),
+    let (before, own, shared) = match text.split_once(MARK) {
+        Some((before, own)) if kind == "lock" => (code(before), code(own), vec!["base", kind, "queue"]),
+        Some((_, own)) => (String::new(), code(own), vec!["base", kind, "queue"]),
+        None => (String::new(), code(&text), vec![]),
     };
-    let mut source = String::new();
+    let mut source = before.clone();
     for part in &shared {
         source += &prelude(part)?;
     }
@@ -71,7 +73,7 @@ fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(),
     writeln!(
         module,
         "pub(crate) const {}: crate::Script = crate::Script {{ name: {name:?}, source: {source:?}, \
-         parts: [{parts}, {own:?}], sha1: {digest:?} }};",
+         parts: [{before:?}, {parts}, {own:?}], sha1: {digest:?} }};",
         constant(name)
     )?;
     Ok(())

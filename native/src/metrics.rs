@@ -7,14 +7,14 @@
 pub(crate) const ON: bool = cfg!(feature = "metrics");
 
 pub(crate) use recording::{
-    ModeLabel, Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
+    Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
 };
 
 #[cfg(feature = "metrics")]
 mod recording {
     use std::time::Duration;
 
-    use leasehold_core::{AcquireOptions, Command, Kind, LossReason, Mode};
+    use leasehold_core::{Command, LossReason};
     use leasehold_lua::{BATCH, RENEW, reentrant, semaphore};
     use metrics::{
         Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times, gauge, histogram,
@@ -43,28 +43,12 @@ mod recording {
         describe_gauge!(WAITING, Unit::Count, "Acquires that have not ended yet");
     }
 
-    /// What the label `mode` says about a lock.
-    #[derive(Clone, Copy)]
-    pub(crate) struct ModeLabel(&'static str);
-
-    impl ModeLabel {
-        pub(crate) const fn of(options: &AcquireOptions, several: bool) -> Self {
-            Self(match (options.kind, options.mode) {
-                _ if several => "multi",
-                (Kind::Reentrant(_), _) => "reentrant",
-                (Kind::Semaphore { .. }, _) => "semaphore",
-                (Kind::Lock, Mode::Shared) => "shared",
-                (Kind::Lock, _) => "exclusive",
-            })
-        }
-    }
-
     pub(crate) fn acquire_begins() {
         gauge!(WAITING).increment(1);
     }
 
     /// `local` is whether the lock was handed over inside this process, without the server.
-    pub(crate) fn acquire_ended(code: &'static str, ModeLabel(mode): ModeLabel, local: bool, waited: Duration) {
+    pub(crate) fn acquire_ended(code: &'static str, mode: &'static str, local: bool, waited: Duration) {
         let local = if local { "true" } else { "false" };
         gauge!(WAITING).decrement(1);
         counter!(ACQUIRES, "code" => code, "mode" => mode, "local" => local).increment(1);
@@ -164,26 +148,16 @@ mod recording {
 mod recording {
     use std::time::Duration;
 
-    use leasehold_core::{AcquireOptions, Command, LossReason};
+    use leasehold_core::{Command, LossReason};
 
     #[inline(always)]
     pub(crate) const fn describe() {}
-
-    #[derive(Clone, Copy)]
-    pub(crate) struct ModeLabel;
-
-    impl ModeLabel {
-        #[inline(always)]
-        pub(crate) const fn of(_: &AcquireOptions, _: bool) -> Self {
-            Self
-        }
-    }
 
     #[inline(always)]
     pub(crate) const fn acquire_begins() {}
 
     #[inline(always)]
-    pub(crate) const fn acquire_ended(_: &'static str, _: ModeLabel, _: bool, _: Duration) {}
+    pub(crate) const fn acquire_ended(_: &'static str, _: &'static str, _: bool, _: Duration) {}
 
     #[inline(always)]
     pub(crate) const fn hold_begins() {}

@@ -4,12 +4,14 @@
 //! beginning of each value. The queues tell the names that are waited for, whoever holds them.
 
 mod candidates;
+mod progress;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{Holder, Inspection, LockManager, redis};
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -19,7 +21,9 @@ use crate::keyspace::{is_reserved, key_of, queue_pattern};
 use crate::render::{mode, object, shown, state, time};
 use crate::report::{Failure, Outcome, Output};
 use crate::servers::Node;
+use crate::signals::{Signals, status};
 use candidates::{candidates, no_scan};
+use progress::Progress;
 
 /// How many keys one `SCAN` looks at. The server does nothing else for half a millisecond.
 const SCAN_COUNT: usize = 500;
@@ -33,6 +37,7 @@ struct Listing<'a> {
     output: Output,
     /// The keys that were listed. `SCAN` can return a key twice, and the servers of a quorum have the same locks.
     listed: HashSet<String>,
+    progress: Progress,
 }
 
 /// How a name was found.
@@ -44,19 +49,19 @@ enum Found {
 }
 
 pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Outcome {
+    let mut signals = Signals::listen(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
     let locks = servers.locks().await?;
-    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new() };
-    if let Some(name) = literal(&arguments.pattern) {
-        listing.list(&[format!("{}{name}", servers.prefix)], Found::Named).await?;
-    } else {
-        for node in servers.nodes().await? {
-            match node {
-                Ok(mut node) => listing.scan(&mut node).await?,
-                // The majority has every lock that is held.
-                Err(failure) if servers.quorum => output.note(|| failure.json(), || failure.message.clone()),
-                Err(failure) => return Err(failure),
-            }
-        }
+    let progress = Progress::new(output);
+    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new(), progress };
+    let outcome = tokio::select! {
+        outcome = listing.all() => outcome.map(|()| None),
+        signal = signals.next() => Ok(Some(signal)),
+    };
+    listing.progress.clear();
+    if let Some(signal) = outcome? {
+        let message = format!("{signal} after {}; the list is not complete", listing.progress.seen());
+        output.note(|| json!({ "interrupted": signal.as_str(), "message": message }), || message.clone());
+        return Ok(status(signal));
     }
     if listing.listed.is_empty() && !output.json {
         output.note(|| json!({}), || "no lock of this pattern is held or waited for".to_owned());
@@ -65,11 +70,49 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
 }
 
 impl Listing<'_> {
+    async fn all(&mut self) -> Outcome<()> {
+        // A pattern without wildcards is one name. It needs no search.
+        if let Some(name) = literal(&self.arguments.pattern) {
+            return self.list(&[format!("{}{name}", self.servers.prefix)], Found::Named).await;
+        }
+        let mut nodes = Vec::new();
+        for node in self.servers.nodes().await? {
+            match node {
+                Ok(node) => nodes.push(node),
+                // The majority has every lock that is held.
+                Err(failure) if self.servers.quorum => {
+                    self.output.note(|| failure.json(), || failure.message.clone());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        for node in &mut nodes {
+            // Only for the progress: the user may lack the right.
+            let size = node.query(&redis::cmd("DBSIZE")).await.ok();
+            self.progress.expect(size.map(|keys: u64| keys * self.searches().len() as u64));
+        }
+        for node in &mut nodes {
+            self.scan(node).await?;
+        }
+        Ok(())
+    }
+
+    /// The pattern of the locks' keys.
+    fn pattern(&self) -> String {
+        format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern)
+    }
+
+    /// The patterns of the keys that tell of locks. `*` finds the queues too.
+    fn searches(&self) -> Vec<String> {
+        let pattern = self.pattern();
+        if pattern == "*" { vec![pattern] } else { vec![queue_pattern(&pattern), pattern] }
+    }
+
     async fn scan(&mut self, node: &mut Node) -> Outcome<()> {
-        let pattern = format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern);
-        self.scan_for(node, &pattern, &pattern).await?;
-        // `*` has found the queues too.
-        if pattern == "*" { Ok(()) } else { self.scan_for(node, &pattern, &queue_pattern(&pattern)).await }
+        for wanted in self.searches() {
+            self.scan_for(node, &self.pattern(), &wanted).await?;
+        }
+        Ok(())
     }
 
     /// Lists the locks that match `pattern`, from the keys that match `wanted`.
@@ -93,6 +136,8 @@ impl Listing<'_> {
                 self.list(keys, Found::Scanned).await?;
                 self.pause(start.elapsed()).await;
             }
+            self.progress.advance(SCAN_COUNT);
+            self.output.check_reader()?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -126,6 +171,7 @@ impl Listing<'_> {
             if !seen.holders.iter().any(is_ours) && seen.waiters.is_empty() {
                 continue;
             }
+            self.progress.clear();
             if self.listed.is_empty() && !self.output.json {
                 self.output.print(|| json!(null), heading)?;
             }

@@ -1,6 +1,8 @@
 //! Bad input, help, completions, the man page, and the topologies.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
 
 use leasehold_servers::{Certificate, Error, Sentinel, Server, follow};
 
@@ -62,6 +64,31 @@ fn a_login_that_is_refused_is_told() -> Tested {
 }
 
 #[test]
+fn a_port_of_another_service_is_told() -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let web = thread::spawn(move || {
+        while let Ok((mut client, _)) = listener.accept() {
+            let _ = client.read(&mut [0; 512]).and_then(|_| client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    let (code, message) = exit(&at(&format!("redis://127.0.0.1:{port}/"), &["inspect", "job"]).output()?);
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("another service may listen there") && message.contains("REDIS_URL"), "{message}");
+    drop(web);
+    Ok(())
+}
+
+#[test]
+fn a_key_of_another_kind_says_how_to_look_at_it() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["RPUSH", "list", "1"])?;
+    let (_, message) = exit(&run(&server, &["inspect", "list"])?);
+    assert!(message.contains("redis-cli TYPE"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn help_completions_and_the_man_page_name_every_command() -> Tested {
     let help = text(&at("", &["--help"]).output()?.stdout);
     let man = at("", &["man"]).output()?;
@@ -73,6 +100,12 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
         assert!(text(&man.stdout).contains(&heading), "{command}");
     }
     assert!(help.contains("75   the lock is busy"), "{help}");
+    assert!(help.contains("[default: redis://127.0.0.1:6379]"), "{help}");
+    let exec = text(&at("", &["exec", "--help"]).output()?.stdout);
+    assert!(text(&man.stdout).contains("EXAMPLES AND EXIT CODES"), "{man:?}");
+    for text in [&exec, &text(&man.stdout)] {
+        assert!(text.contains("LEASEHOLD_FENCE") && text.contains("SIGTERM"), "{text}");
+    }
     for shell in ["zsh", "fish"] {
         assert!(at("", &["completions", shell]).output()?.stdout.len() > 1_000);
     }

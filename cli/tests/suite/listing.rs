@@ -1,11 +1,14 @@
 //! `leasehold ls`.
 
-use std::process::Stdio;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 
 use leasehold_servers::{Cluster, Process, Server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::common::{Tested, at, calls, exit, holders, leasehold, run, start, text, until};
+use crate::common::{Tested, at, calls, exit, finish, holders, leasehold, run, start, terminal, text, until};
 
 fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Error>> {
     let holder = start(server, &["exec", name, "--", "sleep", "60"])?;
@@ -78,6 +81,74 @@ fn a_big_keyspace_is_scanned_in_many_small_steps() -> Tested {
     assert_eq!(names(&output.stdout)?, ["needle"]);
     let scans = calls(&server, "scan");
     assert!((50..1000).contains(&scans), "{scans} SCANs");
+    Ok(())
+}
+
+#[test]
+fn a_name_without_wildcards_is_not_searched_for() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, "needle")?;
+    let output = run(&server, &["--json", "ls", "needle"])?;
+    assert_eq!(names(&output.stdout)?, ["needle"]);
+    for arguments in [["ls", "other"]] {
+        let (code, message) = exit(&run(&server, &arguments)?);
+        assert!(code == Some(0) && message.contains("no lock"), "{message}");
+    }
+    assert_eq!(calls(&server, "scan"), 0);
+    Ok(())
+}
+
+/// A list that takes minutes, and has begun.
+fn long(server: &Server, command: &mut Command) -> Result<Process, Box<dyn std::error::Error>> {
+    server.cli(&["EVAL", "for i = 1, 100000 do redis.call('SET', 'other:' .. i, i) end", "0"])?;
+    let listing = Process::spawn(command)?;
+    until("it has begun", || calls(server, "scan") > 1);
+    Ok(listing)
+}
+
+const LONG: [&str; 4] = ["ls", "--pace", "1", "nothing*"];
+
+#[test]
+fn an_interrupted_list_says_how_far_it_came() -> Tested {
+    let server = Server::start()?;
+    let mut command = leasehold(&server, &LONG);
+    let listing = long(&server, command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    kill(Pid::from_raw(i32::try_from(listing.pid())?), Signal::SIGTERM)?;
+    let (code, _, message) = finish(listing)?;
+    assert_eq!(code, Some(143), "{message}");
+    assert!(message.contains("SIGTERM after about 0.0 of 0.1 million keys; the list is not complete"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_list_that_nobody_reads_any_more_ends() -> Tested {
+    let server = Server::start()?;
+    let mut command = leasehold(&server, &LONG);
+    let mut listing = long(&server, command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    drop(listing.take_stdout());
+    let (code, _, message) = finish(listing)?;
+    assert_eq!(code, Some(74), "{message}");
+    assert!(message.contains("[output]"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_terminal_shows_the_progress_and_a_list_ends_when_it_goes_away() -> Tested {
+    let server = Server::start()?;
+    let (mut master, slave) = terminal()?;
+    // A session of its own, with the terminal: as a shell in a window has it.
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_leasehold")]).args(LONG).env("REDIS_URL", server.url());
+    let listing = long(&server, command.stdin(slave.try_clone()?).stderr(slave.try_clone()?).stdout(slave))?;
+    drop(command);
+    let mut shown = String::new();
+    while !shown.contains("searching: about") {
+        let mut some = [0; 512];
+        let length = master.read(&mut some)?;
+        shown.push_str(&text(&some[..length]));
+    }
+    drop(master);
+    assert_eq!(finish(listing)?.0, Some(129));
     Ok(())
 }
 

@@ -5,5 +5,7 @@ mod common;
 mod doctor;
 mod exec;
 mod exec_losses;
+mod exec_pauses;
+mod job;
 mod listing;
 mod operating;

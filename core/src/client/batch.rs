@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use super::Client;
 use crate::error::Failure;
 use crate::ids::LeaseId;
-use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, Purpose, Queued, SentCommand, TOGETHER};
+use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, CommonPath, Purpose, Queued, SentCommand, TOGETHER};
 use crate::wire::{Answer, Command, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
@@ -125,19 +125,21 @@ impl Client {
     }
 }
 
-/// Parses the reply to the common path of these entries. A single entry has a shorter reply than several.
+/// Parses the reply to the common path of these entries. Exclusive locks have scripts of their own with a shorter reply.
 fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
     let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
     match (reply, entries) {
-        (Reply::One(one), [entry]) if matches!(entry.purpose, Purpose::Acquire { .. }) => {
+        (Reply::One(one), [Queued { common: CommonPath::Acquire, .. }]) => {
             // A fence is a text. Only a connection to something else answers another number than 0.
             let fence = number(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
             Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
         }
-        (Reply::One(one), [_]) => Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() }),
-        (Reply::List(list), [_]) => {
+        (Reply::List(list), [Queued { common: CommonPath::Acquire, .. }]) => {
             let [server, fence] = list.as_slice() else { return None };
             Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
+        }
+        (Reply::One(one), [Queued { common: CommonPath::Release { .. }, .. }]) => {
+            Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() })
         }
         (Reply::List(list), _) => {
             let [server, fence, numbers @ ..] = list.as_slice() else { return None };

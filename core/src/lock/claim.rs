@@ -10,7 +10,9 @@ use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
+};
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
@@ -180,8 +182,17 @@ impl LockState {
             // The server has answered the copy without the source.
             claim.sent = None;
         }
-        let common = form == Form::Entry && self.name.family == Family::Lock && claim.mode == Mode::Exclusive;
-        let sent = if common { cx.send_together(soon, purpose, command, 0) } else { cx.send(soon, purpose, command) };
+        let common = match (claim.kind, claim.mode) {
+            _ if form != Form::Entry => None,
+            (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
+            (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
+            (Kind::Semaphore { permits, limit }, _) => Some(CommonPath::Permit { permits, limit }),
+            (Kind::Reentrant(_), _) => None,
+        };
+        let sent = match common {
+            Some(common) => cx.send_together(soon, purpose, command, common),
+            None => cx.send(soon, purpose, command),
+        };
         if sent {
             self.acquire_sent(cx);
         }

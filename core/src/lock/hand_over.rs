@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
-use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
+use crate::session::{CommonPath, Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
@@ -116,11 +116,15 @@ impl LockState {
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
-        // Only an exclusive lock has a common path, and only while nobody waits.
-        let common = !wanted && used == 0 && hold.mode == Mode::Exclusive && self.name.family == Family::Lock;
-        let stamp = hold.stamp.filter(|_| common);
+        let common = match (self.name.family, hold.mode) {
+            _ if wanted || used > 0 => None,
+            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| CommonPath::Release { fence }),
+            (Family::Lock, Mode::Shared) => Some(CommonPath::Unshare),
+            (Family::Semaphore, _) => Some(CommonPath::Unpermit),
+            (Family::Reentrant, _) => None,
+        };
         let params = ReleaseParams::of(hold.token, bury);
-        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, stamp, ..params });
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });
     }
 
     /// Removes the waiting token from the server's queue.

@@ -9,7 +9,9 @@ use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Acquire, AcquireMode, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within,
+};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
@@ -38,7 +40,7 @@ impl LockState {
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command, 0)
+                cx.send_together(soon, purpose, command, CommonPath::Renew)
             } else {
                 cx.send(soon, purpose, command)
             };

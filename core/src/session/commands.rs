@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Context;
-use super::flow::Queued;
+use super::flow::{CommonPath, Queued};
 use super::unanswered::Purpose;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
@@ -15,7 +15,7 @@ use crate::wire::{Command, Form, Name};
 struct Script {
     sha1: &'static str,
     #[cfg(feature = "sources")]
-    parts: [&'static str; 4],
+    parts: [&'static str; 5],
 }
 
 const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
@@ -210,56 +210,83 @@ impl Context {
 
     /// The common path of commands that leave together, or of one command.
     pub(crate) fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
-        let takes = || entries.iter().filter(|entry| is_acquire(entry));
-        let (script, counted) = match entries {
-            [entry] if is_acquire(entry) => (&ACQUIRE_FAST, false),
-            [_] => (&RELEASE_FAST, false),
+        let short = |script| (script, false);
+        let (script, is_batch) = match entries {
+            [Queued { common: CommonPath::Acquire, .. }] => short(&ACQUIRE_FAST),
+            [Queued { common: CommonPath::Release { .. }, .. }] => short(&RELEASE_FAST),
             _ => (&BATCH, true),
         };
-        let (acquires, bytes) = (takes().count(), entries.len().saturating_mul(192));
-        let keys = entries.len().saturating_add(acquires).saturating_add(usize::from(acquires > 0));
-        let mut command = begin(script, form, keys, bytes);
+        let takes = || entries.iter().filter(|entry| matches!(entry.purpose, Purpose::Acquire { .. }));
+        let sides = |entry: &Queued| match entry.common {
+            CommonPath::Release { .. } | CommonPath::Renew => &[][..],
+            CommonPath::Acquire => &[QUEUE],
+            CommonPath::Unshare => &[MEMBERS],
+            CommonPath::Share | CommonPath::Permit { .. } | CommonPath::Unpermit => &[QUEUE, MEMBERS],
+        };
         let fence = takes().next().map(|entry| entry.command.word(FENCE));
-        if counted && let Some(fence) = fence {
-            command.push(fence);
-        }
-        for entry in entries {
-            command.push(entry.command.word(KEY));
-            if !counted && let Some(fence) = fence {
+        let keys: usize = entries.iter().map(|entry| sides(entry).len().saturating_add(1)).sum();
+        let keys = keys.saturating_add(usize::from(fence.is_some()));
+        let mut command = begin(script, form, keys, entries.len().saturating_mul(256));
+        let counter = |command: &mut Command, now: bool| {
+            if now && let Some(fence) = fence {
                 command.push(fence);
             }
-            if is_acquire(entry) {
-                command.push(entry.command.word(QUEUE));
-            }
+        };
+        counter(&mut command, is_batch);
+        for entry in entries {
+            command.push(entry.command.word(KEY));
+            counter(&mut command, !is_batch);
+            sides(entry).iter().for_each(|side| command.push(entry.command.word(*side)));
         }
-        if counted {
-            command.push_number(acquires as u64);
+        if is_batch {
+            command.push_number(takes().count() as u64);
         }
         for entry in entries {
-            let words = &entry.command;
-            match entry.purpose {
-                Purpose::Acquire { token, .. } => {
-                    if counted {
-                        command.push(b"acquire");
-                    }
-                    command.push_parts(&[&self.client, ":", Digits::of(token.0).as_str(), " "]);
-                    command.push(words.word(ACQUIRE_TTL));
-                }
-                Purpose::Release { token } => {
-                    if counted {
-                        command.push(b"release");
-                    }
-                    let (token, fence) = (Digits::of(token.0), Digits::of(entry.fence));
-                    command.push_parts(&[&self.client, ":", token.as_str(), " ", fence.as_str()]);
-                }
-                _ => {
-                    command.push(b"renew");
-                    command.push(words.word(RENEW_TOKEN));
-                    command.push(words.word(RENEW_TOKEN + 1));
-                }
-            }
+            self.push_entry(&mut command, entry, is_batch);
         }
         command
+    }
+
+    /// The arguments of an entry.
+    fn push_entry(&self, command: &mut Command, entry: &Queued, is_batch: bool) {
+        let word = match entry.common {
+            CommonPath::Acquire => "acquire",
+            CommonPath::Release { .. } => "release",
+            CommonPath::Renew => "renew",
+            CommonPath::Share => "share",
+            CommonPath::Unshare => "unshare",
+            CommonPath::Permit { .. } => "permit",
+            CommonPath::Unpermit => "unpermit",
+        };
+        if is_batch {
+            command.push(word.as_bytes());
+        }
+        let (Purpose::Acquire { token, .. } | Purpose::Renew { token, .. } | Purpose::Release { token }) =
+            entry.purpose
+        else {
+            return;
+        };
+        let (token, fence) = (
+            Digits::of(token.0),
+            match entry.common {
+                CommonPath::Release { fence } => Some(Digits::of(fence)),
+                _ => None,
+            },
+        );
+        let space = if matches!(entry.common, CommonPath::Acquire | CommonPath::Release { .. }) { " " } else { "" };
+        let fence = fence.as_ref().map(Digits::as_str).unwrap_or_default();
+        command.push_parts(&[&self.client, ":", token.as_str(), space, fence]);
+        match entry.common {
+            CommonPath::Acquire | CommonPath::Share => command.push(entry.command.word(ACQUIRE_TTL)),
+            CommonPath::Renew => command.push(entry.command.word(RENEW_TTL)),
+            CommonPath::Permit { permits, limit } => {
+                command.push(entry.command.word(ACQUIRE_TTL));
+                command.push(entry.command.word(ACQUIRE_MODE));
+                command.push_number(permits.into());
+                command.push_number(limit.into());
+            }
+            CommonPath::Release { .. } | CommonPath::Unshare | CommonPath::Unpermit => {}
+        }
     }
 
     pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
@@ -284,18 +311,16 @@ impl Context {
     }
 }
 
-fn is_acquire(entry: &Queued) -> bool {
-    matches!(entry.purpose, Purpose::Acquire { .. })
-}
-
-/// Where an acquire has its keys, its TTL and its block.
+/// Where an acquire and a release have their keys, and where an acquire has its mode, TTL and block.
 const KEY: usize = 3;
 const FENCE: usize = 4;
 const QUEUE: usize = 5;
+const MEMBERS: usize = 7;
+const ACQUIRE_MODE: usize = 10;
 pub(crate) const ACQUIRE_TTL: usize = 11;
 pub(crate) const ACQUIRE_BLOCK: usize = 14;
-/// Where the renewal of an exclusive lease has its token. The TTL follows.
-const RENEW_TOKEN: usize = 4;
+/// Where the renewal of an exclusive lease has its TTL.
+const RENEW_TTL: usize = 5;
 
 fn push_bury(command: &mut Command, bury: bool) {
     command.push_number(if bury { millis(BURIED) } else { 0 });

@@ -68,13 +68,31 @@ pub(crate) struct Queued {
     number: u64,
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
-    /// The fence in the lock's key, for the common path of a release.
-    pub(crate) fence: u64,
+    pub(crate) common: CommonPath,
+}
+
+/// What a command is on its common path: see `lua/src/batch.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommonPath {
+    /// Take a free lock exclusively.
+    Acquire,
+    /// Give an exclusive lock back whose key has this fence.
+    Release { fence: u64 },
+    /// Renew an exclusive lease.
+    Renew,
+    /// Read with others.
+    Share,
+    /// Stop reading.
+    Unshare,
+    /// Take permits of a semaphore.
+    Permit { permits: u32, limit: u32 },
+    /// Give them back.
+    Unpermit,
 }
 
 impl Queued {
-    pub(super) fn new(purpose: Purpose, command: Command, fence: u64) -> Self {
-        Self { due: Instant::default(), number: 0, purpose, command, fence }
+    pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, command, common }
     }
 }
 
@@ -148,7 +166,7 @@ impl Flows {
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
             flow.full_at = Some(now);
-            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, 0) });
+            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, CommonPath::Renew) });
         }
     }
 

@@ -35,7 +35,7 @@ use crate::time::Instant;
 use crate::wire::{Command, FenceCounter, Form};
 
 pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert};
-pub(crate) use flow::{Queued, TOGETHER, within};
+pub(crate) use flow::{CommonPath, Queued, TOGETHER, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -164,12 +164,18 @@ impl Context {
     }
 
     /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
-    /// see `client/batch.rs`. `fence` is the one that a release finds in the lock's key.
-    pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, command: Command, fence: u64) -> bool {
+    /// see `client/batch.rs`.
+    pub(crate) fn send_together(
+        &mut self,
+        soon: Duration,
+        purpose: Purpose,
+        command: Command,
+        common: CommonPath,
+    ) -> bool {
         if !self.config.batches {
             return self.send(soon, purpose, command);
         }
-        let entry = Queued::new(purpose, command, fence);
+        let entry = Queued::new(purpose, command, common);
         if self.flows.is_one() {
             // Releases go first: what leaves at the same moment may want the same name.
             let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
@@ -188,7 +194,7 @@ impl Context {
     /// Sends the common path of one command or several. A renewal alone has no shorter one.
     pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
         if let [entry] = entries.as_slice()
-            && matches!(entry.purpose, Purpose::Renew { .. })
+            && entry.common == CommonPath::Renew
         {
             let Some(entry) = entries.pop() else { return };
             return self.transmit(flow, entry.purpose, entry.command);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::within;
+use super::flow::{CommonPath, within};
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
 use super::unanswered::{InFlight, Purpose};
@@ -63,8 +63,8 @@ pub(crate) struct ReleaseParams {
     pub(crate) wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
     pub(crate) used: u64,
-    /// The fence in the lock's key, if the common path may do.
-    pub(crate) stamp: Option<u64>,
+    /// What it is on the common path, if nobody is known to wait.
+    pub(crate) common: Option<CommonPath>,
 }
 
 impl ReleaseParams {
@@ -78,7 +78,7 @@ impl ReleaseParams {
             moved: false,
             wanted: false,
             used: 0,
-            stamp: None,
+            common: None,
         }
     }
 }
@@ -92,7 +92,7 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Name, params: ReleaseParams) {
-        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, stamp } = params;
+        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, common } = params;
         let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
@@ -119,7 +119,7 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release, Some(self.patience()));
         }
-        self.send_release(token, Form::Digest, stamp.filter(|_| held && !bury));
+        self.send_release(token, Form::Digest, common.filter(|_| held && !bury));
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -130,14 +130,14 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
-    /// Sends a release. `stamp` is the fence in the lock's key, if the common path is tried first.
-    fn send_release(&mut self, token: Token, form: Form, stamp: Option<u64>) {
+    /// Sends a release, by the common path first if it has one.
+    fn send_release(&mut self, token: Token, form: Form, common: Option<CommonPath>) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury, release.used);
         let purpose = Purpose::Release { token };
-        let sent = match stamp {
-            Some(fence) => self.send_together(soon, purpose, command, fence),
+        let sent = match common {
+            Some(common) => self.send_together(soon, purpose, command, common),
             None => self.send(soon, purpose, command),
         };
         if sent {

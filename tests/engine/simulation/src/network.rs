@@ -62,6 +62,7 @@ impl ClusterRun<'_> {
         for (asked, name) in &calls {
             self.note_sent(client, id, at, &words, &asked.script, *name);
         }
+        let releases = |(asked, _): &(Asked<'_>, usize)| matches!(asked.script, ScriptCommand::Release { .. });
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         for (asked, _) in &calls {
             match asked.script {
@@ -86,7 +87,8 @@ impl ClusterRun<'_> {
             command: Rc::clone(&command),
             answers: 1,
             back,
-            releases: calls.iter().any(|(asked, _)| matches!(asked.script, ScriptCommand::Release { .. })),
+            releases: calls.iter().any(releases),
+            mixed: calls.iter().any(releases) && !calls.iter().all(releases),
         };
         self.pass(arrival, there);
     }
@@ -148,7 +150,7 @@ impl ClusterRun<'_> {
         } else if self.strikes(Fault::ReplyLost, client) {
             self.interrupt(&arrival, there);
             arrival.answers = 0;
-        } else if self.strikes(Fault::CommandTwice, client) {
+        } else if !arrival.mixed && self.strikes(Fault::CommandTwice, client) {
             there = self.double(&mut arrival, there);
         } else if self.strikes(Fault::ReplyTwice, client) {
             arrival.answers = 2;
@@ -170,6 +172,7 @@ impl ClusterRun<'_> {
         let first = Arrival {
             answers: first_answers,
             releases: arrival.releases,
+            mixed: arrival.mixed,
             command: arrival.command.clone(),
             client: arrival.client,
             life: arrival.life,

@@ -196,7 +196,26 @@ impl<'a> Asked<'a> {
         while let [what, token, ..] = arguments {
             let (script, of_keys, of_arguments) = match *what {
                 b"acquire" => (acquire(token, arguments.get(2)?)?, 2, 3),
+                b"share" => match acquire(token, arguments.get(2)?)? {
+                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, .. } => {
+                        let (mode, permits) = (Mode::Shared, None);
+                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 3)
+                    }
+                    _ => return None,
+                },
+                b"permit" => match acquire(token, arguments.get(2)?)? {
+                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, mode, .. } => {
+                        let permits = permits(arguments.get(3)?);
+                        if permits != Some((number(arguments.get(4)?)?, number(arguments.get(5)?)?)) {
+                            return None;
+                        }
+                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 6)
+                    }
+                    _ => return None,
+                },
                 b"release" => (release(token)?, 1, 2),
+                b"unshare" => (release(token)?, 2, 2),
+                b"unpermit" => (release(token)?, 3, 2),
                 b"renew" => {
                     let (token, ttl_ms) = (Token::read(token)?, number(arguments.get(2)?)?);
                     (ScriptCommand::Renew { token, ttl_ms }, 1, 3)
@@ -222,7 +241,7 @@ impl Entry {
     pub(crate) fn answer(&self, script: &ScriptCommand, reply: &Reply) -> Option<Answer> {
         let (said, server_us, fence) = match (self.of, reply) {
             (1, Reply::One(one)) => (count(one)?, count(one)?, count(one)?),
-            (1, Reply::List(list)) => (1, count(list.first()?)?, count(list.get(1)?)?),
+            (1, Reply::List(list)) if list.len() == 2 => (1, count(list.first()?)?, count(list.get(1)?)?),
             (_, Reply::List(list)) => (count(list.get(2 + self.place)?)?, count(list.first()?)?, count(list.get(1)?)?),
             _ => return None,
         };
@@ -243,7 +262,7 @@ impl Entry {
 pub(crate) fn is_common_reply(reply: &Reply, entries: usize) -> bool {
     match reply {
         Reply::One(one) => entries == 1 && count(one).is_some(),
-        Reply::List(list) => list.len() == if entries == 1 { 2 } else { entries + 2 },
+        Reply::List(list) => list.len() == entries + 2 || entries == 1 && list.len() == 2,
     }
 }
 

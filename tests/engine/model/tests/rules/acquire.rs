@@ -106,6 +106,14 @@ fn a_crashed_holder_frees_the_lock_after_its_ttl() {
 }
 
 #[test]
+fn an_acquire_with_a_lost_counter_enters_and_begins_a_new_one() {
+    let mut lock = model_lock();
+    let entered = lock.try_acquire(&token(1, 1), EXCLUSIVE);
+    assert_eq!((entered.value, entered.block), (1_700_000_000_001_025, 1));
+    assert_eq!(lock.last_fence(), entered.value);
+}
+
+#[test]
 fn inspect_tells_holder_readers_and_the_queue_in_order() {
     let mut lock = model_lock();
     assert_eq!(lock.inspect().unwrap(), ["1700000000000000", "", "-2", "0", "0", "0"]);
@@ -139,7 +147,7 @@ fn inspect_shows_no_reader_whose_lease_is_over_or_that_was_left_behind() {
     lock.wait(&token(2, 1), SHARED);
     lock.pass_ms(30_000);
     assert_eq!(lock.inspect().unwrap()[4..6], ["1".to_owned(), token(2, 1)]);
-    lock.command(&["SET", "invoice:42", &token(3, 1), "PX", "30000"]);
+    lock.command(&["SET", "invoice:42", &format!("{} 5", token(3, 1)), "PX", "30000"]);
     assert_eq!(lock.inspect().unwrap()[4], "0");
     assert_eq!(lock.readers().len(), 2, "it only reads");
 }
