@@ -89,7 +89,7 @@ impl Listing<'_> {
         for node in &mut nodes {
             // Only for the progress: the user may lack the right.
             let size = node.query(&redis::cmd("DBSIZE")).await.ok();
-            self.progress.expect(size.map(|keys: u64| keys * self.searches().len() as u64));
+            self.progress.expect(size);
         }
         for node in &mut nodes {
             self.scan(node).await?;
@@ -136,7 +136,7 @@ impl Listing<'_> {
                 self.list(keys, Found::Scanned).await?;
                 self.pause(start.elapsed()).await;
             }
-            self.progress.advance(SCAN_COUNT);
+            self.progress.advance(SCAN_COUNT / self.searches().len());
             self.output.check_reader()?;
             cursor = next;
             if cursor == 0 {
