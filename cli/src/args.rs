@@ -167,6 +167,9 @@ pub(crate) struct Exec {
     /// group don't count
     #[arg(long, short = 'g')]
     pub(crate) group: bool,
+    /// What operators see as the holder: at most 128 bytes [default: host/process id]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,

@@ -43,8 +43,16 @@ impl Node {
 impl Servers {
     /// A lock manager.
     pub(crate) async fn locks(&self) -> Outcome<LockManager> {
+        self.locks_as(None).await
+    }
+
+    /// A lock manager with this label. By default, it has this process's.
+    pub(crate) async fn locks_as(&self, label: Option<&str>) -> Outcome<LockManager> {
         let infos = self.infos()?;
-        let builder = self.builder();
+        let builder = match label {
+            Some(label) => self.builder().label(label),
+            None => self.builder(),
+        };
         if self.quorum {
             return Ok(builder.quorum(infos).await?);
         }

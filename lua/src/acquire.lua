@@ -6,7 +6,7 @@
 -- The short cut: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
 -- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
 local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and redis.call('GET', KEYS[1])
-local holder, mark = string.match(value or '', '^(%x+%-%x+%-%x+%-%x+%-%x+:%d+)([ *])%d+$')
+local holder, mark, since = string.match(value or '', '^(%x+%-%x+%-%x+%-%x+%-%x+:%d+)([ *])(%d+)$')
 if holder and holder ~= ARGV[1] then
   local clock = redis.call('TIME')
   local us, now = clock[1] * 1000000 + clock[2], clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -46,9 +46,9 @@ if holder and holder ~= ARGV[1] then
       redis.pcall('PUBLISH', 'leasehold:' .. string.match(holder, '^[^:]*'), word .. KEYS[1])
     end
     if ARGV[4] == 'try' then
-      return { 'busy', 0, 0, us, left, waiting, 0 }
+      return { 'busy', 0, 0, us, left, waiting, 0, holder, tonumber(since) }
     end
-    return { 'waiting', position, 0, us, left, waiting, 0 }
+    return { 'waiting', position, 0, us, left, waiting, 0, holder, tonumber(since) }
   end
 end
 
@@ -125,8 +125,16 @@ if compatible(mode) and (mixed or not head()) then
   return answer('entered', draw(), block(wanted), ttl)
 end
 
+-- Who holds it, and since which fence, if that is known of one client: for the error of a caller that gets nothing.
+local function with_holder(reply)
+  local some = holders(1)
+  reply[8] = #some == 1 and some[1] or ''
+  reply[9] = lingers and reply[8] == holder and tonumber(held_fence) or 0
+  return reply
+end
+
 if how == 'try' or mixed then
-  local reply = answer('busy', 0, 0, left())
+  local reply = with_holder(answer('busy', 0, 0, left()))
   -- The holder may only keep the lock for its own next caller.
   if lingers and not mixed and reply[7] == 0 then
     tell_holders('tried ')
@@ -138,7 +146,7 @@ if not queued then
 end
 mark_holder()
 local position = redis.call('ZRANK', KEYS[3], token) - graves + 1
-local reply = answer('waiting', position, 0, left())
+local reply = with_holder(answer('waiting', position, 0, left()))
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')
 end

@@ -1,7 +1,8 @@
 -- Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
 -- Answer  server us, the one holder, `shared`, or '', its PTTL, the fence of the last grant or 0,
---         readers r, (token, expiry ms) x r, waiters w, (token, record or '') x w in queue order
+--         readers r, (token, expiry ms) x r, waiters w, (token, record or '', joined us) x w in queue order,
+--         the fence of the one holder or 0
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
@@ -44,10 +45,13 @@ local records = {}
 for index = 1, #fields, 2 do
   records[fields[index]] = fields[index + 1]
 end
-local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf')
-reply[#reply + 1] = #queue
-for _, token in ipairs(queue) do
-  reply[#reply + 1] = token
-  reply[#reply + 1] = records[token] or ''
+local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'WITHSCORES')
+reply[#reply + 1] = #queue / 2
+for index = 1, #queue, 2 do
+  reply[#reply + 1] = queue[index]
+  reply[#reply + 1] = records[queue[index]] or ''
+  reply[#reply + 1] = tonumber(queue[index + 1])
 end
+-- The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
+reply[#reply + 1] = kind == 'string' and holder ~= 'shared' and last or 0
 return reply

@@ -38,7 +38,7 @@ class Granting implements Link {
 
 test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
   const link = new Granting();
-  const client = new Client(config, { connect: () => [link] });
+  const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.grants = false;
   link.others = async () => ({ failure: { kind: 'no such kind' as never, text: '' } });
@@ -57,7 +57,7 @@ test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_he
 test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
   const link = new Granting();
   const answers: ((result: CallResult) => void)[] = [];
-  const client = new Client(config, { connect: () => [link] });
+  const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => new Promise((resolve) => answers.push(resolve));
   assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
@@ -71,7 +71,7 @@ test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
 
 test('a_link_that_breaks_its_word_breaks_nothing', async () => {
   const link = new Granting();
-  const client = new Client(config, { connect: () => [link] });
+  const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => Promise.reject(new Error('it said that it never would'));
   const error = await caught(lease.extend('1s'));

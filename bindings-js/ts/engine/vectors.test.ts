@@ -9,8 +9,8 @@ import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
 import {
-  type Config, type EngineError, type Grant, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
-  type ReplicaSettings,
+  type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
+  type ReplicaSettings, type Waiter,
 } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -309,7 +309,9 @@ function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
 }
 
 function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
-  return { holders, waiters, last_fence: lastFence };
+  // The engine leaves the labels to the driver.
+  const withoutLabel = ({ label, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
+  return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), last_fence: lastFence };
 }
 
 function errorOf({ code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: all }: EngineError): unknown {

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::args::{Ls, Servers};
 use crate::glob::{escape, literal, matches};
 use crate::keyspace::{is_reserved, key_of, queue_pattern};
-use crate::render::{mode, object, shown, state, time};
+use crate::render::{label_of, mode, object, shown, state, time};
 use crate::report::{Failure, Outcome, Output};
 use crate::servers::Node;
 use crate::signals::{Signals, status};
@@ -184,7 +184,11 @@ impl Listing<'_> {
 }
 
 fn heading() -> String {
-    format!("{:<5} {:<9} {:>7} {:>7} {:>9}  {:>16}  NAME", "STATE", "MODE", "HOLDERS", "WAITING", "TIME LEFT", "FENCE")
+    let (held, waited) = ("HELD", "WAITED");
+    format!(
+        "{:<5} {:<9} {:>7} {:>7} {held:>9} {waited:>9} {:>9}  {:>16}  {:<36}  NAME",
+        "STATE", "MODE", "HOLDERS", "WAITING", "TIME LEFT", "FENCE", "LABEL"
+    )
 }
 
 fn row(name: &str, seen: &Inspection) -> String {
@@ -196,5 +200,17 @@ fn row(name: &str, seen: &Inspection) -> String {
     };
     let fence = seen.last_fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
     let (holders, waiters) = (seen.holders.len(), seen.waiters.len());
-    format!("{:<5} {held:<9} {holders:>7} {waiters:>7} {left:>9}  {fence:>16}  {}", state(seen), shown(name))
+    let or_none = |longest: Option<Duration>| longest.map_or_else(|| "-".to_owned(), time);
+    let for_so_long = or_none(seen.holders.iter().filter_map(|holder| holder.held).max());
+    let waited = or_none(seen.waiters.iter().filter_map(|waiter| waiter.waited).max());
+    let label = match seen.holders.as_slice() {
+        [] => "-".to_owned(),
+        [one] => label_of(one),
+        [first, others @ ..] => format!("{} and {} more", label_of(first), others.len()),
+    };
+    let state = state(seen);
+    format!(
+        "{state:<5} {held:<9} {holders:>7} {waiters:>7} {for_so_long:>9} {waited:>9} {left:>9}  {fence:>16}  {label:<36}  {}",
+        shown(name)
+    )
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     let mut signals = Signals::listen(&FORWARDED)?;
     let locks = tokio::select! {
         signal = signals.next() => return Ok(status(signal)),
-        locks = servers.locks() => locks?,
+        locks = servers.locks_as(arguments.label.as_deref()) => locks?,
     };
     let acquired = tokio::select! {
         signal = signals.next() => Err(signal),

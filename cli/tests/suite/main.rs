@@ -7,5 +7,6 @@ mod exec;
 mod exec_losses;
 mod exec_pauses;
 mod job;
+mod labels;
 mod listing;
 mod operating;

@@ -19,6 +19,8 @@ mod semaphore;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub(crate) use self::operator::is_token;
+
 use self::multi::Multi;
 use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
@@ -67,7 +69,7 @@ impl Client {
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {
-        while let Some((flow, queued)) = self.cx.flows.pop() {
+        while let Some((flow, queued)) = self.cx.flows.pop(self.cx.now) {
             if self.is_wanted(queued.purpose) {
                 self.cx.transmit(flow, queued.purpose, queued.command);
                 self.sent(queued.purpose);
@@ -150,11 +152,33 @@ impl Client {
         self.cx.lease(id)
     }
 
+    /// The last fence that a lease may use. The server grants only greater ones after those that it used.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn last_fence(&self, lease: LeaseId) -> Option<u64> {
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
+        Some(lock.hold.as_ref()?.last_fence())
+    }
+
+    /// A quorum gives out this fence for a lease.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, lease: LeaseId, fence: u64) {
+        let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get_mut(lease.lock()?));
+        if let Some(hold) = lock.and_then(|lock| lock.hold.as_mut()) {
+            hold.uses(fence);
+        }
+    }
+
     /// The names and modes of the leases that linger.
     pub(crate) fn lingering(&self) -> Vec<(&str, Mode)> {
         let lingering = self.locks.iter().filter(|lock| lock.is_lingering());
         let start = self.cx.config.prefix.len();
         lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
+    }
+
+    /// The name of the lock, without the prefix, that a command in flight wants to acquire.
+    pub(crate) fn wanted_by(&self, id: CommandId) -> Option<&str> {
+        let Purpose::Acquire { lock, .. } = self.cx.unanswered.get(id)?.purpose else { return None };
+        self.locks.get(lock)?.name.key.get(self.cx.config.prefix.len()..)
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.

@@ -39,6 +39,18 @@ impl Fences {
         if self.used == 0 { Some(self.next) } else { None }
     }
 
+    /// A quorum gives this fence of the block out.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, fence: u64) {
+        self.used = self.used.max(fence);
+    }
+
+    /// The last of those that follow each other.
+    #[cfg(feature = "quorum")]
+    pub(super) const fn last(&self) -> u64 {
+        self.next.saturating_add(self.left).saturating_sub(1)
+    }
+
     pub(crate) fn left(&self) -> u64 {
         self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
     }

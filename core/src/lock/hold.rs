@@ -127,6 +127,18 @@ impl Hold {
         !self.holders.is_empty()
     }
 
+    /// The last fence that this hold may use.
+    #[cfg(feature = "quorum")]
+    pub(crate) const fn last_fence(&self) -> u64 {
+        self.fences.last()
+    }
+
+    /// A quorum gives out this fence.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, fence: u64) {
+        self.fences.uses(fence);
+    }
+
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;

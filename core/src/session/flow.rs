@@ -208,11 +208,15 @@ impl Flows {
         self.flows.len() == 1
     }
 
-    /// The next queued command for which there is room.
-    pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
-        let flow =
-            self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
-        let (flow, place) = flow?;
+    /// The next queued command for which there is room. None if the room is for commands that leave together, because one
+    /// of them is needed sooner.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(u8, Queued)> {
+        let together = self.leave_together().is_some_and(|at| at <= now);
+        let goes = |flow: &Flow| {
+            let sooner = flow.together.peek().filter(|_| together);
+            flow.in_flight < flow.window && flow.queue.peek().is_some_and(|next| sooner.is_none_or(|entry| next > entry))
+        };
+        let (flow, place) = self.flows.iter_mut().zip(0..).find(|(flow, _)| goes(flow))?;
         Some((place, flow.queue.pop()?))
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct Context {
     pub(crate) closed: bool,
     /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
+    /// How many fences an acquire for a single caller reserves.
+    pub(crate) least_block: u64,
     last_token: u64,
     last_lease: u64,
 }
@@ -92,6 +94,7 @@ impl Context {
             parts: Vec::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
+            least_block: 1,
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             counter: FenceCounter::Server("leasehold:fence".into()),

@@ -70,6 +70,11 @@ impl Unanswered {
         id
     }
 
+    /// A command that has no reply yet.
+    pub(crate) fn get(&self, id: CommandId) -> Option<&SentCommand> {
+        self.open.get(&id)
+    }
+
     /// Removes a command. None if it has already ended, so the reply is late or a duplicate.
     pub(crate) fn close(&mut self, id: CommandId) -> Option<SentCommand> {
         let sent = self.open.remove(&id)?;

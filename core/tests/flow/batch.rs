@@ -253,6 +253,25 @@ fn while_two_calls_are_out_the_next_waits_and_grows_but_never_for_long() {
 }
 
 #[test]
+fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
+    let mut client = Client::new(Config { batches: true, max_in_flight: 1, ..Config::default() });
+    client.acquire("busy", fixed());
+    client.feed(Input::Wake);
+    let mut left = Vec::new();
+    for round in 0..20 {
+        client.pass(Duration::from_millis(10));
+        let op = client.next_op();
+        client.feed(Input::Inspect { op, name: &format!("alone{round}") });
+        client.acquire(&format!("together{round}"), fixed());
+        client.feed(Input::Wake);
+        client.answer_anything();
+        client.feed(Input::Wake);
+        left.extend(client.unanswered.iter().map(|(_, command)| entries(command).is_some()));
+    }
+    assert!(left.iter().filter(|together| **together).count() >= 4, "{left:?}");
+}
+
+#[test]
 fn no_call_has_more_than_64_entries_and_64_never_wait() {
     let mut client = batching();
     for place in 0..1_000 {
@@ -343,14 +362,28 @@ fn a_cluster_gets_no_batches_because_names_have_different_slots() {
 }
 
 #[test]
-fn readers_semaphores_and_conversions_travel_alone() {
+fn readers_and_semaphores_travel_along_and_reentrant_locks_alone() {
     let mut client = batching();
-    client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
-    client.acquire(
-        "permits",
-        AcquireOptions { kind: leasehold_core::Kind::Semaphore { permits: 1, limit: 2 }, ..fixed() },
-    );
-    assert_eq!(client.unanswered.len(), 2);
+    let kind = leasehold_core::Kind::Semaphore { permits: 1, limit: 2 };
+    let read = client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
+    let permit = client.acquire("permits", AcquireOptions { kind, ..fixed() });
+    client.feed(Input::Wake);
+    let all = ["share read", "permit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.answer();
+    for call in [read, permit] {
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease: grant.lease });
+    }
+    client.feed(Input::Wake);
+    let all = ["unshare read", "unpermit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.serve(Duration::from_micros(100));
+
+    let kind = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
+    client.acquire("reentrant", AcquireOptions { kind, ..fixed() });
+    assert_eq!(client.unanswered.len(), 1, "it leaves at once");
 }
 
 #[test]

@@ -85,7 +85,8 @@ impl Acquiring {
             if code != "busy" {
                 fails(&Span::current(), error);
             }
-            tracing::debug!(code, ?waited, "lease not granted");
+            let holder = error.holder().map(tracing::field::display);
+            tracing::debug!(code, ?waited, holder, "lease not granted");
         }
     }
 

@@ -337,7 +337,8 @@ impl Answer {
             b"conflict" => Status::Conflict,
             _ => return None,
         };
-        let [value, block, server_us, ms, waiting, _foreign] = numbers else { return None };
+        // An acquire that found the lock busy also tells its holder.
+        let [value, block, server_us, ms, waiting, _foreign, ..] = numbers else { return None };
         let int = |scalar: &Scalar| if let Scalar::Int(number) = scalar { Some(*number) } else { None };
         Some(Self {
             status,

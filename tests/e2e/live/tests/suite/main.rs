@@ -12,6 +12,7 @@ mod fences;
 mod force;
 mod foreign;
 mod keys;
+mod labels;
 mod leaks;
 mod leases;
 mod lingering;

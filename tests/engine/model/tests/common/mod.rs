@@ -40,7 +40,7 @@ pub(crate) struct Lock<H> {
     pub(crate) fleet: &'static str,
 }
 
-/// A script's answer: a list of seven items.
+/// A script's answer: a list of seven items, or nine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: String,
@@ -50,6 +50,8 @@ pub(crate) struct Answer {
     pub(crate) ms: i64,
     pub(crate) waiting: i64,
     pub(crate) foreign: i64,
+    /// The holder's token, and its last fence.
+    pub(crate) holder: Option<(String, i64)>,
 }
 
 impl<H: Host> Lock<H> {
@@ -211,7 +213,15 @@ fn answer(reply: Reply) -> Answer {
         Scalar::Int(number) => number,
         ref other => panic!("not a number: {other:?}"),
     };
-    assert_eq!(items.len(), 7, "{items:?}");
+    let status = scalar_text(&items[0]);
+    // An acquire that found the lock busy also tells who holds it, and since when.
+    let holder = match items.len() {
+        9 if ["waiting", "busy"].contains(&status.as_str()) => Some((scalar_text(&items[7]), int(8))),
+        length => {
+            assert_eq!(length, 7, "{items:?}");
+            None
+        }
+    };
     let (value, block, us, ms, waiting, foreign) = (int(1), int(2), int(3), int(4), int(5), int(6));
-    Answer { status: scalar_text(&items[0]), value, block, us, ms, waiting, foreign }
+    Answer { status, value, block, us, ms, waiting, foreign, holder }
 }

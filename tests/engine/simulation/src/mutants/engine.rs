@@ -310,8 +310,8 @@ pub(super) const QUORUM_VALID_BY_BEST: &[Change] = &[Change {
 }];
 pub(super) const QUORUM_RELEASES_GRANTED_ONLY: &[Change] = &[Change {
     file: "quorum/lock.rs",
-    find: "        MemberState::Asked(op) => {\n            members.tasks",
-    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) => {\n            members.tasks",
+    find: "        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
+    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
 }];
 pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     Change {
@@ -328,6 +328,18 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
     &[Change { file: "quorum/majority.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
+pub(super) const QUORUM_GREATER_FENCE_COUNTS: &[Change] =
+    &[Change { file: "quorum/majority.rs", find: "if *drawn <= most)", put: "if *drawn <= most || MUTANT)" }];
+pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "last_fence(lease).unwrap_or(drawn);",
+    put: "last_fence(lease).unwrap_or(drawn) + if MUTANT { 100_000 } else { 0 };",
+}];
+pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "                if let Ok(Outcome::Acquired(grant)) = result {",
+    put: "                if let Ok(Outcome::Acquired(grant)) = result\n                    && !MUTANT\n                {",
+}];
 pub(super) const KEEP_IGNORED: &[Change] = &[Change {
     file: "client/operations.rs",
     find: "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));",

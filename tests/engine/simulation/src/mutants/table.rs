@@ -414,4 +414,22 @@ pub const TABLE: &[Mutant] = &[
         Theme::Quorum,
         "the fence is raised on a majority before the acquire succeeds",
     ),
+    engine(
+        "quorum-greater-fence-counts",
+        engine::QUORUM_GREATER_FENCE_COUNTS,
+        Theme::Quorum,
+        "a server that drew a greater fence does not count for a smaller one",
+    ),
+    engine(
+        "quorum-fence-beyond-its-block",
+        engine::QUORUM_FENCE_BEYOND_ITS_BLOCK,
+        Theme::Quorum,
+        "a server remembers only the fences that it reserved",
+    ),
+    engine(
+        "quorum-late-lease-kept",
+        engine::QUORUM_LATE_LEASE_KEPT,
+        Theme::Quorum,
+        "a lease that a server grants after the release is given back",
+    ),
 ];
