@@ -97,11 +97,22 @@ impl Listing<'_> {
         Ok(())
     }
 
+    /// The pattern of the locks' keys.
+    fn pattern(&self) -> String {
+        format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern)
+    }
+
+    /// The patterns of the keys that tell of locks. `*` finds the queues too.
+    fn searches(&self) -> Vec<String> {
+        let pattern = self.pattern();
+        if pattern == "*" { vec![pattern] } else { vec![queue_pattern(&pattern), pattern] }
+    }
+
     async fn scan(&mut self, node: &mut Node) -> Outcome<()> {
-        let pattern = format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern);
-        self.scan_for(node, &pattern, &pattern).await?;
-        // `*` has found the queues too.
-        if pattern == "*" { Ok(()) } else { self.scan_for(node, &pattern, &queue_pattern(&pattern)).await }
+        for wanted in self.searches() {
+            self.scan_for(node, &self.pattern(), &wanted).await?;
+        }
+        Ok(())
     }
 
     /// Lists the locks that match `pattern`, from the keys that match `wanted`.
@@ -125,7 +136,7 @@ impl Listing<'_> {
                 self.list(keys, Found::Scanned).await?;
                 self.pause(start.elapsed()).await;
             }
-            self.progress.advance(SCAN_COUNT);
+            self.progress.advance(SCAN_COUNT / self.searches().len());
             self.output.check_reader()?;
             cursor = next;
             if cursor == 0 {

@@ -89,6 +89,11 @@ pub(crate) fn inspect(server: &Server, name: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// The last fence that the server has given out, of whatever lock.
+pub(crate) fn last_fence(server: &Server) -> Result<Option<u64>, Box<dyn std::error::Error>> {
+    Ok(server.cli(&["GET", "leasehold:fence"])?.text().map(str::parse).transpose()?)
+}
+
 pub(crate) fn holders(server: &Server, name: &str) -> usize {
     inspect(server, name)["holders"].as_array().map_or(0, Vec::len)
 }

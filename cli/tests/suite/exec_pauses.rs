@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use tempfile::tempdir;
 
 use crate::common::{
-    Tested, calls, exit, finish, holders, inspect, leasehold, lives, number_in, run, start, terminal, until,
+    Tested, calls, exit, finish, holders, inspect, last_fence, leasehold, lives, number_in, run, start, terminal, until,
 };
 use crate::job::{Job, Whom};
 
@@ -73,13 +73,13 @@ fn a_paused_exec_says_that_the_lease_was_lost_even_if_the_command_ended_in_time(
 fn a_job_whose_processes_are_all_paused_ends_when_they_run_again() -> Tested {
     let server = Server::start()?;
     let job = Job::start(&server, &["--ttl", "500ms"], ":")?;
-    let fence = inspect(&server, "job")["last_fence"].as_u64();
+    let fence = last_fence(&server)?;
     for whom in [Whom::Exec, Whom::Guard, Whom::Command] {
         job.signal(whom, Signal::SIGSTOP)?;
     }
     // Nothing can end the paused command. The fence is what stops its writes.
     assert_eq!(next(&server, &job)?.0, Some(9));
-    assert!(inspect(&server, "job")["last_fence"].as_u64() > fence);
+    assert!(last_fence(&server)? > fence);
     for whom in [Whom::Guard, Whom::Exec] {
         job.signal(whom, Signal::SIGCONT)?;
     }
@@ -141,12 +141,12 @@ fn with_group_the_lock_is_held_until_the_last_process_of_the_command_ends() -> T
     assert_eq!(holders(&server, "job"), 0, "its process goes on without the lock");
     let mut held = job("--group")?;
     until("it is held", || holders(&server, "job") == 1);
-    let fence = inspect(&server, "job")["last_fence"].as_u64();
+    let fence = last_fence(&server)?;
     assert_eq!(run(&server, &["exec", "-w", "0", "job", "--", "true"])?.status.code(), Some(75));
     assert!(held.ended()?.is_none());
     fs::write(&go, "")?;
     assert_eq!(held.wait()?.code(), Some(6));
-    assert_eq!(inspect(&server, "job")["last_fence"].as_u64(), fence);
+    assert_eq!(last_fence(&server)?, fence);
     assert_eq!(holders(&server, "job"), 0);
     Ok(())
 }

@@ -130,14 +130,15 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
     let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
     match (reply, entries) {
         (Reply::One(one), [Queued { common: CommonPath::Acquire, .. }]) => {
-            let fence = number(one)?;
+            // A fence is a text. Only a connection to something else answers another number than 0.
+            let fence = number(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
             Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
         }
         (Reply::List(list), [Queued { common: CommonPath::Acquire, .. }]) => {
             let [server, fence] = list.as_slice() else { return None };
             Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
         }
-        (Reply::One(one), [Queued { common: CommonPath::Release { .. }, .. }]) => {
+        (Reply::One(one), [Queued { common: CommonPath::Release, .. }]) => {
             Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() })
         }
         (Reply::List(list), _) => {

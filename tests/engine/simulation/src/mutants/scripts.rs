@@ -118,15 +118,15 @@ pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
 pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "or 0) < -now then", "or 0) < -1e15 then")];
 
 pub(super) const FAST_TAKES_FROM_OTHERS: &[ScriptChange] =
-    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[3])", "redis.call('EXISTS', KEYS[3])")];
+    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[2])", "redis.call('EXISTS', KEYS[2])")];
 pub(super) const FAST_PASSES_WAITERS: &[ScriptChange] =
-    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[3])", "redis.call('EXISTS', KEYS[1])")];
+    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[2])", "redis.call('EXISTS', KEYS[1])")];
 pub(super) const FAST_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("acquire-fast", "if not last or #last ~= 16 or last >= us or string.find(last, '%D') then", "if not last then")];
 pub(super) const FAST_LOWERS_THE_COUNTER: &[ScriptChange] =
-    &[("acquire-fast", "  redis.call('SET', KEYS[2], fence)\n", "")];
+    &[("acquire-fast", "  redis.call('SET', KEYS[3], fence)\n", "")];
 pub(super) const FAST_KEEPS_A_LOST_COUNTER: &[ScriptChange] =
-    &[("acquire-fast", "      redis.call('DEL', KEYS[2])\n", "")];
+    &[("acquire-fast", "      redis.call('DEL', KEYS[3])\n", "")];
 pub(super) const FAST_RELEASES_FOR_OTHERS: &[ScriptChange] =
     &[("release-fast", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])")];
 pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(
