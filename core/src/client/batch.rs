@@ -54,74 +54,57 @@ impl Client {
 
     pub(super) fn batch_replied(&mut self, sent: &SentCommand, batch: LeaseId, result: Result<Reply, Failure>) {
         let Some(entries) = self.cx.batches.remove(&batch) else { return };
-        let failed = match &result {
-            Ok(reply) => match answers(reply, &entries) {
-                Some(answers) => return self.entries_answered(sent, entries, &answers),
-                None => Failed::unreadable(["the common path answered ", &reply.shown()].concat()),
-            },
+        let answers = result.as_ref().ok().and_then(|reply| answers(reply, &entries));
+        let failed = || match &result {
+            Ok(reply) => Failed::unreadable(["the common path answered ", &reply.shown()].concat()),
             Err(failure) => Failed::by(failure.clone(), sent.form),
         };
-        let refused = matches!(result, Err(Failure::Refused(_))) && !failed.maybe_applied;
-        if failed.class == FailureClass::NoScript {
-            let entries = entries.into_iter().filter_map(|entry| self.still_wanted(entry)).collect::<Vec<_>>();
-            if !entries.is_empty() {
-                self.cx.transmit_entries(sent.flow(), Form::Source, entries);
-            }
-            return;
-        }
-        for entry in entries {
-            // The reason may be one entry: for example, the user may not touch its name. Each one gets its own answer.
-            // Unless a slot has begun to move while the script ran: then it has done a part of its work.
-            if refused {
-                self.send_alone(sent, entry);
+        // The reason may be one entry: for example, the user may not touch its name. Each one gets its own answer.
+        // Unless a slot has begun to move while the script ran: then it has done a part of its work.
+        let refusal = Some(&result).filter(|result| matches!(result, Err(Failure::Refused(_)))).map(|_| failed());
+        let refused = refusal.as_ref().is_some_and(|failed| !failed.maybe_applied);
+        let unknown = refusal.is_some_and(|failed| failed.class == FailureClass::NoScript);
+        let mut again = Vec::new();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let number = answers.as_ref().and_then(|answers| integer(answers.numbers.get(index)?));
+            if refused || number == Some(0) {
+                if !self.is_still_wanted(entry.purpose) {
+                    continue;
+                }
+                if unknown {
+                    again.push(entry);
+                } else {
+                    // At once, because its caller has waited for a round trip already.
+                    self.cx.transmit(sent.flow(), entry.purpose, entry.command);
+                }
+            } else if let Some(answer) = answers.as_ref().and_then(|answers| answer(&entry, answers, number)) {
+                let mut sent = *sent;
+                sent.purpose = entry.purpose;
+                self.answered(&sent, &answer);
             } else {
-                self.failed(entry.purpose, failed.clone());
+                self.failed(entry.purpose, failed());
             }
         }
-    }
-
-    fn entries_answered(&mut self, sent: &SentCommand, entries: Vec<Queued>, answers: &Answers<'_>) {
-        for (entry, number) in entries.into_iter().zip(answers.numbers) {
-            if integer(number) == Some(0) {
-                self.send_alone(sent, entry);
-                continue;
-            }
-            match answer(&entry, answers, number) {
-                Some(answer) => {
-                    let mut sent = *sent;
-                    sent.purpose = entry.purpose;
-                    self.answered(&sent, &answer);
-                }
-                None => {
-                    let text = "the common path answered a number out of bounds";
-                    self.failed(entry.purpose, Failed::unreadable(text.into()));
-                }
-            }
-        }
-    }
-
-    /// The common path left this command undone. It leaves at once, because its caller has waited for a round trip already.
-    fn send_alone(&mut self, sent: &SentCommand, entry: Queued) {
-        if let Some(entry) = self.still_wanted(entry) {
-            self.cx.transmit(sent.flow(), entry.purpose, entry.command);
+        if !again.is_empty() {
+            self.cx.transmit_entries(sent.flow(), Form::Source, again);
         }
     }
 
     /// The server has answered that it has done nothing. Its next silence begins now.
-    fn still_wanted(&mut self, entry: Queued) -> Option<Queued> {
-        if !self.is_wanted(entry.purpose) {
-            self.failed(entry.purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
-            return None;
+    fn is_still_wanted(&mut self, purpose: Purpose) -> bool {
+        if !self.is_wanted(purpose) {
+            self.failed(purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
+            return false;
         }
-        self.cx.is_answered(entry.purpose);
-        if let Purpose::Acquire { lock, .. } = entry.purpose {
+        self.cx.is_answered(purpose);
+        if let Purpose::Acquire { lock, .. } = purpose {
             self.with(lock, |lock, cx| {
                 if let Some(claim) = &mut lock.claim {
                     claim.sent = Some(cx.now);
                 }
             });
         }
-        Some(entry)
+        true
     }
 }
 
@@ -151,9 +134,9 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
 }
 
 /// An entry's answer, as if its own script had given it. None if the server's number is out of bounds.
-fn answer(entry: &Queued, answers: &Answers<'_>, number: &Scalar) -> Option<Answer> {
+fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<Answer> {
     let server = answers.server;
-    let number = u64::try_from(integer(number)?).ok()?;
+    let number = u64::try_from(number?).ok()?;
     let (status, value, block, left) = match entry.purpose {
         Purpose::Acquire { .. } => {
             let ahead = server.saturating_add(AHEAD).saturating_sub(answers.fence);

@@ -214,34 +214,42 @@ impl Context {
             [Queued { common: CommonPath::Release, .. }] => (&RELEASE_FAST, false),
             _ => (&BATCH, true),
         };
-        let parts = || entries.iter().map(|entry| (entry, common_words(entry.common)));
-        let takes = parts().filter(|(_, (_, _, words))| words.contains(&ACQUIRE_TTL));
-        let fence = takes.clone().next().map(|(entry, _)| entry.command.word(FENCE));
-        let keys: usize = parts().map(|(_, (_, keys, _))| keys.len()).sum();
+        let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
+        for entry in entries {
+            let (_, words, arguments) = common_words(entry.common);
+            keys = keys.saturating_add(words.len());
+            if arguments.first() == Some(&ACQUIRE_TTL) {
+                takes = takes.saturating_add(1);
+                fence = Some(entry.command.word(FENCE));
+            }
+        }
         let keys = keys.saturating_add(usize::from(fence.is_some()));
         let mut command = begin(script, form, keys, entries.len().saturating_mul(256));
-        for (entry, (_, keys, _)) in parts() {
-            keys.iter().for_each(|key| command.push(entry.command.word(*key)));
+        for entry in entries {
+            command.push_words(&entry.command, common_words(entry.common).1);
         }
         if let Some(fence) = fence {
             command.push(fence);
         }
         if is_batch {
-            command.push_number(takes.count() as u64);
+            command.push_number(takes);
         }
-        for (entry, (what, _, words)) in parts() {
+        for entry in entries {
+            let (what, _, arguments) = common_words(entry.common);
             if is_batch {
                 command.push(what);
             }
-            // The token, as the lock's key begins with it, or as it is.
-            let (token, fence) = (entry.command.word(entry.token()), Digits::of(entry.fence));
-            let (space, fence) = match entry.common {
-                CommonPath::Acquire => (" ", ""),
-                CommonPath::Release => (" ", fence.as_str()),
-                _ => ("", ""),
-            };
-            command.push_parts(&[core::str::from_utf8(token).unwrap_or_default(), space, fence]);
-            words.iter().for_each(|word| command.push(entry.command.word(*word)));
+            command.push_words(&entry.command, &[if entry.common == CommonPath::Renew { 4 } else { 9 }]);
+            // As the lock's key begins with the token, or has it with the fence.
+            match entry.common {
+                CommonPath::Acquire => command.extend_word(" "),
+                CommonPath::Release => {
+                    command.extend_word(" ");
+                    command.extend_word(Digits::of(entry.fence).as_str());
+                }
+                _ => {}
+            }
+            command.push_words(&entry.command, arguments);
         }
         command
     }
@@ -265,13 +273,6 @@ impl Context {
     fn push_fleet(&self, command: &mut Command, name: &Name, used: u64) {
         command.push_number(used);
         command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
-    }
-}
-
-impl Queued {
-    /// Where the command has its token.
-    const fn token(&self) -> usize {
-        if matches!(self.common, CommonPath::Renew) { 4 } else { 9 }
     }
 }
 

@@ -30,6 +30,19 @@ impl Command {
         self.end_word();
     }
 
+    /// Appends words of another command.
+    pub(crate) fn push_words(&mut self, other: &Self, indexes: &[usize]) {
+        for index in indexes {
+            self.push(other.word(*index));
+        }
+    }
+
+    /// Appends to the last word.
+    pub(crate) fn extend_word(&mut self, more: &str) {
+        self.ends.pop();
+        self.push(more.as_bytes());
+    }
+
     pub(crate) fn push_number(&mut self, number: u64) {
         self.push(Digits::of(number).as_bytes());
     }

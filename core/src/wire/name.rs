@@ -93,29 +93,51 @@ impl FenceCounter {
 }
 
 /// A hash tag of four characters from `@` to `O` that is in this slot. Their lower four bits can be chosen, and a CRC
-/// is linear: each of the 16 bits changes the slot in its own way. Gaussian elimination finds the bits to change.
+/// is linear: each of these bits changes the slot in its own way.
 fn slot_tag(slot: u16) -> [u8; 4] {
-    let with = |bits: u16| [12, 8, 4, 0].map(|at| b'@' | (bits >> at & 15) as u8);
-    let none = hash_slot(&with(0));
-    // For each bit of a slot, what changes it and no higher bit.
-    let mut basis = [(0_u16, 0_u16); 14];
-    let mut reduce = |mut change: u16, mut bits: u16, add: bool| {
-        for (at, (pivot, by)) in basis.iter_mut().enumerate().rev() {
-            if change >> at & 1 == 1 {
-                if add && *pivot == 0 {
-                    (*pivot, *by) = (change, bits);
-                }
-                change ^= *pivot;
-                bits ^= *by;
-            }
-        }
-        bits
-    };
-    for bit in 0..16 {
-        reduce(hash_slot(&with(1 << bit)) ^ none, 1 << bit, true);
-    }
-    with(reduce(slot ^ none, 0, false))
+    let change = slot ^ slot_of(&letters(0));
+    let bits = CHANGES.iter().enumerate().filter(|(bit, _)| change >> bit & 1 == 1).fold(0, |bits, (_, by)| bits ^ by);
+    letters(bits)
 }
+
+const fn letters(bits: u16) -> [u8; 4] {
+    [b'@' | (bits >> 12) as u8, b'@' | (bits >> 8 & 15) as u8, b'@' | (bits >> 4 & 15) as u8, b'@' | (bits & 15) as u8]
+}
+
+/// For each bit of a slot, the bits of the letters that change just this one, by Gaussian elimination.
+const CHANGES: [u16; 14] = {
+    let (mut changes, mut bits) = ([0_u16; 16], [0_u16; 16]);
+    let mut row = 0;
+    while row < 16 {
+        bits[row] = 1 << row;
+        changes[row] = slot_of(&letters(bits[row])) ^ slot_of(&letters(0));
+        row += 1;
+    }
+    let mut result = [0; 14];
+    let mut column = 0;
+    while column < 14 {
+        let mut pivot = column;
+        while changes[pivot] >> column & 1 == 0 {
+            pivot += 1;
+        }
+        (changes[column], changes[pivot]) = (changes[pivot], changes[column]);
+        (bits[column], bits[pivot]) = (bits[pivot], bits[column]);
+        row = 0;
+        while row < 16 {
+            if row != column && changes[row] >> column & 1 == 1 {
+                changes[row] ^= changes[column];
+                bits[row] ^= bits[column];
+            }
+            row += 1;
+        }
+        column += 1;
+    }
+    while column > 0 {
+        column -= 1;
+        result[column] = bits[column];
+    }
+    result
+};
 
 /// Redis's rule: the bytes between the first `{` and the next `}`, if there are any.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
@@ -128,10 +150,22 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 ///
 /// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
 pub fn hash_slot(key: &[u8]) -> u16 {
-    let add = |crc: u16, byte: &u8| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
-    };
-    hash_tag(key).unwrap_or(key).iter().fold(0, add) & 0x3fff
+    slot_of(hash_tag(key).unwrap_or(key))
+}
+
+/// The slot of a whole text.
+const fn slot_of(text: &[u8]) -> u16 {
+    let (mut crc, mut rest) = (0_u16, text);
+    while let [byte, after @ ..] = rest {
+        crc ^= (*byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            bit += 1;
+        }
+        rest = after;
+    }
+    crc & 0x3fff
 }
 
 #[cfg(test)]
