@@ -1,6 +1,8 @@
 //! A manager's options.
 
-use std::time::Duration;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::time::Duration;
 
 use leasehold_core::{Config, Error};
 

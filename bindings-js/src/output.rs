@@ -5,7 +5,8 @@
 //! concatenated; the record has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing
 //! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
 
