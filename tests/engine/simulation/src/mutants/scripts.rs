@@ -87,8 +87,6 @@ pub(super) const GRAVES_COUNTED: &[ScriptChange] =
 pub(super) const GRAVE_AT_THE_HEAD: &[ScriptChange] =
     granting!("redis.call('ZRANGE', KEYS[3], text(graves), text(graves))", "redis.call('ZRANGE', KEYS[3], '0', '0')");
 pub(super) const GRAVES_WAIT: &[ScriptChange] = granting!("    waiting = waiting - graves\n", "");
-pub(super) const BURIED_STILL_WAITS: &[ScriptChange] =
-    &[("release", "'(0')\n  leave(token)\n", "'(0')\n"), ("convert", "'(0')\n  leave(token)\n", "'(0')\n")];
 pub(super) const JOINED_UNMARKED: &[ScriptChange] = &[("acquire", "mark_holder()\nlocal position", "local position")];
 pub(super) const HANDED_ON_UNMARKED: &[ScriptChange] = granting!("waiting > 0 and '*' or ' '", "' '");
 pub(super) const FOREIGN_MARKED: &[ScriptChange] =
