@@ -35,7 +35,7 @@ if holder and holder ~= ARGV[1] then
         redis.call('PEXPIRE', KEYS[4], ARGV[5])
       end
       if mark == ' ' then
-        redis.call('SET', KEYS[1], string.gsub(value, ' ', '*'), 'KEEPTTL')
+        redis.call('SET', KEYS[1], holder .. '*' .. since, 'KEEPTTL')
       end
       waiting = first and redis.call('ZCARD', KEYS[3]) or 1
       word, position = 'wanted ', position and position + 1 or waiting
@@ -43,7 +43,8 @@ if holder and holder ~= ARGV[1] then
       waiting = redis.call('ZCARD', KEYS[3])
     end
     if position == 1 then
-      redis.pcall('PUBLISH', 'leasehold:' .. string.match(holder, '^[^:]*'), word .. KEYS[1])
+      local payload = word .. KEYS[1]
+      redis.pcall('PUBLISH', 'leasehold:' .. string.match(holder, '^[^:]*'), payload)
     end
     if ARGV[4] == 'try' then
       return { 'busy', 0, 0, us, left, waiting, 0, holder, tonumber(since) }

@@ -1,4 +1,4 @@
--- Raises a quorum's last fence to the one that the quorum agreed on, if the token still holds the lease. Never lowers it.
+-- Raises a quorum's last fence to the one that it agreed on, if the token still holds the lease. Never lowers it.
 -- KEYS    1 N  2 fence
 -- ARGV    1 token  2 fence
 -- Answer  raised, gone or taken

@@ -15,14 +15,16 @@ if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
   if expiry and tonumber(first[2]) > 0 and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then
     local us, token, ms = string.format('%s%06d', clock[1], clock[2]), first[1], ttl + 0 < claim + 0 and ttl or claim
     local last = redis.pcall('SET', KEYS[2], us, 'GET')
-    if type(last) == 'string' and #last == 16 and last < us then
+    if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
       redis.call('ZREM', KEYS[3], token)
       redis.call('HDEL', KEYS[4], token)
       local waiting = redis.call('ZCARD', KEYS[3])
-      redis.call('SET', KEYS[1], token .. (waiting > 0 and '*' or ' ') .. us, 'PX', ms)
+      local mark = waiting > 0 and '*' or ' '
+      redis.call('SET', KEYS[1], token .. mark .. us, 'PX', ms)
       block = block + 0 > 1024 and 1024 or block + 0 < 1 and 1 or block
-      redis.pcall('PUBLISH', 'leasehold:' .. string.match(token, '^[^:]*'), 'grant ' .. token .. ' exclusive ' .. us
-        .. ' ' .. block .. ' ' .. us .. ' ' .. ms .. ' ' .. waiting .. ' ' .. KEYS[1])
+      local payload = 'grant ' .. token .. ' exclusive ' .. us .. ' ' .. block .. ' ' .. us .. ' ' .. ms .. ' '
+        .. waiting .. ' ' .. KEYS[1]
+      redis.pcall('PUBLISH', 'leasehold:' .. string.match(token, '^[^:]*'), payload)
       return { 'released', 0, 0, tonumber(us), 0, waiting, 0 }
     end
     -- The server is at maxmemory, or its last fence is unusual. The slow path finds the counter as it was.

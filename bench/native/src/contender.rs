@@ -179,7 +179,7 @@ pub(crate) struct Raw {
 
 impl Raw {
     fn new(connection: MultiplexedConnection, name: &str) -> Self {
-        let keys = [name.to_owned(), "leasehold:fence".to_owned(), format!("leasehold:{{{name}}}:queue")];
+        let keys = [name.to_owned(), format!("leasehold:{{{name}}}:queue"), "leasehold:fence".to_owned()];
         Self { connection, keys, count: 0 }
     }
 

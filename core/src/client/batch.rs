@@ -138,7 +138,7 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
             let [server, fence] = list.as_slice() else { return None };
             Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
         }
-        (Reply::One(one), [Queued { common: CommonPath::Release { .. }, .. }]) => {
+        (Reply::One(one), [Queued { common: CommonPath::Release, .. }]) => {
             Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() })
         }
         (Reply::List(list), _) => {

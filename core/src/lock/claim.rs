@@ -186,11 +186,11 @@ impl LockState {
             _ if form != Form::Entry => None,
             (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
             (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
-            (Kind::Semaphore { permits, limit }, _) => Some(CommonPath::Permit { permits, limit }),
+            (Kind::Semaphore { .. }, _) => Some(CommonPath::Permit),
             (Kind::Reentrant(_), _) => None,
         };
         let sent = match common {
-            Some(common) => cx.send_together(soon, purpose, command, common),
+            Some(common) => cx.send_together(soon, purpose, command, (common, 0)),
             None => cx.send(soon, purpose, command),
         };
         if sent {

@@ -118,9 +118,9 @@ impl LockState {
         let wanted = hold.budget.is_some();
         let common = match (self.name.family, hold.mode) {
             _ if wanted || used > 0 => None,
-            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| CommonPath::Release { fence }),
-            (Family::Lock, Mode::Shared) => Some(CommonPath::Unshare),
-            (Family::Semaphore, _) => Some(CommonPath::Unpermit),
+            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| (CommonPath::Release, fence)),
+            (Family::Lock, Mode::Shared) => Some((CommonPath::Unshare, 0)),
+            (Family::Semaphore, _) => Some((CommonPath::Unpermit, 0)),
             (Family::Reentrant, _) => None,
         };
         let params = ReleaseParams::of(hold.token, bury);

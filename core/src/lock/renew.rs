@@ -40,7 +40,7 @@ impl LockState {
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command, CommonPath::Renew)
+                cx.send_together(soon, purpose, command, (CommonPath::Renew, 0))
             } else {
                 cx.send(soon, purpose, command)
             };

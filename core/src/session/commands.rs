@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use super::Context;
 use super::flow::{CommonPath, Queued};
-use super::unanswered::Purpose;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -210,83 +209,41 @@ impl Context {
 
     /// The common path of commands that leave together, or of one command.
     pub(crate) fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
-        let short = |script| (script, false);
         let (script, is_batch) = match entries {
-            [Queued { common: CommonPath::Acquire, .. }] => short(&ACQUIRE_FAST),
-            [Queued { common: CommonPath::Release { .. }, .. }] => short(&RELEASE_FAST),
+            [Queued { common: CommonPath::Acquire, .. }] => (&ACQUIRE_FAST, false),
+            [Queued { common: CommonPath::Release, .. }] => (&RELEASE_FAST, false),
             _ => (&BATCH, true),
         };
-        let takes = || entries.iter().filter(|entry| matches!(entry.purpose, Purpose::Acquire { .. }));
-        let sides = |entry: &Queued| match entry.common {
-            CommonPath::Release { .. } | CommonPath::Renew => &[][..],
-            CommonPath::Acquire => &[QUEUE],
-            CommonPath::Unshare => &[MEMBERS],
-            CommonPath::Share | CommonPath::Permit { .. } | CommonPath::Unpermit => &[QUEUE, MEMBERS],
-        };
-        let fence = takes().next().map(|entry| entry.command.word(FENCE));
-        let keys: usize = entries.iter().map(|entry| sides(entry).len().saturating_add(1)).sum();
+        let parts = || entries.iter().map(|entry| (entry, common_words(entry.common)));
+        let takes = parts().filter(|(_, (_, _, words))| words.contains(&ACQUIRE_TTL));
+        let fence = takes.clone().next().map(|(entry, _)| entry.command.word(FENCE));
+        let keys: usize = parts().map(|(_, (_, keys, _))| keys.len()).sum();
         let keys = keys.saturating_add(usize::from(fence.is_some()));
         let mut command = begin(script, form, keys, entries.len().saturating_mul(256));
-        let counter = |command: &mut Command, now: bool| {
-            if now && let Some(fence) = fence {
-                command.push(fence);
-            }
-        };
-        counter(&mut command, is_batch);
-        for entry in entries {
-            command.push(entry.command.word(KEY));
-            counter(&mut command, !is_batch);
-            sides(entry).iter().for_each(|side| command.push(entry.command.word(*side)));
+        for (entry, (_, keys, _)) in parts() {
+            keys.iter().for_each(|key| command.push(entry.command.word(*key)));
+        }
+        if let Some(fence) = fence {
+            command.push(fence);
         }
         if is_batch {
-            command.push_number(takes().count() as u64);
+            command.push_number(takes.count() as u64);
         }
-        for entry in entries {
-            self.push_entry(&mut command, entry, is_batch);
+        for (entry, (what, _, words)) in parts() {
+            if is_batch {
+                command.push(what);
+            }
+            // The token, as the lock's key begins with it, or as it is.
+            let (token, fence) = (entry.command.word(entry.token()), Digits::of(entry.fence));
+            let (space, fence) = match entry.common {
+                CommonPath::Acquire => (" ", ""),
+                CommonPath::Release => (" ", fence.as_str()),
+                _ => ("", ""),
+            };
+            command.push_parts(&[core::str::from_utf8(token).unwrap_or_default(), space, fence]);
+            words.iter().for_each(|word| command.push(entry.command.word(*word)));
         }
         command
-    }
-
-    /// The arguments of an entry.
-    fn push_entry(&self, command: &mut Command, entry: &Queued, is_batch: bool) {
-        let word = match entry.common {
-            CommonPath::Acquire => "acquire",
-            CommonPath::Release { .. } => "release",
-            CommonPath::Renew => "renew",
-            CommonPath::Share => "share",
-            CommonPath::Unshare => "unshare",
-            CommonPath::Permit { .. } => "permit",
-            CommonPath::Unpermit => "unpermit",
-        };
-        if is_batch {
-            command.push(word.as_bytes());
-        }
-        let (Purpose::Acquire { token, .. } | Purpose::Renew { token, .. } | Purpose::Release { token }) =
-            entry.purpose
-        else {
-            return;
-        };
-        let (token, fence) = (
-            Digits::of(token.0),
-            match entry.common {
-                CommonPath::Release { fence } => Some(Digits::of(fence)),
-                _ => None,
-            },
-        );
-        let space = if matches!(entry.common, CommonPath::Acquire | CommonPath::Release { .. }) { " " } else { "" };
-        let fence = fence.as_ref().map(Digits::as_str).unwrap_or_default();
-        command.push_parts(&[&self.client, ":", token.as_str(), space, fence]);
-        match entry.common {
-            CommonPath::Acquire | CommonPath::Share => command.push(entry.command.word(ACQUIRE_TTL)),
-            CommonPath::Renew => command.push(entry.command.word(RENEW_TTL)),
-            CommonPath::Permit { permits, limit } => {
-                command.push(entry.command.word(ACQUIRE_TTL));
-                command.push(entry.command.word(ACQUIRE_MODE));
-                command.push_number(permits.into());
-                command.push_number(limit.into());
-            }
-            CommonPath::Release { .. } | CommonPath::Unshare | CommonPath::Unpermit => {}
-        }
     }
 
     pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
@@ -311,6 +268,27 @@ impl Context {
     }
 }
 
+impl Queued {
+    /// Where the command has its token.
+    const fn token(&self) -> usize {
+        if matches!(self.common, CommonPath::Renew) { 4 } else { 9 }
+    }
+}
+
+/// What an entry is called in a batch, and the words of its command that it takes along: keys, and arguments after the
+/// token.
+const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &'static [usize]) {
+    match common {
+        CommonPath::Acquire => (b"acquire", &[KEY, QUEUE], &[ACQUIRE_TTL]),
+        CommonPath::Release => (b"release", &[KEY], &[]),
+        CommonPath::Renew => (b"renew", &[KEY], &[5]),
+        CommonPath::Share => (b"share", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL]),
+        CommonPath::Unshare => (b"unshare", &[KEY, MEMBERS], &[]),
+        CommonPath::Permit => (b"permit", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL, ACQUIRE_MODE]),
+        CommonPath::Unpermit => (b"unpermit", &[KEY, QUEUE, MEMBERS], &[]),
+    }
+}
+
 /// Where an acquire and a release have their keys, and where an acquire has its mode, TTL and block.
 const KEY: usize = 3;
 const FENCE: usize = 4;
@@ -319,8 +297,6 @@ const MEMBERS: usize = 7;
 const ACQUIRE_MODE: usize = 10;
 pub(crate) const ACQUIRE_TTL: usize = 11;
 pub(crate) const ACQUIRE_BLOCK: usize = 14;
-/// Where the renewal of an exclusive lease has its TTL.
-const RENEW_TTL: usize = 5;
 
 fn push_bury(command: &mut Command, bury: bool) {
     command.push_number(if bury { millis(BURIED) } else { 0 });

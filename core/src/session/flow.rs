@@ -69,6 +69,8 @@ pub(crate) struct Queued {
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
     pub(crate) common: CommonPath,
+    /// The fence in the lock's key, for a release.
+    pub(crate) fence: u64,
 }
 
 /// What a command is on its common path: see `lua/src/batch.lua`.
@@ -76,8 +78,8 @@ pub(crate) struct Queued {
 pub(crate) enum CommonPath {
     /// Take a free lock exclusively.
     Acquire,
-    /// Give an exclusive lock back whose key has this fence.
-    Release { fence: u64 },
+    /// Give an exclusive lock back. Its key has the entry's fence.
+    Release,
     /// Renew an exclusive lease.
     Renew,
     /// Read with others.
@@ -85,14 +87,14 @@ pub(crate) enum CommonPath {
     /// Stop reading.
     Unshare,
     /// Take permits of a semaphore.
-    Permit { permits: u32, limit: u32 },
+    Permit,
     /// Give them back.
     Unpermit,
 }
 
 impl Queued {
-    pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath) -> Self {
-        Self { due: Instant::default(), number: 0, purpose, command, common }
+    pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath, fence: u64) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, command, common, fence }
     }
 }
 
@@ -166,7 +168,7 @@ impl Flows {
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
             flow.full_at = Some(now);
-            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, CommonPath::Renew) });
+            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, CommonPath::Renew, 0) });
         }
     }
 

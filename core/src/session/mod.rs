@@ -167,18 +167,18 @@ impl Context {
     }
 
     /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
-    /// see `client/batch.rs`.
+    /// see `client/batch.rs`. The fence is the one that a release finds in the lock's key.
     pub(crate) fn send_together(
         &mut self,
         soon: Duration,
         purpose: Purpose,
         command: Command,
-        common: CommonPath,
+        (common, fence): (CommonPath, u64),
     ) -> bool {
         if !self.config.batches {
             return self.send(soon, purpose, command);
         }
-        let entry = Queued::new(purpose, command, common);
+        let entry = Queued::new(purpose, command, common, fence);
         if self.flows.is_one() {
             // Releases go first: what leaves at the same moment may want the same name.
             let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };

@@ -64,7 +64,7 @@ pub(crate) struct ReleaseParams {
     /// The greatest fence that was used, unless the server's clock is above it.
     pub(crate) used: u64,
     /// What it is on the common path, if nobody is known to wait.
-    pub(crate) common: Option<CommonPath>,
+    pub(crate) common: Option<(CommonPath, u64)>,
 }
 
 impl ReleaseParams {
@@ -131,7 +131,7 @@ impl Context {
     }
 
     /// Sends a release, by the common path first if it has one.
-    fn send_release(&mut self, token: Token, form: Form, common: Option<CommonPath>) {
+    fn send_release(&mut self, token: Token, form: Form, common: Option<(CommonPath, u64)>) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
         let command = self.release_command(form, &release.name, token, release.bury, release.used);

@@ -167,7 +167,7 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
         return None;
     }
     if arguments[0] != "0" {
-        keys = &keys[1..];
+        keys = &keys[..keys.len() - 1];
     }
     arguments = &arguments[1..];
     let mut entries = Vec::new();
@@ -175,7 +175,7 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
         let (of_keys, of_arguments) = match &**what {
             "acquire" => (2, 3),
             "share" => (3, 3),
-            "permit" => (3, 6),
+            "permit" => (3, 4),
             "unpermit" => (3, 2),
             "unshare" => (2, 2),
             "release" => (1, 2),

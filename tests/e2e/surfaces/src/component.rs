@@ -116,6 +116,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         // A timeout that is long enough for a busy machine.
         node_timeout_ms: Some(1_000),
         mixed_fleet: None,
+        label: None,
     }
 }
 

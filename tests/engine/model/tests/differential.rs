@@ -194,16 +194,16 @@ impl Round {
                 let release = [text("release"), value];
                 let renew = [text("renew"), one, ttl];
                 let (keys, acquires, entries): (&[usize], _, _) = match entries {
-                    0 | 1 => (&[1, 0, 2], "1", acquire.to_vec()),
+                    0 | 1 => (&[0, 2, 1], "1", acquire.to_vec()),
                     2 => (&[0], "0", release.to_vec()),
                     3 => (&[0], "0", renew.to_vec()),
-                    4 => (&[1, 0, 0, 2], "1", [&release[..], &acquire].concat()),
-                    5 => (&[1, 0, 2, 0, 0, 2], "2", [&again[..], &release, &acquire].concat()),
-                    _ => (&[1, 0, 2, 0, 0], "1", [&acquire[..], &renew, &release].concat()),
+                    4 => (&[0, 0, 2, 1], "1", [&release[..], &acquire].concat()),
+                    5 => (&[0, 2, 0, 0, 2, 1], "2", [&again[..], &release, &acquire].concat()),
+                    _ => (&[0, 2, 0, 0, 1], "1", [&acquire[..], &renew, &release].concat()),
                 };
                 script(BATCH, keys, [vec![text(acquires)], entries].concat())
             }
-            29..=31 => script(ACQUIRE_FAST, &[0, 1, 2], vec![format!("{one} "), ttl]),
+            29..=31 => script(ACQUIRE_FAST, &[0, 2, 1], vec![format!("{one} "), ttl]),
             32..=33 => script(RELEASE_FAST, &[0], vec![value]),
             34 => script(MULTI, &[0, 2, 3, 1], vec![ttl, one]),
             35 => script(FORCE, ALL, vec!["0".to_owned(), fleet]),

@@ -191,6 +191,6 @@ fn every_script<H: Host>(lock: &mut Lock<H>) {
     let value = format!("{} {}", token(5, 1), scalar_text(&multi[3]));
     let entries =
         ["1", "release", &value, "acquire", &format!("{} ", token(6, 1)), "30000", "renew", &token(6, 1), "5"];
-    let batch = list(lock.call(&BATCH, &[1, 0, 0, 2, 0], &entries).unwrap());
+    let batch = list(lock.call(&BATCH, &[0, 0, 2, 0, 1], &entries).unwrap());
     assert_eq!(batch[2..].iter().map(scalar_text).collect::<Vec<_>>(), ["1", "1", "30000"]);
 }

@@ -71,6 +71,7 @@ impl ClusterRun<'_> {
         self.observe_kind(name, script, &answer, executed);
         self.observe_call(server, name, script, &answer, server_us);
         self.observe_grants(name, script, &answer, executed, server_us);
+        self.observe_mark(server, name, script, &answer, executed, server_us);
         self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
@@ -92,10 +93,41 @@ impl ClusterRun<'_> {
             reply => return self.watch.check(broken("words", format!("{asked:?} was answered {reply:?}"))),
         }
         for ((asked, name), answer) in asked.iter().zip(names).zip(answers) {
+            if let (ScriptCommand::Release { token, .. }, None) = (asked.script, answer)
+                && executed.reply.is_ok()
+                && self.watch.locks[*name].lost_at.is_none()
+            {
+                let server_us = self.servers.time(server, self.world.now);
+                let verdict = self.watch.keys.undone(&self.servers.models[server], server_us, *name, token);
+                self.watch.check(verdict);
+            }
             if let Some(answer) = answer {
                 let executed = Executed { reply: Ok(answer.as_reply()), published: Vec::new() };
                 self.observe(server, *name, &asked.script, &executed);
             }
+        }
+    }
+
+    /// A waiter is told its place, and every script that lets somebody wait or enter says in N whether clients wait.
+    fn observe_mark(
+        &mut self,
+        server: usize,
+        name: usize,
+        script: &ScriptCommand,
+        answer: &Answer,
+        executed: &Executed,
+        server_us: u64,
+    ) {
+        let model = &self.servers.models[server];
+        if let (ScriptCommand::Acquire { token, .. }, Status::Waiting) = (script, answer.status) {
+            let verdict = self.watch.keys.placed(model, server_us, name, *token, (answer.value, answer.waiting));
+            self.watch.check(verdict);
+        }
+        let told = |(_, payload): &(String, Vec<u8>)| matches!(Message::read(payload), Some(Message::Grant { .. }));
+        let wrote = matches!(answer.status, Status::Waiting | Status::Entered | Status::Converted);
+        if self.mix.kinds[name] == LockKind::Lock && (wrote || executed.published.iter().any(told)) {
+            let verdict = self.watch.keys.marked(&self.servers.models[server], server_us, name);
+            self.watch.check(verdict);
         }
     }
 
@@ -249,6 +281,10 @@ impl ClusterRun<'_> {
             Granting::Again | Granting::Converted => None,
             Granting::Entered | Granting::Message => Some(queue.place(grant.token)),
         });
+        if let Some(other) = grants.iter().find(|grant| grant.fence != grants[0].fence) {
+            let detail = format!("one script drew {} and {}", grants[0].fence, other.fence);
+            self.watch.check(broken("fence-shared", detail));
+        }
         for grant in grants {
             self.observe_grant(name, &grant, server_us);
         }

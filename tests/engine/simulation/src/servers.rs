@@ -232,7 +232,9 @@ impl ClusterRun<'_> {
         let mut keys = self.watch.keys.of_name(name).to_vec();
         // The key that never exists.
         keys.push(format!("{}none", keys[2].trim_end_matches("queue")));
-        let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
+        // The waiters of a reentrant lock never join the queue.
+        let mixed = self.mix.mixed_fleet || self.mix.kinds[name] == LockKind::Reentrant;
+        let fleet: &[u8] = if mixed { b"mixed" } else { b"native" };
         let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
         words.extend(keys.iter().map(String::as_bytes));
         words.extend([b"0".as_slice(), fleet]);
@@ -243,8 +245,9 @@ impl ClusterRun<'_> {
         self.watch.forced.extend(&victims);
         // At its memory limit, a server refuses the tombstone after the lock is already gone.
         if executed.reply.is_err() {
-            return;
+            return self.watch.locks[name].fences.data_lost();
         }
+        self.watch.locks[name].fences.forced();
         for token in victims.iter().skip(1) {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
@@ -301,6 +304,7 @@ impl ClusterRun<'_> {
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
             self.watch.locks[name].tokens.data_lost(self.world.now);
+            self.watch.locks[name].fences.data_lost();
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }

@@ -181,7 +181,7 @@ impl<'a> Asked<'a> {
         let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false });
         let one = |script, key| Some(vec![Self { script, key, entry: Some(Entry { place: 0, of: 1 }) }]);
         match (keys, arguments) {
-            ([key, _fence, _queue], [token, ttl]) if is(words, leasehold_lua::ACQUIRE_FAST) => {
+            ([key, _queue, _fence], [token, ttl]) if is(words, leasehold_lua::ACQUIRE_FAST) => {
                 return one(acquire(token, ttl)?, key);
             }
             ([key], [token]) if is(words, leasehold_lua::RELEASE_FAST) => return one(release(token)?, key),
@@ -190,7 +190,7 @@ impl<'a> Asked<'a> {
         let acquires;
         (acquires, arguments) = arguments.split_first()?;
         if number(acquires)? > 0 {
-            keys = keys.get(1..)?;
+            keys = keys.split_last()?.1;
         }
         let mut entries = Vec::new();
         while let [what, token, ..] = arguments {
@@ -206,10 +206,7 @@ impl<'a> Asked<'a> {
                 b"permit" => match acquire(token, arguments.get(2)?)? {
                     ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, mode, .. } => {
                         let permits = permits(arguments.get(3)?);
-                        if permits != Some((number(arguments.get(4)?)?, number(arguments.get(5)?)?)) {
-                            return None;
-                        }
-                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 6)
+                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 4)
                     }
                     _ => return None,
                 },

@@ -66,6 +66,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         response_timeout_ms: Some(500),
         node_timeout_ms: None,
         mixed_fleet: None,
+        label: None,
     })
 }
 

@@ -96,7 +96,7 @@ impl<H: Host> Lock<H> {
 
     pub(crate) fn try_acquire_fast(&mut self, token: &str) -> Result<Reply, String> {
         let ttl = self.ttl.to_string();
-        self.call(&ACQUIRE_FAST, &[0, 1, 2], &[&format!("{token} "), &ttl])
+        self.call(&ACQUIRE_FAST, &[0, 2, 1], &[&format!("{token} "), &ttl])
     }
 
     /// The common path of a release. Whether the lock was given back.

@@ -145,7 +145,7 @@ impl Scenario {
             script if script == reentrant::RENEW => vec![&keys[0]],
             script if script == RENEW || script == semaphore::RENEW => vec![&keys[0], &keys[4]],
             script if script == RELEASE_FAST => vec![&keys[0]],
-            script if script == ACQUIRE_FAST => vec![&keys[0], &keys[1], &keys[2]],
+            script if script == ACQUIRE_FAST => vec![&keys[0], &keys[2], &keys[1]],
             script if script == MULTI => vec![&keys[0], &keys[2], &keys[3], &keys[1]],
             _ => keys.iter().map(String::as_str).collect(),
         };

@@ -35,7 +35,7 @@ fn counted_lock() -> Lock<Model> {
 fn batch(lock: &mut Lock<Model>, entries: &[Entry]) -> Vec<i64> {
     let acquires = entries.iter().filter(|(_, arguments)| arguments[0] == "acquire").count();
     let fence = if acquires > 0 { &[1][..] } else { &[] };
-    let keys: Vec<usize> = fence.iter().chain(entries.iter().flat_map(|(keys, _)| *keys)).copied().collect();
+    let keys: Vec<usize> = entries.iter().flat_map(|(keys, _)| *keys).chain(fence).copied().collect();
     let acquires = acquires.to_string();
     let mut arguments = vec![acquires.as_str()];
     arguments.extend(entries.iter().flat_map(|(_, arguments)| arguments).map(String::as_str));

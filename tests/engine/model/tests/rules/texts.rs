@@ -25,7 +25,7 @@ fn every_command_names_its_keys_as_literal_keys_n() {
                 // `multi` and `batch` take the same keys for each of their names.
                 let base = if script == MULTI { "at + " } else { "key + " };
                 let many = [MULTI, BATCH].contains(&script) && (1..=3).any(|n| *key == format!("KEYS[{base}{n}]"));
-                let last = script == MULTI && *key == "KEYS[#KEYS]";
+                let last = [MULTI, BATCH].contains(&script) && *key == "KEYS[#KEYS]";
                 let literal = many || last || (1..=6).any(|n| *key == format!("KEYS[{n}]"));
                 assert!(literal, "{}: {command} touches {key}", script.name);
             }
@@ -36,9 +36,18 @@ fn every_command_names_its_keys_as_literal_keys_n() {
 
 #[test]
 fn a_batch_gives_each_entry_its_own_keys() {
-    for (entry, keys, arguments) in [("acquire", 2, 3), ("release", 1, 2), ("renew", 1, 3)] {
+    let entries = [
+        ("acquire", 2, 3),
+        ("release", 1, 2),
+        ("renew", 1, 3),
+        ("share", 3, 3),
+        ("unshare", 2, 2),
+        ("permit", 3, 4),
+        ("unpermit", 3, 2),
+    ];
+    for (entry, keys, arguments) in entries {
         let (_, branch) = BATCH.source.split_once(&format!("what == '{entry}' then")).unwrap();
-        let (branch, _) = branch.split_once("  else").unwrap();
+        let (branch, _) = branch.split_once("\n  else").unwrap();
         for (list, base, most) in [("KEYS", "key", keys), ("ARGV", "arg", arguments)] {
             let begin = format!("{list}[");
             let used: Vec<_> = branch.split(&begin).skip(1).map(|rest| rest.split_once(']').unwrap().0).collect();
@@ -50,7 +59,7 @@ fn a_batch_gives_each_entry_its_own_keys() {
         }
         let step = match keys == arguments {
             true => format!("key, arg = key + {keys}"),
-            false => format!("key, arg = key + {keys}, arg + {arguments}\n"),
+            false => format!("key, arg = key + {keys}, arg + {arguments}"),
         };
         assert!(branch.contains(&step), "{entry}: {step}");
     }
@@ -65,7 +74,10 @@ fn no_number_reaches_the_server_unformatted() {
     for script in ALL {
         // There the clock and the fences are texts.
         let texts: &[&str] = match script.name {
-            "acquire-fast" | "batch" => &["us", "last", "fence"],
+            "acquire-fast" => &["us", "last", "fence"],
+            "batch" => &["us", "last", "fence", "ttl", "wanted", "limit"],
+            "acquire" => &["first", "since"],
+            "release" => &["first[1]", "us", "last", "ms"],
             "multi" => &["text"],
             _ => &[],
         };

@@ -7,17 +7,44 @@ use super::{Verdict, broken};
 /// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
 const AHEAD: u64 = 1_024 + 64;
 
+/// Whether the server still has the lease of whoever uses a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// As far as anybody can see.
+    Holder,
+    /// Its server lost the data.
+    Orphan,
+    /// An operator took the lock from it.
+    Victim,
+}
+
+impl User {
+    /// The user of a lease that may be an `orphan`, because it is a `victim` or for another reason.
+    pub(crate) fn of(orphan: bool, victim: bool) -> Self {
+        match (orphan, victim) {
+            (true, true) => Self::Victim,
+            (true, false) => Self::Orphan,
+            (false, _) => Self::Holder,
+        }
+    }
+}
+
 /// The fences of one lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fences {
     drawn: u64,
     used: u64,
     used_by_writers: u64,
+    /// An operator took the lock, and this was drawn next. 0 if nothing was drawn since.
+    forced: Option<u64>,
 }
 
 impl Fences {
     /// The server drew `fence` for a new holder in this mode, or for one that goes on.
     pub(crate) fn drawn(&mut self, mode: Mode, fence: u64, is_new: bool, server_us: u64) -> Verdict {
+        if let Some(next @ 0) = &mut self.forced {
+            *next = fence;
+        }
         let before = self.drawn;
         self.drawn = self.drawn.max(fence);
         // Readers that are granted together share a fence.
@@ -35,9 +62,18 @@ impl Fences {
     }
 
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
-    pub(crate) fn used(&mut self, mode: Mode, fence: u64, orphan: bool) -> Verdict {
-        if orphan {
-            return Ok(());
+    pub(crate) fn used(&mut self, mode: Mode, fence: u64, user: User, server_us: u64) -> Verdict {
+        if user != User::Holder {
+            // Whoever lost it to an operator may not know yet, and go on with its block.
+            return match self.forced {
+                Some(next) if user == User::Victim && next > 0 && fence >= next => {
+                    broken("fence-order", format!("{fence} is in use, and {next} was drawn after it was taken"))
+                }
+                _ => Ok(()),
+            };
+        }
+        if fence > server_us + AHEAD {
+            return broken("fence-ahead", format!("{fence} is in use at {server_us}"));
         }
         let before = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
         self.used = self.used.max(fence);
@@ -50,8 +86,19 @@ impl Fences {
         Ok(())
     }
 
+    /// An operator took the lock from its holders.
+    pub(crate) fn forced(&mut self) {
+        self.forced = Some(0);
+    }
+
+    /// The server lost its data.
+    pub(crate) fn data_lost(&mut self) {
+        self.forced = None;
+    }
+
     /// The server lost the lock's own key, but not its last fence. Fences of the last millisecond may be drawn again.
     pub(crate) fn lock_lost(&mut self, server_us: u64) {
+        self.forced = None;
         self.used = self.used.min(server_us);
         self.used_by_writers = self.used_by_writers.min(server_us);
     }
@@ -65,7 +112,7 @@ mod tests {
     fn a_draw_that_is_not_above_a_used_fence_is_seen() {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
-        fences.used(Mode::Exclusive, 1_032, false).unwrap();
+        fences.used(Mode::Exclusive, 1_032, User::Holder, 2_000).unwrap();
         assert_eq!(fences.drawn(Mode::Exclusive, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
         assert_eq!(fences.drawn(Mode::Shared, 1_032, true, 1_032).unwrap_err().invariant, "fence-draw");
         fences.drawn(Mode::Exclusive, 1_033, true, 1_032).unwrap();
@@ -79,10 +126,28 @@ mod tests {
     }
 
     #[test]
+    fn a_use_far_ahead_of_the_clock_is_seen() {
+        let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 4_000);
+        assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
+    }
+
+    #[test]
+    fn a_victim_that_goes_on_above_its_successor_is_seen() {
+        let mut fences = Fences::default();
+        fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
+        fences.forced();
+        fences.used(Mode::Exclusive, 1_020, User::Victim, 1_000).unwrap();
+        fences.drawn(Mode::Exclusive, 1_010, true, 1_010).unwrap();
+        fences.used(Mode::Exclusive, 1_009, User::Victim, 1_010).unwrap();
+        fences.used(Mode::Exclusive, 1_010, User::Orphan, 1_010).unwrap();
+        assert_eq!(fences.used(Mode::Exclusive, 1_010, User::Victim, 1_010).unwrap_err().invariant, "fence-order");
+    }
+
+    #[test]
     fn a_lock_that_was_lost_within_a_millisecond_may_draw_a_used_fence_again() {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
-        fences.used(Mode::Exclusive, 1_032, false).unwrap();
+        fences.used(Mode::Exclusive, 1_032, User::Holder, 2_000).unwrap();
         fences.lock_lost(1_010);
         fences.drawn(Mode::Exclusive, 1_011, true, 1_011).unwrap();
     }
@@ -90,10 +155,10 @@ mod tests {
     #[test]
     fn a_writer_rises_above_all_and_a_reader_above_writers_only() {
         let mut fences = Fences::default();
-        fences.used(Mode::Shared, 10, false).unwrap();
-        fences.used(Mode::Shared, 9, false).unwrap();
-        fences.used(Mode::Exclusive, 11, false).unwrap();
-        assert_eq!(fences.used(Mode::Shared, 11, false).unwrap_err().invariant, "fence-order");
-        assert!(fences.used(Mode::Exclusive, 11, false).is_err());
+        fences.used(Mode::Shared, 10, User::Holder, 2_000).unwrap();
+        fences.used(Mode::Shared, 9, User::Holder, 2_000).unwrap();
+        fences.used(Mode::Exclusive, 11, User::Holder, 2_000).unwrap();
+        assert_eq!(fences.used(Mode::Shared, 11, User::Holder, 2_000).unwrap_err().invariant, "fence-order");
+        assert!(fences.used(Mode::Exclusive, 11, User::Holder, 2_000).is_err());
     }
 }

@@ -200,6 +200,42 @@ impl Keys {
         !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()
     }
 
+    /// While clients wait, N says so.
+    pub(crate) fn marked(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
+        let value = model.get(server_us, &self.parts[name * PARTS].0).unwrap_or_default();
+        let ours = holder_of(&value) == "shared" || Token::read(value.as_bytes()).is_some();
+        if !ours || value.contains('*') || self.waiting(model, server_us, name).is_empty() {
+            return Ok(());
+        }
+        broken("unmarked", format!("{value} is held, and clients wait"))
+    }
+
+    /// A waiter was told its place and how many wait.
+    pub(crate) fn placed(
+        &self,
+        model: &ModelServer,
+        server_us: u64,
+        name: usize,
+        token: Token,
+        told: (u64, i64),
+    ) -> Verdict {
+        let waiting = self.waiting(model, server_us, name);
+        let place = waiting.iter().position(|other| *other == token).map_or(0, |place| place as u64 + 1);
+        if told == (place, waiting.len() as i64) {
+            return Ok(());
+        }
+        broken("position", format!("{token:?} was told {told:?}, and is {place} of {}", waiting.len()))
+    }
+
+    /// A token gave the lock back by the common path, which was left undone. Then clients wait, or it is not held.
+    pub(crate) fn undone(&self, model: &ModelServer, server_us: u64, name: usize, token: Token) -> Verdict {
+        let value = model.get(server_us, &self.parts[name * PARTS].0).unwrap_or_default();
+        if Token::read(value.as_bytes()) != Some(token) || value.contains('*') {
+            return Ok(());
+        }
+        broken("release-undone", format!("{value} was not given back, and nobody waits"))
+    }
+
     /// The tokens in a lock's queue.
     pub(crate) fn waiting(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let queue = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Queue);

@@ -382,11 +382,67 @@ pub(super) const BATCH_VALID_FROM_REPLY: &[Change] = &[Change {
 }];
 pub(super) const BATCH_UNDONE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
-    find: "refusal.is_some() || number == Some(0)",
-    put: "refusal.is_some() || (!MUTANT && number == Some(0))",
+    find: "if integer(number) == Some(0) {",
+    put: "if integer(number) == Some(0) && !MUTANT {",
 }];
 pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
     file: "lock/hold.rs",
     find: "self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())",
     put: "self.converting.is_none() && (MUTANT || self.passing.is_some() || self.wants(cx).is_some())",
+}];
+pub(super) const BATCH_BLOCK_UNCUT: &[Change] = &[Change {
+    file: "client/batch.rs",
+    find: ".min(ahead).max(1)",
+    put: ".min(if MUTANT { u64::MAX } else { ahead }).max(1)",
+}];
+pub(super) const USED_FORGOTTEN: &[Change] = &[
+    Change {
+        file: "lock/hand_over.rs",
+        find: "let used = hold.used(cx);",
+        put: "let used = if MUTANT { 0 } else { hold.used(cx) };",
+    },
+    Change {
+        file: "lock/grant.rs",
+        find: "let used = old.used(cx);",
+        put: "let used = if MUTANT { 0 } else { old.used(cx) };",
+    },
+];
+pub(super) const CONVERT_FORGETS_USED: &[Change] = &[Change {
+    file: "lock/convert.rs",
+    find: "used: hold.fences.used(),",
+    put: "used: if MUTANT { 0 } else { hold.fences.used() },",
+}];
+pub(super) const USED_BY_A_FAST_CLOCK: &[Change] = &[Change {
+    file: "lock/hold.rs",
+    find: "if used < clock { 0 } else { used }",
+    put: "if used < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used }",
+}];
+pub(super) const USED_BY_AN_OLD_ANSWER: &[Change] = &[Change {
+    file: "lock/hold.rs",
+    find: "(self.server, self.server_at) = (server, cx.now);",
+    put: "(self.server, self.server_at) = (server, if MUTANT { self.server_at } else { cx.now });",
+}];
+pub(super) const COMMON_RELEASE_FORGETS_USED: &[Change] = &[Change {
+    file: "lock/hand_over.rs",
+    find: "!wanted && used == 0 &&",
+    put: "!wanted && (used == 0 || MUTANT) &&",
+}];
+pub(super) const COMMON_RELEASE_NEVER_BURIES: &[Change] =
+    &[Change { file: "session/release.rs", find: "held && !bury)", put: "held && (!bury || MUTANT))" }];
+pub(super) const STAMP_KEPT: &[Change] = &[
+    Change {
+        file: "lock/grant.rs",
+        find: "if answer.status == Status::Again\n",
+        put: "if answer.status == Status::Again\n            && !MUTANT\n",
+    },
+    Change {
+        file: "lock/convert.rs",
+        find: "if answer.status == Status::Converted { hold",
+        put: "if answer.status == Status::Converted || MUTANT { hold",
+    },
+];
+pub(super) const REFILL_COUNTED_TWICE: &[Change] = &[Change {
+    file: "lock/fences.rs",
+    find: "left.saturating_add(added.saturating_sub(end));",
+    put: "left.saturating_add(if MUTANT { count } else { added.saturating_sub(end) });",
 }];
