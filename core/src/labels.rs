@@ -75,6 +75,8 @@ pub struct Labels {
     label: String,
     /// When the client last wrote its label.
     told: Option<Instant>,
+    /// Whether the server may not have got it, because it was not there.
+    unsure: bool,
     /// What the server said about other clients, and when it was asked.
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
@@ -125,6 +127,7 @@ impl Labels {
             client: client.text(),
             label: label.into(),
             told: None,
+            unsure: false,
             known: Vec::new(),
             holders: Vec::new(),
             asked: Vec::new(),
@@ -170,7 +173,7 @@ impl Labels {
 
     /// The client still uses locks. Writes its label again before the server forgets it.
     pub fn keep(&mut self, now: Instant) {
-        if self.told.is_some_and(|told| now.since(told) >= AGAIN) {
+        if self.told.is_some_and(|told| self.unsure || now.since(told) >= AGAIN) {
             self.tell(now);
         }
     }
@@ -200,7 +203,8 @@ impl Labels {
         }
         let Some(place) = self.asked.iter().position(|(asked, _)| *asked == id) else { return true };
         match self.asked.swap_remove(place).1 {
-            Asked::Told => {}
+            // A user who may not write it would be refused again.
+            Asked::Told => self.unsure = matches!(result, Err(failure) if !matches!(failure, Failure::Refused(_))),
             Asked::Deleted => {
                 let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
                 self.completed.extend(closed);
@@ -229,7 +233,7 @@ impl Labels {
 
     fn tell(&mut self, now: Instant) {
         if !self.label.is_empty() {
-            self.told = Some(now);
+            (self.told, self.unsure) = (Some(now), false);
             let words = [self.label.as_bytes(), b"PX", LASTS];
             self.send(Asked::Told, command("SET", &self.client, &words));
         }

@@ -113,19 +113,17 @@ mod recording {
         u64::from(renews && arguments.nth(1).is_some_and(|ttl| ttl != b"0"))
     }
 
-    /// The renewals among a batch's entries: `acquire` token ttl, `release` value, or `renew` token ttl.
+    /// The renewals among a batch's entries.
     fn in_batch<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut renewals = 0;
         while let Some(what) = arguments.next() {
-            let last = match what {
-                b"acquire" => 1,
-                b"release" => 0,
-                _ => {
-                    renewals += 1;
-                    1
-                }
+            renewals += u64::from(what == b"renew");
+            let rest = match what {
+                b"acquire" | b"renew" | b"share" => 2,
+                b"permit" => 5,
+                _ => 1,
             };
-            arguments.nth(last);
+            arguments.nth(rest - 1);
         }
         renewals
     }
@@ -139,6 +137,7 @@ mod recording {
             let count = |words: &str| in_batch(words.split(' ').map(str::as_bytes));
             assert_eq!(count("renew a:1 5000"), 1);
             assert_eq!(count("acquire renew 5000 release renew"), 0);
+            assert_eq!(count("permit renew 5000 renew 1 2 unpermit renew share renew 5000 unshare renew"), 0);
             assert_eq!(count("renew a:1 5000 acquire a:2 5000 release a:3 renew a:4 5000"), 2);
         }
     }

@@ -86,7 +86,7 @@ test('a_server_that_restarts_empty_gets_the_label_again', async (context) => {
 });
 
 test('without_the_right_to_labels_everything_works_and_they_are_missing', async () => {
-  await fleet.redis.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~lock:*', '~leasehold:{*', 'resetchannels', '&leasehold:*', '+@all');
+  await fleet.redis.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~lock:*', '~leasehold:{*', '~leasehold:fence', 'resetchannels', '&leasehold:*', '+@all');
   const client = fleet.client().duplicate({ username: 'app', password: 'secret' });
   const [locks, name] = [new LockManager(client, { label: 'web-1' }), unique()];
   const lease = await fleet.manager().mutex(name).acquire({ ttl: '5s' });

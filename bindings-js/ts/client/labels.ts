@@ -40,6 +40,8 @@ export class Labels {
   readonly #label: () => string;
   readonly #timeout: number;
   #told: number | undefined;
+  /** Whether the server may not have got it, because it was not there. */
+  #unsure = false;
   /** What the server said about other clients, and when it was asked. */
   readonly #known = new Map<string, { readonly label: string | undefined; readonly asked: number }>();
   /** The holders of the locks that callers of this client want, by the lock's key. */
@@ -58,12 +60,16 @@ export class Labels {
     const label = this.#label();
     if (label === '') return;
     this.#told = performance.now();
-    void this.#call('SET', this.#clientId, label, 'PX', LASTS);
+    this.#unsure = false;
+    void this.#call('SET', this.#clientId, label, 'PX', LASTS).then((result) => {
+      // A user who may not write it would be refused again.
+      this.#unsure = 'failure' in result && result.failure.kind !== 'refused';
+    });
   }
 
   /** The client still uses locks. Writes its label again before the server forgets it. */
   keep(): void {
-    if (this.#told !== undefined && performance.now() - this.#told >= AGAIN) this.tell();
+    if (this.#told !== undefined && (this.#unsure || performance.now() - this.#told >= AGAIN)) this.tell();
   }
 
   /** The client closes, so nobody needs its label any more. */

@@ -165,7 +165,7 @@ async fn a_server_that_restarts_empty_gets_the_label_again() -> Tested {
 
 #[tokio::test]
 async fn without_the_right_to_labels_everything_works_and_they_are_missing() -> Tested {
-    let rules = "on ~door ~leasehold:{* resetchannels &leasehold:* +@all >secret";
+    let rules = "on ~door ~leasehold:{* ~leasehold:fence resetchannels &leasehold:* +@all >secret";
     let server = Server::builder().acl("app", rules).start()?;
     let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
     let (first, second) = (quick().label("web-1").connect(&url).await?, quick().label("web-2").connect(&url).await?);
