@@ -61,8 +61,9 @@ impl Client {
         self.take_in(input);
         self.run_timers();
         self.pump();
-        if wake {
+        if wake || self.cx.flows.is_turn_of_together(self.cx.now) {
             self.pump_together();
+            self.pump();
         }
     }
 

@@ -210,16 +210,23 @@ impl Flows {
         self.flows.len() == 1
     }
 
-    /// The next queued command for which there is room. None if the room is for commands that leave together, because one
-    /// of them is needed sooner.
+    /// The next queued command for which there is room, unless it is the turn of commands that leave together.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(u8, Queued)> {
-        let together = self.leave_together().is_some_and(|at| at <= now);
-        let goes = |flow: &Flow| {
-            let sooner = flow.together.peek().filter(|_| together);
-            flow.in_flight < flow.window && flow.queue.peek().is_some_and(|next| sooner.is_none_or(|entry| next > entry))
-        };
-        let (flow, place) = self.flows.iter_mut().zip(0..).find(|(flow, _)| goes(flow))?;
+        if self.is_turn_of_together(now) {
+            return None;
+        }
+        let flow =
+            self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
+        let (flow, place) = flow?;
         Some((place, flow.queue.pop()?))
+    }
+
+    /// Whether a command that leaves together with others is needed sooner than every queued one. The others that could
+    /// leave with it have waited long enough, too.
+    pub(crate) fn is_turn_of_together(&self, now: Instant) -> bool {
+        let Some(flow) = self.flows.first() else { return false };
+        let sooner = flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
+        sooner && self.leave_together().is_some_and(|at| at <= now)
     }
 
     /// Whether no command waits for room.
