@@ -9,7 +9,7 @@ use crate::client::Delivery;
 use crate::faults::Fault;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::broken;
-use crate::invariants::keys::Part;
+use crate::invariants::keys::{COUNTER, Part};
 use crate::kinds::LockKind;
 use crate::mix::Mix;
 use crate::wire::{Answer, Asked, ScriptCommand, is_common};
@@ -177,8 +177,14 @@ impl ClusterRun<'_> {
         let Some(asked) = Asked::read(&words) else { return };
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
+        let server_us = self.servers.time(server, self.world.now);
+        let counts = |models: &[ModelServer]| models[server].get(server_us, COUNTER).is_some();
+        let counted = counts(self.servers.models);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
+        if is_common(&words) && !counted && counts(self.servers.models) {
+            self.watch.check(broken("counter-begun", format!("{asked:?} began a counter")));
+        }
         if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
             let who = format!("s{server}");
@@ -301,10 +307,12 @@ impl ClusterRun<'_> {
 
     /// Takes everything from a server: FLUSHALL, or a restart without persistence.
     pub(crate) fn lose_data(&mut self, server: usize) {
+        let server_us = self.servers.time(server, self.world.now);
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
             self.watch.locks[name].tokens.data_lost(self.world.now);
             self.watch.locks[name].fences.data_lost();
+            self.watch.locks[name].fences.counter_lost(server_us);
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }
@@ -323,6 +331,10 @@ impl ClusterRun<'_> {
         model.set_read_only(false);
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
         self.note_line("all", format_args!("   {key}"));
+        if *part == Part::Fence {
+            // All of its names draw from it.
+            self.servers.at(server).for_each(|name| self.watch.locks[name].fences.counter_lost(server_us));
+        }
         if *part == Part::Lock {
             self.watch.locks[*name].fences.lock_lost(server_us);
         }

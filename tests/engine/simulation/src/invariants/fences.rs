@@ -35,6 +35,8 @@ pub(crate) struct Fences {
     drawn: u64,
     used: u64,
     used_by_writers: u64,
+    /// The server's counter was lost. Blocks from before may end here.
+    least: u64,
     /// An operator took the lock, and this was drawn next. 0 if nothing was drawn since.
     forced: Option<u64>,
 }
@@ -50,6 +52,9 @@ impl Fences {
         // Readers that are granted together share a fence.
         if fence < before || (fence == before && mode == Mode::Exclusive) {
             return broken("fence-draw", format!("drew {fence}, and {before} was drawn before"));
+        }
+        if fence <= self.least {
+            return broken("fence-draw", format!("drew {fence}, and a block from before may reach {}", self.least));
         }
         let used = if mode == Mode::Exclusive { self.used } else { self.used_by_writers };
         if is_new && fence <= used {
@@ -91,6 +96,11 @@ impl Fences {
         self.forced = Some(0);
     }
 
+    /// The server lost its counter.
+    pub(crate) fn counter_lost(&mut self, server_us: u64) {
+        self.least = server_us + 1_023;
+    }
+
     /// The server lost its data.
     pub(crate) fn data_lost(&mut self) {
         self.forced = None;
@@ -129,6 +139,14 @@ mod tests {
     fn a_use_far_ahead_of_the_clock_is_seen() {
         let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 4_000);
         assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
+    }
+
+    #[test]
+    fn a_draw_inside_of_a_block_from_before_the_counter_was_lost_is_seen() {
+        let mut fences = Fences::default();
+        fences.counter_lost(1_000);
+        assert_eq!(fences.drawn(Mode::Exclusive, 2_023, true, 1_100).unwrap_err().invariant, "fence-draw");
+        fences.drawn(Mode::Exclusive, 2_024, true, 1_100).unwrap();
     }
 
     #[test]

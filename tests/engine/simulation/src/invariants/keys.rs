@@ -18,6 +18,9 @@ pub(crate) enum Part {
     Permits,
 }
 
+/// The key that all names of a server draw their fences from.
+pub(crate) const COUNTER: &str = "leasehold:fence";
+
 /// How many keys a name may have.
 const PARTS: usize = 5;
 
@@ -47,7 +50,7 @@ impl Keys {
                 if tagged { format!("leasehold::{name}:{part}") } else { format!("leasehold:{{{name}}}:{part}") }
             };
             keys.parts.push((name.to_string(), place, Part::Lock));
-            keys.parts.push(("leasehold:fence".to_string(), place, Part::Fence));
+            keys.parts.push((COUNTER.to_string(), place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
             keys.parts.push(match kind {

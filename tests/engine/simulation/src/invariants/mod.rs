@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 67] = [
+pub const ALL: [(&str, &str); 68] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -46,6 +46,7 @@ pub const ALL: [(&str, &str); 67] = [
     ),
     ("fence-draw", "each fence that the server draws is above all fences drawn, reserved or used before"),
     ("fence-ahead", "no fence is drawn or used more than about a millisecond ahead of the server's clock"),
+    ("counter-begun", "the common path leaves a lost counter to the slow path"),
     ("fence-shared", "a script draws one fence for all that it grants"),
     ("unmarked", "while clients wait, the value of the lock's key says so"),
     ("position", "a waiter is told its place, and how many wait"),

@@ -324,7 +324,7 @@ pub const TABLE: &[Mutant] = &[
     script(
         "batch-keeps-a-lost-counter",
         scripts::BATCH_KEEPS_A_LOST_COUNTER,
-        Theme::Evicting,
+        Theme::Network,
         "a batch leaves a lost counter to the slow path",
     ),
     engine(
