@@ -156,10 +156,18 @@ impl Flows {
     }
 
     /// The flow by which a command may leave now. None if it must wait.
-    pub(super) fn room(&self, command: &Command) -> Option<u8> {
+    pub(super) fn room(&self, purpose: Purpose, command: &Command) -> Option<u8> {
         let place = self.place(command);
         let flow = self.flows.get(usize::from(place))?;
-        (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
+        let may_leave = flow.in_flight < flow.window && flow.queue.is_empty();
+        (may_leave || self.may_renew(flow, purpose)).then_some(place)
+    }
+
+    /// Whether it is a renewal, and there is room for it beside a full window. If the window is full of commands whose
+    /// replies were lost, no lease ends because of them.
+    fn may_renew(&self, flow: &Flow, purpose: Purpose) -> bool {
+        let most = flow.window.saturating_add(LEAST).min(self.most);
+        matches!(purpose, Purpose::Renew { op: None, .. }) && flow.in_flight < most
     }
 
     /// Queues a command until there is room. `due` is when it is needed.
@@ -189,8 +197,9 @@ impl Flows {
     /// When the commands that may travel together leave. None while there is no room.
     pub(crate) fn leave_together(&self) -> Option<Instant> {
         let flow = self.flows.first()?;
-        if flow.together.is_empty() || flow.in_flight >= flow.window {
-            None
+        let first = flow.together.peek()?;
+        if flow.in_flight >= flow.window {
+            self.may_renew(flow, first.purpose).then_some(flow.since)
         } else if flow.in_flight < PARALLEL || flow.together.len() >= TOGETHER {
             Some(flow.since)
         } else {

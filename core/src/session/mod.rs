@@ -149,7 +149,7 @@ impl Context {
         if form == Form::Source {
             self.is_answered(purpose);
         }
-        match self.flows.room(&command) {
+        match self.flows.room(purpose, &command) {
             Some(flow) => {
                 self.transmit(flow, purpose, command);
                 true
@@ -185,7 +185,7 @@ impl Context {
             self.flows.push_together(self.now, self.now + within, entry);
             return false;
         }
-        match self.flows.room(&entry.command) {
+        match self.flows.room(purpose, &entry.command) {
             Some(flow) => {
                 self.transmit_entries(flow, Form::Digest, Vec::from([entry]));
                 true

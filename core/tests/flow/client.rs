@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, LeaseId, OpId, Outcome,
-    Output, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, LeaseId, OpId,
+    Outcome, Output, Reply, Scalar, Wait,
 };
 
 /// One engine, its commands that have no answer yet, and what it told its users.
