@@ -210,7 +210,6 @@ async fn inspect_and_busy_tell_the_labels_and_the_times() {
             assert!(holder.held_ms >= Some(500) && error.message.contains("; held by nightly for "), "{error:?}");
         };
         tokio::join!(holding, looking);
-        drop(lease);
         let bad = refused(locks.open(&server.url(), named(&"x".repeat(1 << 20))).await);
         assert!(matches!(&bad.kind, ErrorKind::InvalidOption(field) if field == "label"), "{bad:?}");
     });
