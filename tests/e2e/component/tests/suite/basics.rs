@@ -191,8 +191,9 @@ async fn inspect_tells_who_holds_and_who_waits() {
 async fn inspect_and_busy_tell_the_labels_and_the_times() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let named =
-            |label: &str| Some(ManagerOptions { label: Some(label.to_owned()), ..patient().unwrap_or_else(|| panic!()) });
+        let named = |label: &str| {
+            Some(ManagerOptions { label: Some(label.to_owned()), ..patient().unwrap_or_else(|| panic!()) })
+        };
         let one = ok(locks.open(&server.url(), named("nightly")).await);
         let other = ok(locks.open(&server.url(), named("by hand")).await);
         let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
@@ -200,7 +201,8 @@ async fn inspect_and_busy_tell_the_labels_and_the_times() {
             ok(lease.hold(1_500).await);
         };
         let looking = async {
-            until("the holder has renewed", || server.cli(&["KEYS", "leasehold:client:*"]).unwrap().list().len() == 1).await;
+            until("the holder has renewed", || server.cli(&["KEYS", "leasehold:client:*"]).unwrap().list().len() == 1)
+                .await;
             let seen = ok(other.inspect("job").await);
             assert_eq!(seen.holders[0].label.as_deref(), Some("nightly"));
             assert!(seen.holders[0].held_ms >= Some(200), "{seen:?}");
