@@ -67,11 +67,13 @@ impl Masks {
     }
 
     fn without_token(&mut self, word: &str) -> String {
-        if !is_token(word) {
+        // The value of a lock is a token, a space and a fence.
+        let (token, value) = word.split_once(' ').map_or((word, ""), |(token, _)| (token, " value"));
+        if !is_token(token) {
             return word.to_owned();
         }
         let next = self.0.len();
-        format!("token-{}", self.0.entry(word.to_owned()).or_insert(next))
+        format!("token-{}{value}", self.0.entry(token.to_owned()).or_insert(next))
     }
 }
 
