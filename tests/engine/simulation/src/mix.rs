@@ -231,6 +231,11 @@ impl Mix {
             Theme::Converts => {
                 (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
                 self.names = 1;
+                if self.gap.is_multiple_of(3) {
+                    // Conversions within a millisecond after a force, when the counter leads the clock.
+                    self.chance[F::Forced.index()] = 100_000;
+                    (self.trip, self.hold, self.think) = ((10, 50), (0, 500), (0, 500));
+                }
                 self.some(rng, &commands, (3_000, 60_000));
                 self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall, F::Migration]);
                 self.sometimes_losing(rng);
@@ -378,6 +383,10 @@ impl Mix {
         self.trip = (10, rng.spread((30, 2_000)));
         self.mute_hosts = *rng.pick(&[0, 500_000, 1_000_000]);
         self.active = 20_000;
+        // After a force, the counter leads the clock for a millisecond.
+        if self.gap.is_multiple_of(3) {
+            self.chance[Fault::Forced.index()] = 100_000;
+        }
     }
 
     /// Half of the faults, each with its own chance.

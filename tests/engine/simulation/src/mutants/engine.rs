@@ -390,11 +390,6 @@ pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
     find: "self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())",
     put: "self.converting.is_none() && (MUTANT || self.passing.is_some() || self.wants(cx).is_some())",
 }];
-pub(super) const BATCH_BLOCK_UNCUT: &[Change] = &[Change {
-    file: "client/batch.rs",
-    find: ".min(ahead).max(1)",
-    put: ".min(if MUTANT { u64::MAX } else { ahead }).max(1)",
-}];
 pub(super) const USED_FORGOTTEN: &[Change] = &[
     Change {
         file: "lock/hand_over.rs",
@@ -441,8 +436,3 @@ pub(super) const STAMP_KEPT: &[Change] = &[
         put: "if answer.status == Status::Converted || MUTANT { hold",
     },
 ];
-pub(super) const REFILL_COUNTED_TWICE: &[Change] = &[Change {
-    file: "lock/fences.rs",
-    find: "left.saturating_add(added.saturating_sub(end));",
-    put: "left.saturating_add(if MUTANT { count } else { added.saturating_sub(end) });",
-}];
