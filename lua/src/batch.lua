@@ -109,7 +109,8 @@ for entry = 3, #ARGV + 2 do
     elseif fence and pcall('EXISTS', KEYS[key + 2]) == 0
         and pcall('ZCOUNT', KEYS[key + 1], '-inf', string.format('%.0f', now)) == 0 then
       local used = (tonumber(pcall('HGET', KEYS[key + 3], 'used')) or 2 ^ 53) + wanted
-      if pcall('HLEN', KEYS[key + 3]) == pcall('ZCARD', KEYS[key + 1]) + 3 and used <= math.max(limit, wanted + 0)
+      if pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
+          and used <= math.max(limit, wanted + 0)
           and pcall('HGET', KEYS[key + 3], token) == false
           and pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ttl), token) == 1 then
         pcall('HSET', KEYS[key + 3], token, mode, 'used', string.format('%.0f', used), 'limit', limit,
@@ -128,7 +129,7 @@ for entry = 3, #ARGV + 2 do
     local token = ARGV[arg + 2]
     local permits = pcall('EXISTS', KEYS[key + 2]) == 0 and pcall('HGET', KEYS[key + 3], token)
     local used = type(permits) == 'string' and tonumber(pcall('HGET', KEYS[key + 3], 'used'))
-    if used and pcall('HLEN', KEYS[key + 3]) == pcall('ZCARD', KEYS[key + 1]) + 3
+    if used and pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
         and pcall('ZREM', KEYS[key + 1], token) == 1 then
       if pcall('EXISTS', KEYS[key + 1]) == 0 then
         pcall('DEL', KEYS[key + 3])

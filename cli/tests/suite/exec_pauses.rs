@@ -157,7 +157,9 @@ fn a_terminal_that_goes_away_ends_the_command_and_frees_the_lock() -> Tested {
     let (master, slave) = terminal()?;
     let pid = directory.path().join("pid");
     let script = format!("echo $$ > {}; exec sleep 600", pid.display());
-    let mut command = Command::new("setsid");
+    // Whatever started the tests may ignore SIGHUP.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", "setsid"]);
     command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_leasehold"), "exec", "job", "--", "sh", "-c", &script]);
     command.env("REDIS_URL", server.url()).stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
     let exec = Process::spawn(&mut command)?;

@@ -135,7 +135,9 @@ fn a_terminal_shows_the_progress_and_a_list_ends_when_it_goes_away() -> Tested {
     let server = Server::start()?;
     let (mut master, slave) = terminal()?;
     // A session of its own, with the terminal: as a shell in a window has it.
-    let mut command = Command::new("setsid");
+    // Whatever started the tests may ignore SIGHUP.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", "setsid"]);
     command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_leasehold")]).args(LONG).env("REDIS_URL", server.url());
     let listing = long(&server, command.stdin(slave.try_clone()?).stderr(slave.try_clone()?).stdout(slave))?;
     drop(command);

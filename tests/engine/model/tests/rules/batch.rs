@@ -20,6 +20,22 @@ fn release(value: &str) -> Entry {
     entry(&[0], &["release", value])
 }
 
+fn share(token: &str, ttl: &str) -> Entry {
+    entry(&[0, 2, 4], &["share", token, ttl])
+}
+
+fn unshare(token: &str) -> Entry {
+    entry(&[0, 4], &["unshare", token])
+}
+
+fn permit(token: &str, mode: &str) -> Entry {
+    entry(&[0, 2, 4], &["permit", token, "30000", mode])
+}
+
+fn unpermit(token: &str) -> Entry {
+    entry(&[0, 2, 4], &["unpermit", token])
+}
+
 fn renew(token: &str, ttl: &str) -> Entry {
     entry(&[0], &["renew", token, ttl])
 }
@@ -33,7 +49,8 @@ fn counted_lock() -> Lock<Model> {
 
 /// What a batch says: the server's time, the fence of its acquires, and a number for each entry.
 fn batch(lock: &mut Lock<Model>, entries: &[Entry]) -> Vec<i64> {
-    let acquires = entries.iter().filter(|(_, arguments)| arguments[0] == "acquire").count();
+    let takes = |(_, arguments): &&Entry| ["acquire", "share", "permit"].contains(&&*arguments[0]);
+    let acquires = entries.iter().filter(takes).count();
     let fence = if acquires > 0 { &[1][..] } else { &[] };
     let keys: Vec<usize> = entries.iter().flat_map(|(keys, _)| *keys).chain(fence).copied().collect();
     let acquires = acquires.to_string();
@@ -202,4 +219,118 @@ fn a_server_that_takes_no_writes_confirms_nothing() {
     let value = lock.value().unwrap();
     lock.host.server.set_read_only(true);
     assert_eq!(batch(&mut lock, &[renew(&one, "60000"), release(&value), acquire(&one)])[1..], [0; 4]);
+}
+
+#[test]
+fn readers_come_and_go_by_batches_as_by_their_own_script() {
+    let [one, two] = [token(1, 1), token(2, 1)];
+    let mut lock = counted_lock();
+    let said = batch(&mut lock, &[share(&one, "30000"), share(&two, "10000")]);
+    assert_eq!(said, [NOW, NOW, 1, 1]);
+    assert_eq!(lock.value(), Some(format!("shared {NOW}")));
+    assert_eq!(lock.pttl(0), 30_000, "as long as the last reader");
+    assert_eq!(lock.try_acquire(&token(3, 1), EXCLUSIVE).status, "busy");
+    assert_eq!(entries(&mut lock, &[share(&one, "60000")]), [0], "its own script raises the TTL of a reader");
+
+    assert_eq!(entries(&mut lock, &[unshare(&one), unshare(&one)]), [1, 0]);
+    assert_eq!(lock.pttl(0), 10_000, "as long as the reader that is left");
+    assert_eq!(entries(&mut lock, &[unshare(&two)]), [1]);
+    assert_eq!(lock.value(), None);
+}
+
+#[test]
+fn a_reader_is_left_undone_if_somebody_holds_the_lock_or_has_a_claim() {
+    let [mine, other] = [token(1, 1), token(2, 1)];
+    type Prepare = fn(&mut Lock<Model>, &str);
+    let cases: [(&str, Prepare); 4] = [
+        ("held", |lock, other| drop(lock.wait(other, EXCLUSIVE))),
+        ("wanted by a writer", |lock, other| {
+            lock.wait(&token(3, 1), SHARED);
+            lock.wait(other, EXCLUSIVE);
+        }),
+        ("a token was given up", |lock, other| drop(lock.bury(other, 60_000))),
+        ("evicted readers", |lock, other| {
+            lock.wait(other, SHARED);
+            let readers = lock.keys[4].clone();
+            lock.command(&["DEL", &readers]);
+        }),
+    ];
+    for (what, prepare) in cases {
+        let mut lock = counted_lock();
+        prepare(&mut lock, &other);
+        let before = (lock.value(), lock.queue());
+        assert_eq!(entries(&mut lock, &[share(&mine, "30000"), unshare(&mine)]), [0, 0], "{what}");
+        assert_eq!((lock.value(), lock.queue()), before, "{what}");
+    }
+}
+
+#[test]
+fn readers_from_before_the_lock_was_something_else_do_not_count() {
+    let mut lock = counted_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.command(&["DEL", "invoice:42"]);
+    assert_eq!(entries(&mut lock, &[share(&token(2, 1), "30000"), unshare(&token(2, 1))]), [1, 1]);
+    assert_eq!(lock.value(), None, "the last reader has left");
+}
+
+#[test]
+fn permits_are_taken_up_to_the_limit_and_given_back() {
+    let [one, two, three] = [token(1, 1), token(2, 1), token(3, 1)];
+    let mut lock = counted_lock();
+    assert_eq!(entries(&mut lock, &[permit(&one, "2/3"), permit(&one, "2/3")]), [1, 0], "not twice");
+    assert_eq!(entries(&mut lock, &[permit(&two, "2/3"), permit(&three, "1/3")]), [0, 1], "one is left");
+    assert_eq!(entries(&mut lock, &[unpermit(&two), unpermit(&one)]), [0, 1]);
+    assert_eq!(entries(&mut lock, &[permit(&two, "2/3")]), [1]);
+    assert_eq!(entries(&mut lock, &[unpermit(&two), unpermit(&three)]), [1, 1]);
+    let keys: Vec<String> = lock.host.server.keys(lock.host.now_us).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["leasehold:fence"]);
+}
+
+#[test]
+fn permits_that_the_batch_does_not_know_are_left_to_their_own_script() {
+    let [one, two] = [token(1, 1), token(2, 1)];
+    let mut lock = counted_lock();
+    entries(&mut lock, &[permit(&one, "1/2")]);
+    let known = lock.keys[4].clone();
+    lock.command(&["DEL", &known]);
+    assert_eq!(entries(&mut lock, &[permit(&two, "1/2"), unpermit(&one)]), [0, 0], "evicted");
+
+    let mut lock = counted_lock();
+    entries(&mut lock, &[permit(&one, "1/2")]);
+    lock.command(&["PEXPIRE", "invoice:42", "90000"]);
+    lock.pass_ms(30_001);
+    assert_eq!(entries(&mut lock, &[permit(&two, "1/2")]), [0], "an expired holder is there");
+
+    let mut lock = counted_lock();
+    lock.bury(&token(9, 1), 60_000);
+    assert_eq!(entries(&mut lock, &[permit(&one, "1/2"), unpermit(&one)]), [0, 0], "a token was given up");
+}
+
+#[test]
+fn no_entry_fails_the_call_whatever_its_keys_hold() {
+    let one = token(1, 1);
+    let all = || {
+        [
+            acquire(&one),
+            release("x"),
+            renew(&one, "5"),
+            share(&one, "5"),
+            unshare(&one),
+            permit(&one, "1/2"),
+            unpermit(&one),
+        ]
+    };
+    for place in [0, 2, 4] {
+        for other in [&["SET", "", "text"][..], &["HSET", "", &one, "1/2"], &["ZADD", "", "1", &one]] {
+            for entry in all() {
+                let mut lock = counted_lock();
+                let mut command = other.to_vec();
+                let key = lock.keys[place].clone();
+                command[1] = &key;
+                lock.command(&command);
+                let said = batch(&mut lock, &[entry, renew(&token(2, 1), "5")]);
+                assert_eq!(said.len(), 4, "{place} {other:?}");
+            }
+        }
+    }
 }
