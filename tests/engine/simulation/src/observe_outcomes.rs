@@ -135,7 +135,7 @@ impl ClusterRun<'_> {
         }
         let server_us = self.servers.time(self.servers.home(name), self.world.now);
         let hold = &mut self.watch.holds[place][name];
-        let user = User::of(hold.orphan, hold.token.is_some_and(|token| self.watch.forced.contains(&token)));
+        let user = User::of(hold.orphan, self.watch.locks[name].fences.is_victim(hold.token));
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
         let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
@@ -156,7 +156,7 @@ impl ClusterRun<'_> {
         self.watch.check(exclusive);
         if grant.fence != before {
             let server_us = self.servers.time(self.servers.home(name), self.world.now);
-            let user = User::of(orphan, token.is_some_and(|token| self.watch.forced.contains(&token)));
+            let user = User::of(orphan, self.watch.locks[name].fences.is_victim(token));
             let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
             self.watch.check(verdict);
         }

@@ -296,6 +296,9 @@ impl ClusterRun<'_> {
         let lock = &mut self.watch.locks[name];
         // Several holders of permits that are granted together share a fence, as readers do.
         let mode = if self.mix.kinds[name] == LockKind::Semaphore { Mode::Shared } else { grant.mode };
+        if matches!(grant.how, Granting::Entered | Granting::Message) {
+            lock.fences.granted(grant.token);
+        }
         let drawn = lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us);
         let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {

@@ -253,7 +253,7 @@ impl ClusterRun<'_> {
         if executed.reply.is_err() {
             return self.watch.locks[name].fences.data_lost();
         }
-        self.watch.locks[name].fences.forced();
+        self.watch.locks[name].fences.forced(&victims);
         for token in victims.iter().skip(1) {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);

@@ -3,6 +3,7 @@
 use leasehold_core::Mode;
 
 use super::{Verdict, broken};
+use crate::wire::Token;
 
 /// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
 const AHEAD: u64 = 1_024 + 64;
@@ -30,7 +31,7 @@ impl User {
 }
 
 /// The fences of one lock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
     drawn: u64,
     used: u64,
@@ -39,6 +40,8 @@ pub(crate) struct Fences {
     least: u64,
     /// An operator took the lock, and this was drawn next. 0 if nothing was drawn since.
     forced: Option<u64>,
+    /// From these tokens.
+    victims: Vec<Token>,
 }
 
 impl Fences {
@@ -91,9 +94,20 @@ impl Fences {
         Ok(())
     }
 
-    /// An operator took the lock from its holders.
-    pub(crate) fn forced(&mut self) {
+    /// An operator took the lock from these holders.
+    pub(crate) fn forced(&mut self, victims: &[Token]) {
         self.forced = Some(0);
+        self.victims = victims.to_vec();
+    }
+
+    /// Whether an operator took the lock from this token, and it did not get it again.
+    pub(crate) fn is_victim(&self, token: Option<Token>) -> bool {
+        token.is_some_and(|token| self.victims.contains(&token))
+    }
+
+    /// The server granted the lock to a token that had nothing.
+    pub(crate) fn granted(&mut self, token: Token) {
+        self.victims.retain(|victim| *victim != token);
     }
 
     /// The server lost its counter.
@@ -153,7 +167,9 @@ mod tests {
     fn a_victim_that_goes_on_above_its_successor_is_seen() {
         let mut fences = Fences::default();
         fences.drawn(Mode::Exclusive, 1_000, true, 1_000).unwrap();
-        fences.forced();
+        let [victim, other] = [7, 8].map(|count| Token { life: 1, count });
+        fences.forced(&[victim]);
+        assert!(fences.is_victim(Some(victim)) && !fences.is_victim(Some(other)) && !fences.is_victim(None));
         fences.used(Mode::Exclusive, 1_020, User::Victim, 1_000).unwrap();
         fences.drawn(Mode::Exclusive, 1_010, true, 1_010).unwrap();
         fences.used(Mode::Exclusive, 1_009, User::Victim, 1_010).unwrap();
