@@ -10,7 +10,10 @@ end
 local clock = redis.call('TIME')
 local us = string.format('%s%06d', clock[1], clock[2])
 local fence = us
-local last = redis.call('SET', KEYS[3], us, 'GET')
+local last = redis.pcall('SET', KEYS[3], us, 'GET')
+if type(last) == 'table' then
+  return 0 -- refused: the slow path tells why
+end
 -- Texts of 16 digits compare like their numbers.
 if not last or #last ~= 16 or last >= us or string.find(last, '%D') then
   if not last or not string.match(last, '^%d+$') or tonumber(last) > 2 ^ 53 - 4096 then

@@ -27,8 +27,12 @@ local function busy(at, token)
 end
 
 -- Reads every key before the first write, so a key of the wrong type fails the script while nothing has changed.
-local stored = redis.call('GET', KEYS[#KEYS])
-local last = stored and string.match(stored, '^%d+$') and tonumber(stored) or stored and 2 ^ 53 or us + 1024
+local stored = redis.pcall('GET', KEYS[#KEYS])
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
+  return stored
+end
+local last = not stored and us + 1024
+  or type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[#KEYS] .. ' holds no fence of this version' }
 end

@@ -6,9 +6,11 @@
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local holder = redis.call('GET', KEYS[1])
-local stored = redis.call('GET', KEYS[2]) or '0'
-local last = string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
-
+local stored = redis.pcall('GET', KEYS[2]) or '0'
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
+  return stored
+end
+local last = type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
 end

@@ -14,8 +14,12 @@ local propose -- what a new acquire tells about the lock, if its kind wants to k
 
 -- The server's last fence. A lost counter begins above each fence that a block can still contain. A counter that these
 -- scripts can't have written stops the script before it grants anything.
-local stored = redis.call('GET', KEYS[2])
-local last = stored and string.match(stored, '^%d+$') and tonumber(stored) or stored and 2 ^ 53 or us + 1024
+local stored = redis.pcall('GET', KEYS[2])
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
+  return stored
+end
+local last = not stored and us + 1024
+  or type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
 end

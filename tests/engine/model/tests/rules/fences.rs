@@ -1,4 +1,4 @@
-use leasehold_lua::semaphore;
+use leasehold_lua::{ACQUIRE, CONVERT, FORCE, MULTI, RAISE, RELEASE, Script, reentrant, semaphore};
 
 use crate::common::model::{Model, model_lock};
 use crate::common::{ALL_KEYS, EXCLUSIVE, Lock, SHARED, list, scalar_text, token};
@@ -303,6 +303,34 @@ fn an_invalid_counter_prevents_every_grant_and_changes_nothing() {
             assert!(error.starts_with("BADFENCE"), "{absurd}: {error}");
         }
         assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"), "{absurd}");
+    }
+}
+
+#[test]
+fn a_counter_of_another_type_is_named_by_every_script_that_needs_it_and_left_as_it_is() {
+    let [mine, next] = [token(1, 1), token(1, 2)];
+    let scripts: [(Script, &[usize], &[&str]); 9] = [
+        (ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "try", "1000", "1", "0", "native"]),
+        (RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),
+        (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
+        (FORCE, &ALL_KEYS, &["0", "native"]),
+        (RAISE, &[0, 1], &[&mine, "5"]),
+        (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
+        (reentrant::ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "try", "1000", "1", "0", "native"]),
+        (semaphore::ACQUIRE, &ALL_KEYS, &[&next, "1/3", "30000", "try", "1000", "1", "0", "native"]),
+        (semaphore::RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),
+    ];
+    for (script, keys, arguments) in scripts {
+        let mut lock = model_lock();
+        // A waiter or a try behind the exclusive holder needs no counter.
+        let mode = if script == ACQUIRE { SHARED } else { EXCLUSIVE };
+        lock.wait(&mine, mode);
+        lock.command(&["DEL", "leasehold:fence"]);
+        lock.command(&["ZADD", "leasehold:fence", "1.5", "member"]);
+        let before = lock.state();
+        let error = lock.call(&script, keys, arguments).unwrap_err();
+        assert!(error.starts_with("BADFENCE leasehold:fence "), "{}: {error}", script.name);
+        assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"), "{}", script.name);
     }
 }
 
