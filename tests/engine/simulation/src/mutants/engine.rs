@@ -63,8 +63,8 @@ pub(super) const EARLY_REVOCATION_IGNORED: &[Change] = &[
 ];
 pub(super) const UNBOUNDED_IN_FLIGHT: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "match self.flows.room(&command) {",
-    put: "match self.flows.room(&command).or(MUTANT.then_some(0)) {",
+    find: "match self.flows.room(purpose, &command) {",
+    put: "match self.flows.room(purpose, &command).or(MUTANT.then_some(0)) {",
 }];
 pub(super) const QUEUE_STARVES: &[Change] = &[Change {
     file: "session/mod.rs",
@@ -382,8 +382,8 @@ pub(super) const BATCH_VALID_FROM_REPLY: &[Change] = &[Change {
 }];
 pub(super) const BATCH_UNDONE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
-    find: "if integer(number) == Some(0) {",
-    put: "if integer(number) == Some(0) && !MUTANT {",
+    find: "if refused || number == Some(0) {",
+    put: "if refused || (number == Some(0) && !MUTANT) {",
 }];
 pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
     file: "lock/hold.rs",
@@ -419,8 +419,8 @@ pub(super) const USED_BY_AN_OLD_ANSWER: &[Change] = &[Change {
 }];
 pub(super) const COMMON_RELEASE_FORGETS_USED: &[Change] = &[Change {
     file: "lock/hand_over.rs",
-    find: "!wanted && used == 0 &&",
-    put: "!wanted && (used == 0 || MUTANT) &&",
+    find: "_ if wanted || used > 0 => None,",
+    put: "_ if wanted || (used > 0 && !MUTANT) => None,",
 }];
 pub(super) const COMMON_RELEASE_NEVER_BURIES: &[Change] =
     &[Change { file: "session/release.rs", find: "held && !bury)", put: "held && (!bury || MUTANT))" }];

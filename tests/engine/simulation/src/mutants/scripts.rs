@@ -21,7 +21,7 @@ pub(super) const FENCE_FOR_EACH: &[ScriptChange] =
 pub(super) const BLOCK_UNCUT: &[ScriptChange] =
     granting!("math.max(1, math.min(wanted, us + 1024 - draw()))", "math.max(draw() * 0 + 1, wanted)");
 pub(super) const USED_IGNORED: &[ScriptChange] = granting!("pass(tonumber(ARGV[#ARGV - 1]))\n", "");
-pub(super) const LOST_COUNTER_AT_CLOCK: &[ScriptChange] = granting!("or us + 1024", "or us");
+pub(super) const LOST_COUNTER_AT_CLOCK: &[ScriptChange] = granting!("not stored and us + 1024", "not stored and us");
 pub(super) const FORCE_DRAWS_IN_BLOCK: &[ScriptChange] = &[("force", "pass(us + 1023)\n", "")];
 pub(super) const NUMBERS_LOSE_DIGITS: &[ScriptChange] =
     granting!("return string.format('%.0f', number)", "return tostring(number)");
@@ -149,5 +149,23 @@ pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] =
 pub(super) const BATCH_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("batch", "#last == 16 and last < us and not string.find(last, '%D') then", "#last == 16 then")];
 pub(super) const BATCH_LOWERS_THE_COUNTER: &[ScriptChange] =
-    &[("batch", "    redis.call('SET', KEYS[1], fence)\n", "")];
-pub(super) const BATCH_KEEPS_A_LOST_COUNTER: &[ScriptChange] = &[("batch", "    redis.call('DEL', KEYS[1])\n", "")];
+    &[("batch", "    redis.call('SET', KEYS[#KEYS], fence)\n", "")];
+pub(super) const BATCH_KEEPS_A_LOST_COUNTER: &[ScriptChange] = &[("batch", "    redis.call('DEL', KEYS[#KEYS])\n", "")];
+
+pub(super) const BATCH_READERS_PASS_WAITERS: &[ScriptChange] = &[(
+    "batch",
+    "if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then\n      local value",
+    "if fence then\n      local value",
+)];
+pub(super) const BATCH_READERS_BESIDE_A_WRITER: &[ScriptChange] =
+    &[("batch", "      if not value then\n        new = true", "      if true then\n        new = true")];
+pub(super) const BATCH_PERMITS_WITHOUT_LIMIT: &[ScriptChange] =
+    &[("batch", "used <= math.max(limit, wanted + 0)", "used <= 1e9")];
+pub(super) const BATCH_PERMITS_COME_BACK_TWICE: &[ScriptChange] =
+    &[("batch", "used - string.match(permits, '^%d+')", "used - 2 * string.match(permits, '^%d+')")];
+pub(super) const HAND_OVER_TO_THE_DEAD: &[ScriptChange] =
+    &[("release", "tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then", "true then")];
+pub(super) const HAND_OVER_LOSES_THE_MARK: &[ScriptChange] =
+    &[("release", "local mark = waiting > 0 and '*' or ' '", "local mark = ' '")];
+pub(super) const SHORT_CUT_FOR_GIVEN_UP_TOKENS: &[ScriptChange] =
+    &[("acquire", "local usual = left > 0 and (not first or tonumber(ends[2]) > 0)", "local usual = left > 0")];

@@ -556,4 +556,46 @@ pub const TABLE: &[Mutant] = &[
         Theme::Quorum,
         "a lease that a server grants after the release is given back",
     ),
+    script(
+        "batch-readers-pass-waiters",
+        scripts::BATCH_READERS_PASS_WAITERS,
+        Theme::Readers,
+        "a reader of a batch does not pass waiters",
+    ),
+    script(
+        "batch-readers-beside-a-writer",
+        scripts::BATCH_READERS_BESIDE_A_WRITER,
+        Theme::Readers,
+        "a reader of a batch does not enter beside a writer",
+    ),
+    script(
+        "batch-permits-without-limit",
+        scripts::BATCH_PERMITS_WITHOUT_LIMIT,
+        Theme::Semaphore,
+        "a batch grants no more permits than the limit",
+    ),
+    script(
+        "batch-permits-come-back-twice",
+        scripts::BATCH_PERMITS_COME_BACK_TWICE,
+        Theme::Semaphore,
+        "a batch gives back as many permits as were taken",
+    ),
+    script(
+        "hand-over-to-the-dead",
+        scripts::HAND_OVER_TO_THE_DEAD,
+        Theme::Hot,
+        "the short hand-over passes dead waiters over",
+    ),
+    script(
+        "hand-over-loses-the-mark",
+        scripts::HAND_OVER_LOSES_THE_MARK,
+        Theme::Hot,
+        "the next holder is told that others wait",
+    ),
+    script(
+        "short-cut-for-given-up-tokens",
+        scripts::SHORT_CUT_FOR_GIVEN_UP_TOKENS,
+        Theme::Hot,
+        "a token that was given up does not join by the short cut",
+    ),
 ];
