@@ -56,6 +56,36 @@ async fn a_counter_of_another_version_is_told_with_its_key_and_the_remedy_and_le
 }
 
 #[tokio::test]
+async fn a_counter_of_another_type_is_told_with_its_key_and_the_remedy_and_left_alone() -> Tested {
+    let server = Server::start()?;
+    let locks = client(&server).await?;
+    let held = locks.read_write("page").read().acquire().await?;
+    let waited = client(&server).await?.mutex("page").wait(Duration::from_millis(50)).acquire().await;
+    assert_eq!(waited.unwrap_err().code(), "busy");
+    server.cli(&["DEL", FENCE])?;
+    server.cli(&["RPUSH", FENCE, "apple"])?;
+    for error in [
+        locks.mutex("door").acquire().await.unwrap_err(),
+        locks.mutex("door").try_acquire().await.unwrap_err(),
+        locks.read_write("door").read().acquire().await.unwrap_err(),
+        locks.semaphore("door", 1).acquire().await.unwrap_err(),
+        locks.multi(["{door}1", "{door}2"]).acquire().await.unwrap_err(),
+        locks.force_release("door").await.unwrap_err(),
+        held.upgrade().await.unwrap_err(),
+    ] {
+        assert_eq!(error.code(), "protocol", "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains(FENCE) && message.contains("DEL"), "{message}");
+    }
+    assert_eq!(text(&server, &["LINDEX", FENCE, "0"])?.as_deref(), Some("apple"));
+    assert_eq!(server.cli(&["EXISTS", "door", "{door}1", "{door}2"])?.integer(), Some(0), "nobody was granted");
+    server.cli(&["DEL", FENCE])?;
+    held.upgrade().await?;
+    locks.mutex("door").acquire().await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_lock_that_is_held_is_renewed_and_released_beside_a_counter_of_another_version() -> Tested {
     let server = Server::start()?;
     let lease = client(&server).await?.mutex("door").acquire().await?;

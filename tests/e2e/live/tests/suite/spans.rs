@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold::Wait;
@@ -10,11 +10,17 @@ use leasehold_live::{Tested, client, quick, shared_server, unique};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Instrument as _, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
 /// The fields of a span.
 type Fields = BTreeMap<&'static str, String>;
+
+/// Listens to nothing, as long as the program runs. While there is only one dispatcher, `tracing` asks the thread that first
+/// comes to a span whether anybody wants it, and remembers the answer for all threads. That may be the thread of another
+/// test, where nobody listens. With two it asks all dispatchers.
+static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Registry::default().with(LevelFilter::OFF).into());
 
 /// Collects the spans of the crate that have ended.
 #[derive(Clone, Default)]
@@ -22,6 +28,7 @@ struct Spans(Arc<Mutex<Vec<(&'static str, Fields)>>>);
 
 impl Spans {
     fn dispatch(&self) -> Dispatch {
+        LazyLock::force(&OTHER);
         Registry::default().with(self.clone()).into()
     }
 
