@@ -317,14 +317,14 @@ impl ClusterRun<'_> {
         }
     }
 
-    /// Evicts one key from a server.
-    pub(crate) fn evict(&mut self, server: usize) {
+    /// Evicts one key from a server, and returns which.
+    pub(crate) fn evict(&mut self, server: usize) -> Option<Part> {
         let server_us = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
         let losable = |name| self.watch.keys.losable(model, server_us, name).into_iter().map(move |it| (name, it));
         let all: Vec<_> = self.servers.at(server).flat_map(losable).collect();
         if all.is_empty() {
-            return;
+            return None;
         }
         let (name, (key, part)) = self.world.rng.pick(&all);
         let model = &mut self.servers.models[server];
@@ -339,6 +339,7 @@ impl ClusterRun<'_> {
             self.watch.locks[*name].fences.lock_lost(server_us);
         }
         self.lose(*name, *part);
+        Some(*part)
     }
 
     /// The watchers forget what they know of a lost key.

@@ -9,8 +9,8 @@ use leasehold::Wait;
 use leasehold_live::{Tested, client, quick, shared_server, unique};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Instrument as _, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -20,7 +20,7 @@ type Fields = BTreeMap<&'static str, String>;
 /// Listens to nothing, as long as the program runs. While there is only one dispatcher, `tracing` asks the thread that first
 /// comes to a span whether anybody wants it, and remembers the answer for all threads. That may be the thread of another
 /// test, where nobody listens. With two it asks all dispatchers.
-static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Registry::default().with(LevelFilter::OFF).into());
 
 /// Collects the spans of the crate that have ended.
 #[derive(Clone, Default)]

@@ -201,7 +201,7 @@ pub const TABLE: &[Mutant] = &[
     script(
         "lost-counter-at-clock",
         scripts::LOST_COUNTER_AT_CLOCK,
-        Theme::Hot,
+        Theme::Evicting,
         "a lost counter begins above every block",
     ),
     script(
