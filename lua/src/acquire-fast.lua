@@ -11,8 +11,9 @@ local clock = redis.call('TIME')
 local us = string.format('%s%06d', clock[1], clock[2])
 local fence = us
 local last = redis.pcall('SET', KEYS[3], us, 'GET')
+-- The server has refused it. The slow path tells why.
 if type(last) == 'table' then
-  return 0 -- refused: the slow path tells why
+  return 0
 end
 -- Texts of 16 digits compare like their numbers.
 if not last or #last ~= 16 or last >= us or string.find(last, '%D') then

@@ -1,7 +1,7 @@
 -- A lock's state: N is `<holder> <fence>`, where the holder is a token, or `shared` beside KEYS[5], a ZSET of reader ->
 -- its own expiry. `*` in place of the space says that clients wait, so that the fast release leaves the lock to the
--- slow one. Any other value is the token of another library's client. Reads every key before the first write, so a key of
--- the wrong type fails the script while nothing has changed.
+-- slow one. Any other value is the token of another library's client. Reads every key that counts before the first write,
+-- so one of the wrong type fails the script while nothing has changed. KEYS[5] counts only while N is `shared`.
 local lingers = true -- a client can keep a lock that nobody holds
 local holder, mark, held_fence = redis.call('GET', KEYS[1])
 if holder then
