@@ -67,7 +67,7 @@ impl Client {
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {
-        while let Some((flow, queued)) = self.cx.flows.pop() {
+        while let Some((flow, queued)) = self.cx.flows.pop(self.cx.now) {
             if self.is_wanted(queued.purpose) {
                 self.cx.transmit(flow, queued.purpose, queued.command);
                 self.sent(queued.purpose);
