@@ -115,7 +115,7 @@ struct Flow {
     together: BinaryHeap<Queued>,
     since: Instant,
     round_trip: RoundTrip,
-    /// When a command last had to wait for room.
+    /// Until when a command had to wait for room, or since when one waits.
     full_at: Option<Instant>,
     /// When a command was last answered.
     answered: Option<Instant>,
@@ -210,6 +210,10 @@ impl Flows {
     /// The next command that leaves together with others.
     pub(crate) fn pop_together(&mut self, now: Instant) -> Option<Queued> {
         let flow = self.flows.first_mut()?;
+        if flow.since < now {
+            // It has waited until now, for all whose calls it is.
+            flow.full_at = Some(now);
+        }
         flow.since = now;
         flow.together.pop()
     }
@@ -227,6 +231,7 @@ impl Flows {
         let flow =
             self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
         let (flow, place) = flow?;
+        flow.full_at = Some(now);
         Some((place, flow.queue.pop()?))
     }
 
@@ -286,7 +291,9 @@ impl Flows {
 
     /// Whether a command had to wait for room since then: in this flow, or in any.
     pub(crate) fn was_full_since(&self, place: Option<u8>, since: Instant) -> bool {
-        self.some(place).iter().any(|flow| !flow.queue.is_empty() || flow.full_at.is_some_and(|at| at >= since))
+        self.some(place).iter().any(|flow| {
+            !flow.queue.is_empty() || !flow.together.is_empty() || flow.full_at.is_some_and(|at| at >= since)
+        })
     }
 
     /// When a command was last answered: in this flow, or in any.

@@ -448,3 +448,27 @@ fn a_released_lease_that_was_gone_is_told_as_expired() {
     assert_eq!(client.result_of(ops[0].0), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
     assert_eq!(client.result_of(ops[1].0), Some(&Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
 }
+
+#[test]
+fn a_later_caller_of_a_command_that_waits_for_room_has_its_time_again() {
+    // Nothing is sent again meanwhile.
+    let claim_window = Duration::from_secs(30);
+    let mut client = Client::new(Config { batches: true, max_in_flight: 1, claim_window, ..Config::default() });
+    let timeout = Config::default().response_timeout;
+    client.acquire("first", fixed());
+    client.feed(Input::Wake);
+    let holds = client.acquire("n", tries());
+    client.pass(Duration::from_millis(10));
+    let tries = client.acquire("n", tries());
+    client.pass(timeout - Duration::from_millis(20));
+    client.answer();
+    client.feed(Input::Wake);
+    assert_eq!(name_of(&client.unanswered[0].1), "n");
+
+    // The time of the second call is over, and its command left a moment ago.
+    client.pass(Duration::from_millis(30));
+    assert_eq!(client.result_of(tries), None);
+    client.answer();
+    assert!(matches!(client.result_of(holds), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
+    assert!(matches!(client.result_of(tries), Some(Err(Error::Busy { .. }))), "{:?}", client.ended);
+}
