@@ -210,8 +210,8 @@ impl Flows {
     /// The next command that leaves together with others.
     pub(crate) fn pop_together(&mut self, now: Instant) -> Option<Queued> {
         let flow = self.flows.first_mut()?;
-        if flow.since < now {
-            // It has waited until now, for all whose calls it is.
+        if flow.waits_for_room() {
+            // Until now, for all whose calls it is.
             flow.full_at = Some(now);
         }
         flow.since = now;
@@ -291,9 +291,9 @@ impl Flows {
 
     /// Whether a command had to wait for room since then: in this flow, or in any.
     pub(crate) fn was_full_since(&self, place: Option<u8>, since: Instant) -> bool {
-        self.some(place).iter().any(|flow| {
-            !flow.queue.is_empty() || !flow.together.is_empty() || flow.full_at.is_some_and(|at| at >= since)
-        })
+        self.some(place)
+            .iter()
+            .any(|flow| !flow.queue.is_empty() || flow.waits_for_room() || flow.full_at.is_some_and(|at| at >= since))
     }
 
     /// When a command was last answered: in this flow, or in any.
@@ -314,6 +314,11 @@ impl Flows {
 }
 
 impl Flow {
+    /// Whether a command that may travel together found no room.
+    fn waits_for_room(&self) -> bool {
+        !self.together.is_empty() && self.full_at.is_some_and(|at| at >= self.since)
+    }
+
     fn new(most: u16) -> Self {
         Self {
             in_flight: 0,

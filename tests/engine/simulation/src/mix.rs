@@ -231,11 +231,6 @@ impl Mix {
             Theme::Converts => {
                 (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
                 self.names = 1;
-                if self.gap.is_multiple_of(3) {
-                    // Conversions within a millisecond after a force, when the counter leads the clock.
-                    self.chance[F::Forced.index()] = 100_000;
-                    (self.trip, self.hold, self.think) = ((10, 50), (0, 500), (0, 500));
-                }
                 self.some(rng, &commands, (3_000, 60_000));
                 self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall, F::Migration]);
                 self.sometimes_losing(rng);
