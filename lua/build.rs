@@ -10,16 +10,19 @@ use std::{env, fs};
 
 use sha1_smol::Sha1;
 
-/// Marks where a script wants the prelude, on a separate line. The code before it is the script's fast path.
+/// Marks where a script wants the prelude, on a separate line. The code before it is the script's short cut, which only a
+/// plain lock has.
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.
 const PRELUDE: [&str; 5] = ["base", "lock", "reentrant", "semaphore", "queue"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 17] = [
+const SCRIPTS: [(&str, &str, &str); 19] = [
     ("acquire", "acquire", "lock"),
+    ("acquire-fast", "acquire-fast", "lock"),
     ("release", "release", "lock"),
+    ("release-fast", "release-fast", "lock"),
     ("renew", "renew", "lock"),
     ("convert", "convert", "lock"),
     ("raise", "raise", "lock"),
@@ -53,27 +56,24 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Writes the constant of one script.
 fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(), Box<dyn Error>> {
     let text = fs::read_to_string(format!("src/{file}.lua"))?;
-    let (before, after) = text.split_once(MARK).map_or((text.as_str(), None), |(before, after)| (before, Some(after)));
-    // Only a plain lock has a fast path.
-    let before = if kind == "lock" || after.is_none() { code(before) } else { String::new() };
-    let (shared, names) = match after {
-        Some(_) => {
-            let names = ["base", kind, "queue"];
-            (
-                [prelude(names[0])?, prelude(names[1])?, prelude(names[2])?].concat(),
-                names.map(|part| format!("{}_PRELUDE", constant(part))),
-            )
-        }
-        None => (String::new(), ["\"\"", "\"\"", "\"\""].map(String::from)),
+    let (before, own, shared) = match text.split_once(MARK) {
+        Some((before, own)) if kind == "lock" => (code(before), code(own), vec!["base", kind, "queue"]),
+        Some((_, own)) => (String::new(), code(own), vec!["base", kind, "queue"]),
+        None => (String::new(), code(&text), vec![]),
     };
-    let after = code(after.unwrap_or_default());
-    let source = [before.as_str(), &shared, &after].concat();
+    let mut source = before.clone();
+    for part in &shared {
+        source += &prelude(part)?;
+    }
+    source += &own;
     let digest = Sha1::from(&source).digest().to_string();
-    let [base, state, queue] = names;
+    let mut parts = shared.iter().map(|part| format!("{}_PRELUDE", constant(part))).collect::<Vec<_>>();
+    parts.resize(3, "\"\"".to_owned());
+    let parts = parts.join(", ");
     writeln!(
         module,
         "pub(crate) const {}: crate::Script = crate::Script {{ name: {name:?}, source: {source:?}, \
-         parts: [{before:?}, {base}, {state}, {queue}, {after:?}], sha1: {digest:?} }};",
+         parts: [{before:?}, {parts}, {own:?}], sha1: {digest:?} }};",
         constant(name)
     )?;
     Ok(())

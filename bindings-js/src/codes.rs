@@ -152,7 +152,6 @@ codes! {
         NodeTimeout,
         /// A flag.
         MixedFleet,
-        FenceRetention,
         /// A flag.
         Batches,
     }

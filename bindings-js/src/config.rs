@@ -1,6 +1,8 @@
 //! A manager's options.
 
-use std::time::Duration;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::time::Duration;
 
 use leasehold_core::{Config, Error};
 
@@ -19,7 +21,6 @@ pub(crate) fn read(record: &InputRecord, prefix: String) -> Result<Config, Error
         response_timeout: time("response_timeout", InputField::ResponseTimeout)?,
         node_timeout: time("node_timeout", InputField::NodeTimeout)?,
         mixed_fleet: record.flag(InputField::MixedFleet),
-        fence_retention: time("fence_retention", InputField::FenceRetention)?,
         batches: record.flag(InputField::Batches),
         ..Config::default()
     })

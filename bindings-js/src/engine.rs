@@ -1,5 +1,6 @@
 //! The exported engine.
 
+use alloc::string::String;
 use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -14,7 +15,7 @@ use crate::quorum::engine as engine_of;
 /// The address of a record of outputs (see `output`), or null if a number of the input is out of range.
 type Address = *const f64;
 
-const OUT_OF_RANGE: Address = std::ptr::null();
+const OUT_OF_RANGE: Address = core::ptr::null();
 
 /// A quorum has no channels, so every message comes from the only server.
 const ONLY_SERVER: NodeId = NodeId(0);

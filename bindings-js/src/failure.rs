@@ -1,5 +1,6 @@
 //! Failures as a number and a text.
 
+use alloc::borrow::ToOwned;
 use leasehold_core::Failure;
 
 use crate::codes::FailureKind;

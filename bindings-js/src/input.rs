@@ -4,7 +4,9 @@
 //! the input. A number that it does not write is absent. [`InputField`] has the fields, and [`InputKind`](crate::codes::InputKind)
 //! says which of them an input has.
 
-use std::time::Duration;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use leasehold_core::{AcquireOptions, CommandId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
 

@@ -6,6 +6,10 @@
 //!
 //! `ts/engine/engine.ts` is the other half, and the only user.
 
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
 mod codes;
 mod config;
 mod engine;
@@ -21,3 +25,11 @@ mod text;
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
 static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();
+
+/// The engine never panics, and an allocation that fails can't be reported. Without the standard library's handler, which
+/// would format a message for nobody, the module is smaller.
+#[cfg(target_arch = "wasm32")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}

@@ -1,20 +1,25 @@
 //! Checked conversions between JavaScript's numbers and the engine's.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// The greatest integer that JavaScript represents exactly (`Number.MAX_SAFE_INTEGER`).
 const MAX: f64 = 9_007_199_254_740_991.0;
 
 /// A whole number, 0 or greater.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
 pub(crate) fn whole(number: f64) -> Option<u64> {
-    (number.fract() == 0.0 && (0.0..=MAX).contains(&number)).then_some(number as u64)
+    truncated(number).filter(|whole| self::number(*whole) == number)
+}
+
+/// A number, 0 or greater, without what is behind the point.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+fn truncated(number: f64) -> Option<u64> {
+    (0.0..=MAX).contains(&number).then_some(number as u64)
 }
 
 /// A whole number, positive or negative.
-#[expect(clippy::cast_possible_truncation, reason = "checked")]
 pub(crate) fn integer(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && (-MAX..=MAX).contains(&number)).then_some(number as i64)
+    let size = i64::try_from(whole(if number < 0.0 { -number } else { number })?).ok()?;
+    Some(if number < 0.0 { -size } else { size })
 }
 
 /// A whole number that fits in a smaller type.
@@ -24,14 +29,14 @@ pub(crate) fn small<T: TryFrom<u64>>(number: f64) -> Option<T> {
 
 /// The reading of a clock in milliseconds, to the microsecond. A time before the clock's origin counts as the origin.
 pub(crate) fn reading(millis: f64) -> Option<Duration> {
-    // Not `round`, for which WebAssembly has no instruction.
-    if millis < 0.0 { Some(Duration::ZERO) } else { whole((millis * 1000.0 + 0.5).floor()).map(Duration::from_micros) }
+    if millis < 0.0 { Some(Duration::ZERO) } else { truncated(millis * 1000.0 + 0.5).map(Duration::from_micros) }
 }
 
 /// A duration in milliseconds, rounded to the microsecond.
 pub(crate) fn duration(millis: f64) -> Option<Duration> {
-    let whole_millis = Duration::from_millis(whole(millis.trunc())?);
-    Some(whole_millis + Duration::from_micros(whole((millis.fract() * 1000.0).round())?))
+    let whole = truncated(millis)?;
+    let micros = truncated((millis - number(whole)) * 1000.0 + 0.5)?;
+    Some(Duration::from_millis(whole) + Duration::from_micros(micros))
 }
 
 /// Converts a number of the engine for JavaScript. It is exact up to 2^53; ids, times and fences stay below that.

@@ -5,6 +5,9 @@
 //! concatenated; the record has the length of each in UTF-16 units, as JavaScript counts them, in the same order. A missing
 //! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
 
+use alloc::vec::Vec;
+use core::time::Duration;
+
 use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
 
 use crate::codes::{ABSENT, Code, ErrorCode, LossCode, OutputKind, ReleaseCode};
@@ -138,19 +141,19 @@ impl OutputWriter {
         let last_fence = last_fence.map_or(ABSENT, number);
         self.push(&[OutputKind::Inspected.number(), op, last_fence, counts[0], counts[1]]);
         for holder in holders {
-            self.push(&[shared(holder.mode), holder.remaining.map_or(ABSENT, millis), flag(holder.foreign)]);
+            self.push(&[shared(holder.mode), time(holder.remaining), flag(holder.foreign), time(holder.held)]);
             self.text(&holder.token);
         }
         for waiter in waiters {
-            self.push(&[shared(waiter.mode)]);
+            self.push(&[shared(waiter.mode), time(waiter.waited)]);
             self.text(&waiter.token);
         }
     }
 
-    /// Writes an error: the code, the times, the reason of a loss, the field, the cause or the message, and the votes.
+    /// Writes an error: the code, the times, the reason of a loss, the field, the cause or the message, the holder, and the votes.
     fn error(&mut self, op: f64, error: &Error) {
         let (waited, holder_remaining) = match error {
-            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), holder_remaining.map_or(ABSENT, millis)),
+            Error::Busy { waited, holder_remaining, .. } => (millis(*waited), time(*holder_remaining)),
             Error::Unreachable { waited, .. } | Error::NotReplicated { waited, .. } => (millis(*waited), ABSENT),
             _ => (ABSENT, ABSENT),
         };
@@ -266,6 +269,11 @@ pub(crate) fn message(error: &Error) -> &str {
         | Error::WrongKind(text) => text,
         _ => "",
     }
+}
+
+/// A time that may be unknown, in milliseconds.
+fn time(time: Option<Duration>) -> f64 {
+    time.map_or(ABSENT, millis)
 }
 
 fn moment(at: Instant) -> f64 {

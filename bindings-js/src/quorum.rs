@@ -1,5 +1,6 @@
 //! The engine of a quorum. It is a WebAssembly module of its own, because few programs need it.
 
+use alloc::vec::Vec;
 use leasehold_core::{ClientId, Config, Engine, Error, Failure, Vote};
 
 use crate::failure;

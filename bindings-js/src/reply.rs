@@ -1,5 +1,6 @@
 //! A server's reply as a list of numbers and one text.
 
+use alloc::vec::Vec;
 use leasehold_core::{Reply, Scalar};
 
 use crate::codes::{Code, ScalarKind};

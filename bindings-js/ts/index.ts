@@ -18,7 +18,7 @@ export type {
 } from './connections/index.js';
 export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine/index.js';
 export {
-  type AnyLeaseholdError, AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, type ErrorCode,
+  type AnyLeaseholdError, AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, type ErrorCode,
   type ErrorsByCode, InvalidOptionError, isLeaseholdError, LeaseholdError, type LeaseholdErrorClass, type LossReason, LostError,
   NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from './support/errors.js';

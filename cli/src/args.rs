@@ -18,7 +18,7 @@ Exit codes:
   69   no server answered
   70   the server answered with an error
   71   the operating system refused a process or a signal
-  74   the output can't be written, for example because the terminal is gone
+  74   the output can't be written, for example because the reader of the pipe has ended
   75   the lock is busy (`exec`: --busy-exit-code changes it)
   76   the lease was lost (`exec`: --lost-exit-code changes it)
   77   the server refused the login or a command
@@ -26,7 +26,7 @@ Exit codes:
   79   `force-release` was not confirmed
   126  the command can't be executed
   127  the command was not found
-  128+n  signal n ended the command";
+  128+n  signal n ended the command, or interrupted this program (1: the terminal is gone)";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +57,7 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Servers")]
 pub(crate) struct Servers {
     /// A server, such as redis://user:password@host:6379/0 or rediss://host for TLS; several with commas
+    /// [default: redis://127.0.0.1:6379]
     #[arg(
         long,
         global = true,
@@ -109,7 +110,7 @@ pub(crate) struct Servers {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command under a lock
+    // Its help is that of its type, which is longer.
     Exec(Box<Exec>),
     /// List the locks that are held or waited for
     Ls(Ls),
@@ -128,9 +129,6 @@ pub(crate) enum Command {
     },
     /// Print the man page (roff)
     Man,
-    /// Ends a command whose `leasehold exec` is gone. `exec` starts it
-    #[command(hide = true)]
-    Guard(Guard),
 }
 
 /// Run a command under a lock
@@ -139,8 +137,9 @@ pub(crate) enum Command {
 /// meanwhile. The command finds the fencing token in LEASEHOLD_FENCE and the lock's name in LEASEHOLD_NAME. Let
 /// the resource that it writes to refuse a fence that is smaller than the greatest it has seen.
 ///
-/// If the lease is lost, the command and the processes that it started get SIGTERM, and after --grace SIGKILL. A second
-/// process does the same if `leasehold exec` itself is killed, or paused for too long.
+/// If the lease is lost, the command and the processes that it started get SIGTERM, and after --grace SIGKILL. If the
+/// lease can't be renewed, they get both before it ends, so that they don't overlap with the next holder. A second process
+/// does the same if `leasehold exec` itself is killed, or paused for too long.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Exec {
@@ -164,6 +163,13 @@ pub(crate) struct Exec {
     /// How long the command may go on after SIGTERM when the lease is lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+    /// Hold the lock until all processes that the command started have ended, as `flock` does. Those that left its process
+    /// group don't count
+    #[arg(long, short = 'g')]
+    pub(crate) group: bool,
+    /// What operators see as the holder: at most 128 bytes [default: host/process id]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,
@@ -190,9 +196,6 @@ pub(crate) struct Ls {
     /// Which names: `*`, `?`, `[a-z]` and `\` as in Redis
     #[arg(default_value = "*", hide_default_value = true)]
     pub(crate) pattern: String,
-    /// Also list names that nobody holds and whose last fence the server remembers
-    #[arg(long)]
-    pub(crate) all: bool,
     /// Which part of the time the servers work on the list: 1 to 100 percent
     #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pace: u32,
@@ -222,12 +225,6 @@ pub(crate) struct Doctor {
     /// [default: a random name, after the prefix]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Guard {
-    /// What `--grace` says, in milliseconds
-    pub(crate) grace_ms: u64,
 }
 
 /// A time such as `30s`, `500ms`, `2m` or `1h 30m`. A number alone is seconds, as with `flock --timeout`.

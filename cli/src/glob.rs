@@ -33,6 +33,21 @@ pub(crate) fn escape(text: &str) -> String {
     text.chars().flat_map(|c| if "*?[]^-\\".contains(c) { vec!['\\', c] } else { vec![c] }).collect()
 }
 
+/// The only text that the pattern matches, if it has no wildcard.
+pub(crate) fn literal(pattern: &str) -> Option<String> {
+    let mut text = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '*' | '?' | '[' => return None,
+            // Redis takes one at the end literally.
+            '\\' => text.push(chars.next().unwrap_or(c)),
+            _ => text.push(c),
+        }
+    }
+    Some(text)
+}
+
 /// How long the first element of the pattern is, if it matches the character.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern {
@@ -79,6 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_pattern_without_wildcards_is_one_text() {
+        assert_eq!(literal("invoice:42").as_deref(), Some("invoice:42"));
+        assert_eq!(literal(r"a\*b").as_deref(), Some("a*b"));
+        for pattern in ["*", "a?", "[ab]", r"\a*"] {
+            assert_eq!(literal(pattern), None, "{pattern}");
+        }
+    }
+
+    #[test]
     fn a_pattern_means_what_it_means_to_the_server() -> Result<(), leasehold_servers::Error> {
         let server = Server::start()?;
         let texts = ["a", "b", "-", "^", "]", "[", "ab", "a*b", "a?b", "axxb", "ab:1", "ab:12", "{t}:x", "\\"];
@@ -97,7 +121,13 @@ mod tests {
             ours.sort_unstable();
             assert_eq!(ours, theirs, "{pattern}");
         }
+        for pattern in patterns {
+            if let Some(only) = literal(pattern) {
+                assert!(matches(pattern, &only), "{pattern}");
+            }
+        }
         for text in texts {
+            assert_eq!(literal(&escape(text)).as_deref(), Some(text));
             assert!(matches(&escape(text), text), "{text}");
             assert_eq!(texts.iter().filter(|other| matches(&escape(text), other)).count(), 1, "{text}");
         }

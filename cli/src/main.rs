@@ -11,6 +11,7 @@ mod keyspace;
 mod render;
 mod report;
 mod servers;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,9 @@ use args::Cli;
 use report::{Output, exit};
 
 fn main() -> ExitCode {
+    if let Some(code) = exec::helper() {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

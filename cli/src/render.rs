@@ -15,7 +15,8 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
         .iter()
         .map(|holder| {
             json!({
-                "client": client_of(&holder.token), "token": holder.token, "mode": mode(holder.mode),
+                "client": client_of(&holder.token), "label": holder.label, "token": holder.token,
+                "mode": mode(holder.mode), "held_ms": holder.held.map(milliseconds),
                 "remaining_ms": holder.remaining.map(milliseconds), "foreign": holder.foreign,
             })
         })
@@ -23,7 +24,12 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
     let waiters: Vec<Value> = seen
         .waiters
         .iter()
-        .map(|waiter| json!({ "client": client_of(&waiter.token), "token": waiter.token, "mode": mode(waiter.mode) }))
+        .map(|waiter| {
+            json!({
+                "client": client_of(&waiter.token), "label": waiter.label, "token": waiter.token,
+                "mode": mode(waiter.mode), "waited_ms": waiter.waited.map(milliseconds),
+            })
+        })
         .collect();
     json!({ "name": name, "state": state(seen), "holders": holders, "waiters": waiters, "last_fence": seen.last_fence })
 }
@@ -35,13 +41,12 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
         let _ = write!(text, "\n  holder  {}", holder_line(holder));
     }
     for (place, waiter) in seen.waiters.iter().enumerate() {
-        let _ = write!(text, "\n  waiter  {}. {}, {}", place + 1, shown(client_of(&waiter.token)), mode(waiter.mode));
+        let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
+        let who = who(&waiter.token, waiter.label.as_deref());
+        let _ = write!(text, "\n  waiter  {}. {who}, {}{waited}", place + 1, mode(waiter.mode));
     }
-    match seen.last_fence {
-        Some(fence) => {
-            let _ = write!(text, "\n  fence   {fence}, the last one that was given out or reserved");
-        }
-        None => text.push_str("\n  fence   none: the server remembers no lease of this name"),
+    if let Some(fence) = seen.last_fence {
+        let _ = write!(text, "\n  fence   {fence}, of the server's last grant");
     }
     text
 }
@@ -52,7 +57,19 @@ pub(crate) fn holder_line(holder: &Holder) -> String {
         Some(left) => format!("its lease expires in {} unless it is renewed", time(left)),
         None => "it has no TTL and never ends by itself".to_owned(),
     };
-    format!("{of}{}, {}; {left}", shown(client_of(&holder.token)), mode(holder.mode))
+    let held = holder.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
+    format!("{of}{}, {}{held}; {left}", who(&holder.token, holder.label.as_deref()), mode(holder.mode))
+}
+
+/// A client with its label, if it has told one: `web-3/4711 (2f1c...)`.
+fn who(token: &str, label: Option<&str>) -> String {
+    let client = shown(client_of(token));
+    label.map_or_else(|| client.clone(), |label| format!("{} ({client})", shown(label)))
+}
+
+/// The label of a client, or its id.
+pub(crate) fn label_of(holder: &Holder) -> String {
+    shown(holder.label.as_deref().unwrap_or_else(|| client_of(&holder.token)))
 }
 
 pub(crate) fn state(seen: &Inspection) -> &'static str {

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use leasehold::Error;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
 /// The exit codes. `docs/cli.md` and `--help` list them.
@@ -101,7 +103,11 @@ impl From<Error> for Failure {
             Error::Auth { .. } => {
                 (exit::REFUSED, "`leasehold doctor` lists the missing rights; SECURITY.md has the ACL rules")
             }
-            Error::WrongKind { .. } => (exit::WRONG_KIND, ""),
+            Error::WrongKind { .. } => (
+                exit::WRONG_KIND,
+                "`redis-cli TYPE`, with the prefix before the name, says what the key is: zset is a semaphore, hash a \
+                 reentrant lock, string any other lock",
+            ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
             Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
             _ => (exit::SERVER, ""),
@@ -122,6 +128,16 @@ impl Output {
         let line = if self.json { value().to_string() } else { text() };
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|error| Failure::output(&error))
+    }
+
+    /// Fails if nobody can read standard output any more: the reader of the pipe has ended, or the terminal is gone. A
+    /// command that prints nothing for a long time would not notice it.
+    pub(crate) fn check_reader(self) -> Outcome<()> {
+        let stdout = io::stdout();
+        let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        let _ = poll(&mut polled, PollTimeout::ZERO);
+        let gone = polled[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP));
+        if gone { Err(Failure::output(&io::ErrorKind::BrokenPipe.into())) } else { Ok(()) }
     }
 
     /// Prints one line on standard error. A terminal that is gone must not end a command under a lock, so this never fails.

@@ -13,6 +13,7 @@ use leasehold::redis::{
 use leasehold::{Builder, LockManager};
 
 use crate::args::Servers;
+use crate::keyspace::Spread;
 use crate::report::{Failure, Outcome, exit};
 
 /// The password for the servers that hold the locks. Other users of the machine can read a command line, but not this.
@@ -42,8 +43,16 @@ impl Node {
 impl Servers {
     /// A lock manager.
     pub(crate) async fn locks(&self) -> Outcome<LockManager> {
+        self.locks_as(None).await
+    }
+
+    /// A lock manager with this label. By default, it has this process's.
+    pub(crate) async fn locks_as(&self, label: Option<&str>) -> Outcome<LockManager> {
         let infos = self.infos()?;
-        let builder = self.builder();
+        let builder = match label {
+            Some(label) => self.builder().label(label),
+            None => self.builder(),
+        };
         if self.quorum {
             return Ok(builder.quorum(infos).await?);
         }
@@ -71,6 +80,15 @@ impl Servers {
         };
         let infos = if self.cluster { self.cluster_primaries(&infos).await? } else { infos };
         Ok(join_all(infos.into_iter().map(|info| self.node(info))).await)
+    }
+
+    /// How the locks are spread over the servers.
+    pub(crate) fn spread(&self) -> Spread {
+        match (self.cluster, self.quorum) {
+            (true, _) => Spread::Cluster,
+            (_, true) => Spread::Quorum,
+            _ => Spread::Single,
+        }
     }
 
     fn builder(&self) -> Builder {
@@ -246,6 +264,33 @@ pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failur
         );
     }
     Failure::new(exit::SERVER, "server", message, "")
+}
+
+/// What a server doesn't let its user do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Command,
+    Key,
+    Channel,
+}
+
+/// What the server refused, if it is a matter of rights. It says so in a sentence, and each version has its own.
+pub(crate) fn refused(error: &RedisError) -> Option<Refused> {
+    let text = error.to_string();
+    // A command that was renamed or disabled.
+    if text.contains("unknown command") {
+        return Some(Refused::Command);
+    }
+    if error.code() != Some("NOPERM") {
+        return None;
+    }
+    Some(if text.contains(" channel") {
+        Refused::Channel
+    } else if text.contains("a key") || text.contains("the keys") {
+        Refused::Key
+    } else {
+        Refused::Command
+    })
 }
 
 fn is_login(error: &RedisError) -> bool {

@@ -320,7 +320,8 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// The waiters, in order.
     pub waiters: Vec<Waiter>,
-    /// The last fence that was drawn or reserved, if the server remembers it.
+    /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
+    /// took from its block. None for a free lock and for a reentrant one.
     pub last_fence: Option<u64>,
 }
 
@@ -336,6 +337,11 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// Whether a client of another library holds it.
     pub foreign: bool,
+    /// How long it has held the lock: since the client last asked the server for the lock or for more fences. Known for the
+    /// holder of a mutex and for a writer.
+    pub held: Option<Duration>,
+    /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
+    pub label: Option<String>,
 }
 
 /// A waiter.
@@ -346,6 +352,10 @@ pub struct Waiter {
     pub token: String,
     /// The mode that it wants.
     pub mode: Mode,
+    /// How long it has waited.
+    pub waited: Option<Duration>,
+    /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
+    pub label: Option<String>,
 }
 
 /// Why the engine asks for a wake-up.

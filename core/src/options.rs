@@ -145,15 +145,13 @@ pub struct Config {
     /// Compete with clients of other libraries on equal terms: all clients poll, without grants by message and without
     /// local hand-overs. Default: false.
     pub mixed_fleet: bool,
-    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
-    pub fence_retention: Duration,
     /// How many commands may be in flight to one server, or in a cluster for each range of 256 slots: 1 to 65,535.
     /// Default: 1,024.
     pub max_in_flight: u16,
-    /// Whether what the client has to say to a server at one moment travels as one script call. Then a command may wait
-    /// for the next [`Input::Wake`](crate::Input::Wake), so the driver must wake the engine when
-    /// [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input. Never in a cluster, where names
-    /// have different slots. Default: false.
+    /// Whether commands try the short scripts of the common path first, and travel as one script call if the client has
+    /// several to say at one moment. Then a command may wait for the next [`Input::Wake`](crate::Input::Wake), so the
+    /// driver must wake the engine when [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input.
+    /// In a cluster each travels alone, because names have different slots. Default: false.
     pub batches: bool,
 }
 
@@ -166,7 +164,6 @@ impl Default for Config {
             response_timeout: Duration::from_secs(2),
             node_timeout: Duration::from_millis(100),
             mixed_fleet: false,
-            fence_retention: Duration::from_secs(3600),
             max_in_flight: 1024,
             batches: false,
         }
@@ -279,7 +276,6 @@ impl Config {
         within("claim_window", self.claim_window, (Duration::from_millis(100), MINUTE), "100 ms to 60 s")?;
         within("response_timeout", self.response_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
         within("node_timeout", self.node_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
-        within("fence_retention", self.fence_retention, (MINUTE, MONTH), "1 minute to 30 days")?;
         if self.max_in_flight == 0 {
             let problem = "is 0: choose between 1 and 65,535".into();
             return Err(Error::InvalidOption { field: "max_in_flight", problem });

@@ -56,7 +56,7 @@ impl Client {
     }
 
     fn sent(&mut self, id: CommandId, words: &[String]) {
-        let is_release = words.len() == 14;
+        let is_release = words.len() == 13;
         if is_release {
             self.released += 1;
             if self.releases_vanish {

@@ -1,27 +1,55 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 buried  7 none, which never exists
--- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 retention  8 fleet
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
+-- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used (0)  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
--- The fast path: the lock is free, nobody waits, and no token is buried.
-if ARGV[2] == 'exclusive' and ARGV[4] ~= 'refill'
-    and redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5], KEYS[6]) == 0 then
-  local clock, last = redis.call('TIME'), redis.call('GET', KEYS[2])
-  local us, ttl = clock[1] * 1000000 + clock[2], ARGV[3] + 0
-  local fence, keep, keep_ms = us, ARGV[7], 10 * ttl
-  if last then
-    fence = math.max((tonumber(last) or 2 ^ 53) + 1, us)
-    keep_ms = math.max(keep_ms, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
+-- The short cut: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
+-- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
+local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and redis.call('GET', KEYS[1])
+local holder, mark, since = string.match(value or '', '^(%x+%-%x+%-%x+%-%x+%-%x+:%d+)([ *])(%d+)$')
+if holder and holder ~= ARGV[1] then
+  local clock = redis.call('TIME')
+  local us, now = clock[1] * 1000000 + clock[2], clock[1] * 1000 + math.floor(clock[2] / 1000)
+  local left, ends = redis.call('PTTL', KEYS[1]), redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
+  local first, waiting = ends[1], 0
+  local usual = left > 0 and (not first or tonumber(ends[2]) > 0)
+  if usual and first and first ~= ARGV[1] then
+    local expiry = string.match(redis.call('HGET', KEYS[4], first) or '', '%d+$')
+    usual = expiry and tonumber(expiry) > now
   end
-  -- A last fence that no script can have written is handled below.
-  if fence < 2 ^ 53 and fence % 1 == 0 then
-    if keep_ms > keep + 0 then
-      keep = string.format('%.0f', keep_ms)
+  -- Not with dead waiters or tombstones before the first waiter, or if the holder's key never ends.
+  if usual then
+    local word, position = 'tried ', 1
+    if ARGV[4] == 'wait' then
+      position = first and redis.call('ZRANK', KEYS[3], ARGV[1])
+      redis.call('HSET', KEYS[4], ARGV[1],
+        string.format('%s %s %s %s %.0f', ARGV[2], ARGV[3], ARGV[5], ARGV[6], now + ARGV[5]))
+      if not position then
+        local last = first and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2] or 0
+        redis.call('ZADD', KEYS[3], string.format('%.0f', math.max(last + 1, us)), ARGV[1])
+      end
+      if not first or redis.call('PTTL', KEYS[3]) < ARGV[5] + 0 then
+        redis.call('PEXPIRE', KEYS[3], ARGV[5])
+      end
+      if not first or redis.call('PTTL', KEYS[4]) < ARGV[5] + 0 then
+        redis.call('PEXPIRE', KEYS[4], ARGV[5])
+      end
+      if mark == ' ' then
+        redis.call('SET', KEYS[1], holder .. '*' .. since, 'KEEPTTL')
+      end
+      waiting = first and redis.call('ZCARD', KEYS[3]) or 1
+      word, position = 'wanted ', position and position + 1 or waiting
+    elseif first then
+      waiting = redis.call('ZCARD', KEYS[3])
     end
-    local block = math.max(1, math.min(ARGV[6] + 0, us + 1024 - fence))
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-    redis.call('SET', KEYS[2], string.format('%.0f', fence + block - 1), 'PX', keep)
-    return { 'entered', fence, block, us, ttl, 0, 0 }
+    if position == 1 then
+      local payload = word .. KEYS[1]
+      redis.pcall('PUBLISH', 'leasehold:' .. string.match(holder, '^[^:]*'), payload)
+    end
+    if ARGV[4] == 'try' then
+      return { 'busy', 0, 0, us, left, waiting, 0, holder, tonumber(since) }
+    end
+    return { 'waiting', position, 0, us, left, waiting, 0, holder, tonumber(since) }
   end
 end
 
@@ -42,6 +70,7 @@ local function write_record()
 end
 
 local function join()
+  redis.call('HLEN', KEYS[4]) -- fails before the first write, if the key has another type
   local tail = waiting > 0 and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2] or 0
   redis.call('ZADD', KEYS[3], text(math.max(tail + 1, us)), token)
   waiting = waiting + 1
@@ -63,10 +92,9 @@ if buried(token) then
   return answer('gone')
 end
 if holds == mode then
-  local ms = raise(token, mode, ttl)
-  local fence, block = draw(wanted, ttl)
+  local ms, size = raise(token, mode, ttl), block(wanted)
   grant()
-  return answer('again', fence, block, ms)
+  return answer('again', fence, size, ms)
 end
 if how == 'refill' then
   grant()
@@ -78,7 +106,7 @@ if holds then
 end
 
 -- Refresh the record before dead waiters are dropped, or a late head would drop itself.
-local queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)
+local queued = score(token) > 0
 if queued then
   write_record()
 elseif propose then
@@ -88,19 +116,26 @@ end
 -- First grant the waiters ahead of the caller. That may be all readers up to the caller.
 grant(token)
 if mine then
-  return answer('entered', mine.fence, mine.block, mine.ms)
+  return answer('entered', fence, mine.block, mine.ms)
 end
 if compatible(mode) and (mixed or not head()) then
   if queued then
-    leave(token)
+    drop(token)
   end
   hold(token, mode, ttl)
-  local fence, block = draw(wanted, ttl)
-  return answer('entered', fence, block, ttl)
+  return answer('entered', draw(), block(wanted), ttl)
+end
+
+-- Who holds it, and since which fence, if that is known of one client: for the error of a caller that gets nothing.
+local function with_holder(reply)
+  local some = holders(1)
+  reply[8] = #some == 1 and some[1] or ''
+  reply[9] = lingers and reply[8] == holder and tonumber(held_fence) or 0
+  return reply
 end
 
 if how == 'try' or mixed then
-  local reply = answer('busy', 0, 0, left())
+  local reply = with_holder(answer('busy', 0, 0, left()))
   -- The holder may only keep the lock for its own next caller.
   if lingers and not mixed and reply[7] == 0 then
     tell_holders('tried ')
@@ -110,8 +145,9 @@ end
 if not queued then
   join()
 end
-local position = redis.call('ZRANK', KEYS[3], token) + 1
-local reply = answer('waiting', position, 0, left())
+mark_holder()
+local position = redis.call('ZRANK', KEYS[3], token) - graves + 1
+local reply = with_holder(answer('waiting', position, 0, left()))
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')
 end

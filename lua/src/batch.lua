@@ -1,69 +1,148 @@
--- Runs the common path of several commands of one client: an acquire of a free lock, a release while nobody waits, and
--- the renewal of an exclusive lease. Leaves an entry undone if it is anything else, or if the server refuses one of its
--- commands. The client then sends that command alone.
--- KEYS    for each entry: acquire: N, fence, queue, readers, buried; release: N, queue, readers; renew: N
--- ARGV    1 retention  and for each entry: `acquire` token ttl block, `release` token, or `renew` token ttl
--- Answer  a number for each entry: 0 if it was left undone, or an acquire's fence, 1 for a release, and a renewal's TTL;
---         then the server's time
+-- Runs the common path of several commands of one client. Leaves an entry undone if it is anything else, or if the
+-- server refuses one of its commands. The client then sends that command to its own script.
+-- KEYS    those of each entry; then fence, if an entry takes something
+-- ARGV    1 how many entries take something; then those of each entry
+--         entry     keys                 arguments
+--         acquire   N, queue             token and a space, ttl
+--         release   N                    N's value
+--         renew     N                    token, ttl
+--         share     N, queue, readers    token, ttl
+--         unshare   N, readers           token
+--         permit    N, queue, permits    token, ttl, mode
+--         unpermit  N, queue, permits    token
+-- Answer  server us and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
+--         left undone, else 1, or a renewal's TTL
 
 local pcall = redis.pcall
+local fence, key, arg = false, 0, 1
+local answer = { 0, 0 }
+
 local clock = redis.call('TIME')
-local us = clock[1] * 1000000 + clock[2]
-local answer, key, arg = {}, 0, 1
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
-local function acquire(name, fence_key, queue, readers, buried, token, ttl, block)
-  if pcall('EXISTS', name, queue, readers, buried) ~= 0 then
-    return 0
+-- The counter before any grant: if the server refuses it, nobody is granted.
+if ARGV[1] ~= '0' then
+  local us = string.format('%s%06d', clock[1], clock[2])
+  local last = pcall('SET', KEYS[#KEYS], us, 'GET')
+  if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
+    fence = us
+  elseif type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) <= 2 ^ 53 - 4096 then
+    fence = string.format('%.0f', math.max(last + 1, us))
+    redis.call('SET', KEYS[#KEYS], fence)
+  elseif type(last) == 'string' then
+    redis.call('SET', KEYS[#KEYS], last)
+  elseif not last then
+    redis.call('DEL', KEYS[#KEYS])
   end
-  local last = pcall('GET', fence_key)
-  local fence, keep = us, math.max(ARGV[1] + 0, 10 * ttl)
-  if last then
-    -- An error is a table, and no number.
-    fence = math.max((tonumber(last) or 2 ^ 53) + 1, us)
-    local left = pcall('PTTL', fence_key)
-    keep = math.max(keep, math.min(tonumber(left) or 0, 2592000000))
-  end
-  if fence >= 2 ^ 53 or fence % 1 ~= 0 then
-    return 0
-  end
-  local greatest = fence + math.max(1, math.min(block + 0, us + 1024 - fence)) - 1
-  -- The fence first: if the server refuses the lock after it, only a few fences are lost.
-  local written = pcall('SET', fence_key, string.format('%.0f', greatest), 'PX', string.format('%.0f', keep))
-  if written.err or pcall('SET', name, token, 'PX', ttl).err then
-    return 0
-  end
-  return fence
+  answer[1], answer[2] = us, fence or 0
 end
 
-local function release(name, queue, readers, token)
-  if pcall('GET', name) ~= token or pcall('EXISTS', queue, readers) ~= 0 then
-    return 0
-  end
-  return pcall('DEL', name) == 1 and 1 or 0
-end
-
-local function renew(name, token, ttl)
-  if pcall('GET', name) ~= token then
-    return 0
-  end
-  local left = pcall('PTTL', name)
-  local ms = math.max(tonumber(left) or 0, ttl)
-  return pcall('PEXPIRE', name, string.format('%.0f', ms)) == 1 and ms or 0
-end
-
-while ARGV[arg + 1] do
-  local what, token, ttl = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3]
+for entry = 3, #ARGV + 2 do
+  local what, done = ARGV[arg + 1], 0
   if what == 'acquire' then
-    answer[#answer + 1] = acquire(KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], KEYS[key + 4], KEYS[key + 5],
-      token, ttl, ARGV[arg + 4])
-    key, arg = key + 5, arg + 4
+    if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
+        and not pcall('SET', KEYS[key + 1], ARGV[arg + 2] .. fence, 'PX', ARGV[arg + 3]).err then
+      done = 1
+    end
+    key, arg = key + 2, arg + 3
   elseif what == 'release' then
-    answer[#answer + 1] = release(KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], token)
+    if pcall('GET', KEYS[key + 1]) == ARGV[arg + 2] and pcall('DEL', KEYS[key + 1]) == 1 then
+      done = 1
+    end
+    key, arg = key + 1, arg + 2
+  elseif what == 'renew' then
+    local value = pcall('GET', KEYS[key + 1])
+    if type(value) == 'string' and string.match(value, '^[^ *]*') == ARGV[arg + 2] then
+      local ms = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ARGV[arg + 3])
+      if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', ms)) == 1 then
+        done = ms
+      end
+    end
+    key, arg = key + 1, arg + 3
+  elseif what == 'share' then
+    -- No client waits, and no token is buried. The caller is no reader yet, or its own script raises its TTL.
+    local token, ttl = ARGV[arg + 2], ARGV[arg + 3]
+    local new, joins, keep = false, false, ttl + 0
+    if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then
+      local value = pcall('GET', KEYS[key + 1])
+      if not value then
+        new = true
+      elseif type(value) == 'string' and string.match(value, '^shared %d+$')
+          and (tonumber(pcall('ZCARD', KEYS[key + 3])) or 0) > 0 and pcall('ZSCORE', KEYS[key + 3], token) == false then
+        joins, keep = true, math.max(keep, math.min(pcall('PTTL', KEYS[key + 1]), 90000001))
+      end
+    end
+    -- N first, because a delete would let a new lock in at maxmemory. Old readers count only while N is `shared`.
+    if (new or joins) and not pcall('SET', KEYS[key + 1], 'shared ' .. fence, 'PX', string.format('%.0f', keep)).err
+        and (joins or pcall('DEL', KEYS[key + 3]))
+        and pcall('ZADD', KEYS[key + 3], string.format('%.0f', now + ttl), token) == 1 then
+      if pcall('PTTL', KEYS[key + 3]) < ttl + 0 then
+        pcall('PEXPIRE', KEYS[key + 3], ttl)
+      end
+      done = 1
+    end
+    key, arg = key + 3, arg + 3
+  elseif what == 'unshare' then
+    local value = pcall('GET', KEYS[key + 1])
+    if type(value) == 'string' and string.match(value, '^shared %d+$')
+        and pcall('ZREM', KEYS[key + 2], ARGV[arg + 2]) == 1 then
+      local latest = pcall('ZRANGE', KEYS[key + 2], '-1', '-1', 'WITHSCORES')[2]
+      if latest then
+        pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', latest - now))
+      else
+        pcall('DEL', KEYS[key + 1])
+      end
+      done = 1
+    end
+    key, arg = key + 2, arg + 2
+  elseif what == 'permit' then
+    local token, ttl, mode = ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
+    local wanted, limit = string.match(mode, '^(%d+)/(%d+)$')
+    if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]) == 0 then
+      -- Nobody holds a permit.
+      if pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ttl), token) == 1 then
+        pcall('HSET', KEYS[key + 3], token, mode, 'used', wanted, 'limit', limit, 'fence', fence)
+        pcall('PEXPIRE', KEYS[key + 1], ttl)
+        pcall('PEXPIRE', KEYS[key + 3], ttl)
+        done = 1
+      end
+    elseif fence and pcall('EXISTS', KEYS[key + 2]) == 0
+        and pcall('ZCOUNT', KEYS[key + 1], '-inf', string.format('%.0f', now)) == 0 then
+      local used = (tonumber(pcall('HGET', KEYS[key + 3], 'used')) or 2 ^ 53) + wanted
+      if pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
+          and used <= math.max(limit, wanted + 0)
+          and pcall('HGET', KEYS[key + 3], token) == false
+          and pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ttl), token) == 1 then
+        pcall('HSET', KEYS[key + 3], token, mode, 'used', string.format('%.0f', used), 'limit', limit,
+          'fence', fence)
+        if pcall('PTTL', KEYS[key + 1]) < ttl + 0 then
+          pcall('PEXPIRE', KEYS[key + 1], ttl)
+        end
+        if pcall('PTTL', KEYS[key + 3]) < ttl + 0 then
+          pcall('PEXPIRE', KEYS[key + 3], ttl)
+        end
+        done = 1
+      end
+    end
+    key, arg = key + 3, arg + 4
+  elseif what == 'unpermit' then
+    local token = ARGV[arg + 2]
+    local permits = pcall('EXISTS', KEYS[key + 2]) == 0 and pcall('HGET', KEYS[key + 3], token)
+    local used = type(permits) == 'string' and tonumber(pcall('HGET', KEYS[key + 3], 'used'))
+    if used and pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
+        and pcall('ZREM', KEYS[key + 1], token) == 1 then
+      if pcall('EXISTS', KEYS[key + 1]) == 0 then
+        pcall('DEL', KEYS[key + 3])
+      else
+        pcall('HDEL', KEYS[key + 3], token)
+        pcall('HSET', KEYS[key + 3], 'used', string.format('%.0f', used - string.match(permits, '^%d+')))
+      end
+      done = 1
+    end
     key, arg = key + 3, arg + 2
   else
-    answer[#answer + 1] = renew(KEYS[key + 1], token, ttl)
-    key, arg = key + 1, arg + 3
+    return answer
   end
+  answer[entry] = done
 end
-answer[#answer + 1] = us
 return answer

@@ -1,7 +1,7 @@
 -- Gives a lease a new token in the other mode. The token is new because a delayed copy of this call would otherwise
 -- undo a later conversion.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which never exists
--- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 retention  8 fleet
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 none, which never exists
+-- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 used  8 fleet
 -- Answer  converted, again, conflict, gone or taken
 
 --@prelude
@@ -19,10 +19,9 @@ end
 
 if holds == mode then
   bury(old, bury_ms)
-  local ms = raise(new, mode, ttl)
-  local fence, block = draw(wanted, ttl)
+  local ms, size = raise(new, mode, ttl), block(wanted)
   grant()
-  return answer('again', fence, block, ms)
+  return answer('again', fence, size, ms)
 end
 
 if not holds and not held_before then
@@ -43,7 +42,7 @@ local ms = math.max(cut(redis.call('PTTL', KEYS[1])), ttl)
 redis.call('DEL', KEYS[1], KEYS[5])
 holder, readers = false, 0
 hold(new, mode, ms)
-local fence, block = draw(wanted, ttl)
+local size = block(wanted)
 bury(old, bury_ms)
 grant()
-return answer('converted', fence, block, ms)
+return answer('converted', fence, size, ms)

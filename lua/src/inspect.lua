@@ -1,13 +1,14 @@
 -- Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 buried  7 none, which never exists
--- Answer  server us, the one holder, `shared`, or '', its PTTL, last fence or 0,
---         readers r, (token, expiry ms) x r, waiters w, (token, record or '') x w in queue order
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
+-- Answer  server us, the one holder, `shared`, or '', its PTTL, the fence of the last grant or 0,
+--         readers r, (token, expiry ms) x r, waiters w, (token, record or '', joined us) x w in queue order,
+--         the fence of the one holder or 0
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local kind, holder = redis.call('TYPE', KEYS[1]).ok, ''
 local readers = {}
-local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 0
+local last = 0
 local live = string.format('(%.0f', math.floor(us / 1000))
 if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
@@ -21,11 +22,15 @@ elseif kind == 'zset' then
     return { err = 'WRONGTYPE the sorted set is no semaphore' }
   end
   readers = redis.call('ZRANGEBYSCORE', KEYS[1], live, '+inf', 'WITHSCORES')
+  last = tonumber(redis.call('HGET', KEYS[5], 'fence') or 0)
 else
   holder = redis.call('GET', KEYS[1]) or ''
-  readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
-  if holder ~= 'shared' then
-    readers = {}
+  local token, fence = string.match(holder, '^([^ *]+)[ *](%d+)$')
+  if token then
+    holder, last = token, tonumber(fence)
+  end
+  if holder == 'shared' then
+    readers = redis.call('ZRANGEBYSCORE', KEYS[5], live, '+inf', 'WITHSCORES')
   end
 end
 
@@ -40,10 +45,13 @@ local records = {}
 for index = 1, #fields, 2 do
   records[fields[index]] = fields[index + 1]
 end
-local queue = redis.call('ZRANGE', KEYS[3], '0', '-1')
-reply[#reply + 1] = #queue
-for _, token in ipairs(queue) do
-  reply[#reply + 1] = token
-  reply[#reply + 1] = records[token] or ''
+local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'WITHSCORES')
+reply[#reply + 1] = #queue / 2
+for index = 1, #queue, 2 do
+  reply[#reply + 1] = queue[index]
+  reply[#reply + 1] = records[queue[index]] or ''
+  reply[#reply + 1] = tonumber(queue[index + 1])
 end
+-- The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
+reply[#reply + 1] = kind == 'string' and holder ~= 'shared' and last or 0
 return reply

@@ -33,13 +33,17 @@ pub struct Script {
 
 /// Takes a lock, waits for it, shows that a waiter is alive, or refills a lease.
 pub const ACQUIRE: Script = scripts::ACQUIRE;
+/// Takes a lock that is free while nobody waits.
+pub const ACQUIRE_FAST: Script = scripts::ACQUIRE_FAST;
 /// Gives up whatever a token has.
 pub const RELEASE: Script = scripts::RELEASE;
+/// Gives a lock back while nobody waits.
+pub const RELEASE_FAST: Script = scripts::RELEASE_FAST;
 /// Raises the TTL of a lease that the token still holds.
 pub const RENEW: Script = scripts::RENEW;
 /// Gives a lease a new token in the other mode.
 pub const CONVERT: Script = scripts::CONVERT;
-/// Raises a name's last fence to the one that a quorum agreed on.
+/// Raises a quorum's last fence to the one that it agreed on.
 pub const RAISE: Script = scripts::RAISE;
 /// Tells who holds a lock and who waits for it.
 pub const INSPECT: Script = scripts::INSPECT;
@@ -80,9 +84,11 @@ pub mod semaphore {
 }
 
 /// Every script.
-pub const ALL: [Script; 17] = [
+pub const ALL: [Script; 19] = [
     ACQUIRE,
+    ACQUIRE_FAST,
     RELEASE,
+    RELEASE_FAST,
     RENEW,
     CONVERT,
     RAISE,
@@ -102,29 +108,23 @@ pub const ALL: [Script; 17] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, BATCH, CONVERT, INSPECT, MULTI, RAISE, Script, reentrant, semaphore};
+    use super::{ALL, CONVERT, Script};
 
-    /// A part of the prelude that every kind has: the first one, or the last one.
-    fn has(script: &Script, part: usize) -> usize {
-        script.source.matches(super::ACQUIRE.parts[part]).count()
+    /// How often a script has a part of the prelude.
+    fn has(script: &Script, part: &str) -> usize {
+        script.source.matches(part).count()
     }
 
     #[test]
     fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
+        let [_, base, _, queue, _] = super::ACQUIRE.parts;
         for script in ALL {
-            let plain = [RAISE, INSPECT, MULTI, BATCH].contains(&script) || script.name.ends_with("renew");
-            assert_eq!([has(&script, 1), has(&script, 3)], [usize::from(!plain); 2], "{}", script.name);
+            let short = script.name.rsplit('-').next().unwrap_or_default();
+            let wants = ["acquire", "release", "convert", "force"].contains(&short);
+            assert_eq!([has(&script, base), has(&script, queue)], [usize::from(wants); 2], "{}", script.name);
             assert!(!script.source.contains("--@"), "{}", script.name);
         }
         assert!(CONVERT.source.contains("'shared'"));
-    }
-
-    #[test]
-    fn only_a_plain_lock_has_a_fast_path() {
-        assert!(!super::ACQUIRE.parts[0].is_empty() && !super::RELEASE.parts[0].is_empty());
-        for script in [reentrant::ACQUIRE, reentrant::RELEASE, semaphore::ACQUIRE, semaphore::RELEASE] {
-            assert_eq!(script.parts[0], "", "{}", script.name);
-        }
     }
 
     #[test]

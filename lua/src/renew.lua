@@ -8,7 +8,8 @@
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
-local holder = redis.call('GET', KEYS[1])
+local value = redis.call('GET', KEYS[1])
+local holder = value and string.match(value, '^[^ *]*')
 local ttl = tonumber(ARGV[2])
 
 if not KEYS[2] and holder == ARGV[1] then
@@ -44,7 +45,7 @@ end
 if not holder then
   return { 'gone', 0, 0, us, 0, -1, 0 }
 end
-local ours = holder == 'shared'
-    or string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
+local ours = string.match(value, '^shared[ *]%d+$')
+    or string.match(value, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+[ *]%d+$')
     and redis.call('PTTL', KEYS[1]) >= 0
 return { 'taken', 0, 0, us, 0, -1, ours and 0 or 1 }

@@ -52,7 +52,7 @@ mod net;
 
 pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};
 pub use errors::{Error, Source};
-pub use leasehold_core::{Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
+pub use leasehold_core::{BusyHolder, Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
 pub use redis;
 
 /// The README's programs compile.

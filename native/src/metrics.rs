@@ -7,14 +7,14 @@
 pub(crate) const ON: bool = cfg!(feature = "metrics");
 
 pub(crate) use recording::{
-    ModeLabel, Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
+    Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
 };
 
 #[cfg(feature = "metrics")]
 mod recording {
     use std::time::Duration;
 
-    use leasehold_core::{AcquireOptions, Command, Kind, LossReason, Mode};
+    use leasehold_core::{Command, LossReason};
     use leasehold_lua::{BATCH, RENEW, reentrant, semaphore};
     use metrics::{
         Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times, gauge, histogram,
@@ -43,28 +43,12 @@ mod recording {
         describe_gauge!(WAITING, Unit::Count, "Acquires that have not ended yet");
     }
 
-    /// What the label `mode` says about a lock.
-    #[derive(Clone, Copy)]
-    pub(crate) struct ModeLabel(&'static str);
-
-    impl ModeLabel {
-        pub(crate) const fn of(options: &AcquireOptions, several: bool) -> Self {
-            Self(match (options.kind, options.mode) {
-                _ if several => "multi",
-                (Kind::Reentrant(_), _) => "reentrant",
-                (Kind::Semaphore { .. }, _) => "semaphore",
-                (Kind::Lock, Mode::Shared) => "shared",
-                (Kind::Lock, _) => "exclusive",
-            })
-        }
-    }
-
     pub(crate) fn acquire_begins() {
         gauge!(WAITING).increment(1);
     }
 
     /// `local` is whether the lock was handed over inside this process, without the server.
-    pub(crate) fn acquire_ended(code: &'static str, ModeLabel(mode): ModeLabel, local: bool, waited: Duration) {
+    pub(crate) fn acquire_ended(code: &'static str, mode: &'static str, local: bool, waited: Duration) {
         let local = if local { "true" } else { "false" };
         gauge!(WAITING).decrement(1);
         counter!(ACQUIRES, "code" => code, "mode" => mode, "local" => local).increment(1);
@@ -129,19 +113,17 @@ mod recording {
         u64::from(renews && arguments.nth(1).is_some_and(|ttl| ttl != b"0"))
     }
 
-    /// The renewals among a batch's entries: `acquire` token ttl block, `release` token, or `renew` token ttl.
+    /// The renewals among a batch's entries.
     fn in_batch<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut renewals = 0;
         while let Some(what) = arguments.next() {
-            let last = match what {
-                b"acquire" => 2,
-                b"release" => 0,
-                _ => {
-                    renewals += 1;
-                    1
-                }
+            renewals += u64::from(what == b"renew");
+            let rest = match what {
+                b"acquire" | b"renew" | b"share" => 2,
+                b"permit" => 5,
+                _ => 1,
             };
-            arguments.nth(last);
+            arguments.nth(rest - 1);
         }
         renewals
     }
@@ -154,8 +136,9 @@ mod recording {
         fn a_batch_has_as_many_renewals_as_it_has_entries_that_renew() {
             let count = |words: &str| in_batch(words.split(' ').map(str::as_bytes));
             assert_eq!(count("renew a:1 5000"), 1);
-            assert_eq!(count("acquire renew 5000 1 release renew"), 0);
-            assert_eq!(count("renew a:1 5000 acquire a:2 5000 1 release a:3 renew a:4 5000"), 2);
+            assert_eq!(count("acquire renew 5000 release renew"), 0);
+            assert_eq!(count("permit renew 5000 renew 1 2 unpermit renew share renew 5000 unshare renew"), 0);
+            assert_eq!(count("renew a:1 5000 acquire a:2 5000 release a:3 renew a:4 5000"), 2);
         }
     }
 }
@@ -164,26 +147,16 @@ mod recording {
 mod recording {
     use std::time::Duration;
 
-    use leasehold_core::{AcquireOptions, Command, LossReason};
+    use leasehold_core::{Command, LossReason};
 
     #[inline(always)]
     pub(crate) const fn describe() {}
-
-    #[derive(Clone, Copy)]
-    pub(crate) struct ModeLabel;
-
-    impl ModeLabel {
-        #[inline(always)]
-        pub(crate) const fn of(_: &AcquireOptions, _: bool) -> Self {
-            Self
-        }
-    }
 
     #[inline(always)]
     pub(crate) const fn acquire_begins() {}
 
     #[inline(always)]
-    pub(crate) const fn acquire_ended(_: &'static str, _: ModeLabel, _: bool, _: Duration) {}
+    pub(crate) const fn acquire_ended(_: &'static str, _: &'static str, _: bool, _: Duration) {}
 
     #[inline(always)]
     pub(crate) const fn hold_begins() {}

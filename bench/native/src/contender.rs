@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use leasehold::{Lock, LockManager};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, Value};
 use tokio::sync::Mutex;
 
 use crate::Result;
@@ -172,49 +172,34 @@ async fn held(hold: Option<Duration>) -> Result<(u64, u64)> {
 /// Sends by hand what the engine sends for an uncontended lock.
 pub(crate) struct Raw {
     connection: MultiplexedConnection,
-    keys: [String; 7],
+    /// The lock's own key, the counter of the fences, and the queue.
+    keys: [String; 3],
     count: u64,
 }
 
 impl Raw {
     fn new(connection: MultiplexedConnection, name: &str) -> Self {
-        let side = |part: &str| format!("leasehold:{{{name}}}:{part}");
-        let keys = [
-            name.to_owned(),
-            side("fence"),
-            side("queue"),
-            side("waiters"),
-            side("readers"),
-            side("buried"),
-            side("none"),
-        ];
+        let keys = [name.to_owned(), format!("leasehold:{{{name}}}:queue"), "leasehold:fence".to_owned()];
         Self { connection, keys, count: 0 }
     }
 
     async fn acquire(&mut self) -> Result<String> {
         self.count += 1;
-        let token = format!("01234567-89ab-cdef-0123-456789abcdef:{}", self.count);
-        let mut command = self.script(&leasehold_lua::ACQUIRE);
-        command.arg(&token).arg("exclusive").arg(30_000).arg("try").arg(3_000).arg(1).arg(3_600_000).arg("native");
-        self.send(command).await?;
-        Ok(token)
-    }
-
-    async fn release(&mut self, token: &str) -> Result {
-        let mut command = self.script(&leasehold_lua::RELEASE);
-        command.arg(token).arg(0).arg(3_600_000).arg("native");
-        self.send(command).await
-    }
-
-    fn script(&self, script: &leasehold_lua::Script) -> Cmd {
+        let token = format!("01234567-89ab-cdef-0123-456789abcdef:{} ", self.count);
         let mut command = redis::cmd("EVALSHA");
-        command.arg(script.sha1).arg(7).arg(&self.keys);
-        command
+        command.arg(leasehold_lua::ACQUIRE_FAST.sha1).arg(3).arg(&self.keys).arg(&token).arg(30_000);
+        match command.query_async(&mut self.connection).await? {
+            Value::BulkString(fence) => Ok(token + &String::from_utf8(fence)?),
+            other => Err(format!("unexpected answer {other:?}").into()),
+        }
     }
 
-    async fn send(&mut self, command: Cmd) -> Result {
+    /// `value` is what the acquire wrote.
+    async fn release(&mut self, value: &str) -> Result {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(leasehold_lua::RELEASE_FAST.sha1).arg(1).arg(&self.keys[0]).arg(value);
         match command.query_async(&mut self.connection).await? {
-            Value::Array(answer) if answer.len() == 7 => Ok(()),
+            Value::Int(1) => Ok(()),
             other => Err(format!("unexpected answer {other:?}").into()),
         }
     }

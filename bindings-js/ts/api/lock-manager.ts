@@ -202,8 +202,8 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Asks the server for the holders and the waiters of the lock `name`, in one round trip. Waiters for a reentrant lock are not
-   * listed, because it has no queue on the server.
+   * Asks the server for the holders and the waiters of the lock `name`, and for how long they have held and waited. A second round
+   * trip asks for their labels. Waiters for a reentrant lock are not listed, because it has no queue on the server.
    *
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */
@@ -261,7 +261,7 @@ export class LockManager implements AsyncDisposable {
    * passed in stays open.
    *
    * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
-   * once if nothing is held. It never rejects. `unreleased` is the number of leases that it could not give back: these end
+   * once if nothing is held and the server has no label of this manager. It never rejects. `unreleased` is the number of leases that it could not give back: these end
    * with their TTL. A second call resolves with the first.
    *
    * @example
@@ -290,6 +290,6 @@ export class LockManager implements AsyncDisposable {
 }
 
 function openClient(connection: Connection, options: LockManagerOptions | undefined): ManagerContext {
-  const { config, settings } = readManagerOptions(options);
-  return { client: new Client(config, { connect: () => [recognise(connection)] }), defaults: settings };
+  const { config, settings, label } = readManagerOptions(options);
+  return { client: new Client(config, { connect: () => [recognise(connection)] }, label), defaults: settings };
 }

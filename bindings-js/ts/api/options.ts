@@ -3,8 +3,9 @@
 import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
+import { defaultLabel } from '../support/host.js';
 import {
-  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readName, readSignal, readString,
+  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readSignal, readString,
 } from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
@@ -78,8 +79,12 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'>
   readonly claimWindow?: Duration | undefined;
   /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
-  /** How long the server remembers the last fence of an unused name. 1 min to 30 days. Default `'1h'`. */
-  readonly fenceRetention?: Duration | undefined;
+  /**
+   * What operators call this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
+   * of another manager. The manager writes it to the server when it first waits, and when it renews its first lease. An empty
+   * label tells nobody. Default: `<host>/<process id>`, or the runtime's name where it does not tell these. A quorum has no labels.
+   */
+  readonly label?: string | undefined;
 }
 
 /** The options of {@link LockManager.quorum}. */
@@ -129,7 +134,6 @@ const DEFAULTS = {
     responseTimeout: 2_000,
     nodeTimeout: 100,
     mixedFleet: false,
-    fenceRetention: 3_600_000,
     batches: true,
   } satisfies Config,
 };
@@ -151,26 +155,30 @@ const BOUNDS = {
 const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
 const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
-const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'fenceRetention'] as const;
+const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas'] as const;
 const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
 
-/** Checks a manager's options and splits them into the engine's options and the defaults of its locks. */
-export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings } {
-  return managerOptions(readFields(options, MANAGER));
+/** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
+export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
+  const given = readFields(options, MANAGER);
+  if (given.label === undefined) return { ...managerOptions(given), label: defaultLabel };
+  const label = readLabel(given.label);
+  return { ...managerOptions(given), label: () => label };
 }
 
 /** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings } {
   const { nodeTimeout, ...rest } = readFields(options, QUORUM);
+  if (rest.label !== undefined) readLabel(rest.label);
   const { config, settings } = managerOptions(rest);
   if (nodeTimeout === undefined) return { config, settings };
   return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings };
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
-  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, fenceRetention, batches } = DEFAULTS.config;
+  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, batches } = DEFAULTS.config;
   const config = {
     prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
     localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
@@ -179,8 +187,6 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
       given.responseTimeout === undefined ? responseTimeout : readDuration('responseTimeout', given.responseTimeout),
     nodeTimeout,
     mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
-    fenceRetention:
-      given.fenceRetention === undefined ? fenceRetention : readDuration('fenceRetention', given.fenceRetention),
     batches,
   };
   return { config, settings: mergeSettings(given, DEFAULTS.settings) };

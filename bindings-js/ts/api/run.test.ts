@@ -104,7 +104,7 @@ test('an_aborted_signal_refuses_at_once_and_sends_nothing', async () => {
   assert.equal(await caught(locks.mutex(name).acquire({ signal: AbortSignal.abort(reason) })), reason);
   assert.equal(await caught(locks.mutex(name).tryAcquire({ signal: AbortSignal.abort(reason) })), reason);
   assert.equal(await caught(locks.mutex(name).run(() => assert.fail(), { signal: AbortSignal.abort(reason) })), reason);
-  assert.equal(await fleet.redis.exists(name, `leasehold:{${name}}:fence`), 0);
+  assert.equal(await fleet.redis.exists(name, `leasehold:{${name}}:queue`), 0);
 });
 
 test('a_signal_ends_a_wait_and_leaves_no_waiter_behind', async () => {

@@ -12,7 +12,7 @@ const fleet = await Fleet.start();
 
 /** Waits until this many waiters are in the queue. */
 const queued = (name: string, count: number): Promise<void> =>
-  until(async () => (await fleet.redis.zcard(`leasehold:{${name}}:queue`)) === count);
+  until(async () => (await fleet.redis.zcount(`leasehold:{${name}}:queue`, 0, '+inf')) === count);
 
 test('no_more_permits_are_out_than_there_are_and_each_release_gives_back_its_own', async () => {
   const name = unique('reports');

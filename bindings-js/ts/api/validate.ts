@@ -33,6 +33,17 @@ export function readString(field: string, value: unknown): string {
   return value;
 }
 
+/** The longest label, in bytes. */
+const MOST_LABEL = 128;
+
+/** Checks a label: at most 128 bytes that fit on one line of a terminal. */
+export function readLabel(value: unknown): string {
+  const label = readString('label', value);
+  if (label.length > MOST_LABEL || new TextEncoder().encode(label).length > MOST_LABEL) throw new InvalidOptionError('label', 'is longer than 128 bytes: give a shorter one');
+  if (/[\p{Cc}\p{Surrogate}]/u.test(label)) throw new InvalidOptionError('label', 'has a control character, such as a line break, or half of a surrogate pair: leave it out');
+  return label;
+}
+
 export function readBoolean(field: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${formatValue(value)}: give true or false`);
   return value;

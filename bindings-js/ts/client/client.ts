@@ -10,12 +10,13 @@ import type {
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
-  CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
+  type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
+import { Labels } from './labels.js';
 import { LeaseState } from './lease-state.js';
 import { type Attempt, fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
 import type { VersionCheckResult } from './version.js';
@@ -60,7 +61,8 @@ export class Client {
   /** The number of the last acquire, for events. */
   #lastAcquire = 0;
 
-  constructor(config: Config, servers: Servers) {
+  /** `label` makes the client's label when it is first needed. */
+  constructor(config: Config, servers: Servers, label: () => string) {
     // Each client draws a new id: two clients with the same id would both be granted the same lease.
     const id = insideRequest(() => randomBytes(16));
     this.#id = uuid(id);
@@ -70,7 +72,7 @@ export class Client {
       lost: (lease, reason) => this.#lose(lease, reason),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
       broken: (cause) => this.#break(cause),
-    });
+    }, (link) => new Labels(link, this.#id, label, config.responseTimeout));
   }
 
   get library(): string {
@@ -131,7 +133,9 @@ export class Client {
 
   /** Tells the listeners of an acquire that failed. Returns the error. */
   #refused(attempt: Attempt, code: ErrorCode, error: unknown): unknown {
-    if (this.events.has('acquire')) this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error });
+    if (!this.events.has('acquire')) return error;
+    const holder = isLeaseholdError(error, 'busy') ? error.holder : undefined;
+    this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error, ...(holder && { holder }) });
     return error;
   }
 
@@ -195,7 +199,7 @@ export class Client {
 
   async inspect(name: string): Promise<Inspection> {
     const { inspection } = await this.#run('inspected', name, (engine, op) => engine.inspect(op, name));
-    return inspection;
+    return this.#driver.labels?.named(inspection) ?? inspection;
   }
 
   async forceRelease(name: string): Promise<number> {
@@ -226,7 +230,7 @@ export class Client {
     let closed: Closed = { unreleased: 0 };
     if (!this.#ended) {
       this.#releasing = this.#releaseAll();
-      closed = await this.#releasing;
+      [closed] = await Promise.all([this.#releasing, this.#driver.labels?.close()]);
       this.#end();
     }
     await this.#driver.closeLinks();
@@ -313,7 +317,8 @@ export class Client {
     if (operation === undefined) return;
     if (outcome.kind === 'failed') {
       const connection = this.#driver.connectionOf(op);
-      return fail(operation, () => toUserError(outcome.error, operation.name, connection));
+      const holder = outcome.error.code === 'busy' ? this.#holderOf(operation.name ?? '') : undefined;
+      return fail(operation, () => toUserError(outcome.error, operation.name, connection, holder));
     }
     if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);
     if (outcome.kind === 'converted') this.#leases.get(outcome.grant.lease)?.convert(outcome.grant);
@@ -322,10 +327,22 @@ export class Client {
     if (grant === undefined || acquire === undefined) return operation.done(outcome);
 
     acquire.stopListening?.();
+    this.#driver.labels?.granted(this.prefix + acquire.lock.name);
     const lease = this.#leaseOf(grant, outcome, acquire);
     this.#tellGranted(acquire.attempt, lease, grant.local);
     if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
     else acquire.granted(lease);
+  }
+
+  /** Who holds a lock that a caller did not get: another client, or a caller of this one. */
+  #holderOf(name: string): BusyHolder | undefined {
+    const { labels } = this.#driver;
+    const other = labels?.holderOf(this.prefix + name);
+    if (other !== undefined || labels === undefined) return other;
+    for (const lease of this.#leases.values()) {
+      if (lease.name === name) return { ...labels.own(), held: (this.#driver.now - lease.since) / 1_000 };
+    }
+    return undefined;
   }
 
   #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {

@@ -6,6 +6,7 @@ import type { LossReason, Vote } from '../support/errors.js';
 import { afterPendingCalls } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { DedicatedConnections } from './dedicated.js';
+import type { Labels } from './labels.js';
 import type { ConnectionState } from './engine-errors.js';
 import { VersionCheck, type VersionCheckResult } from './version.js';
 import { WakeTimer } from './wake-timer.js';
@@ -48,21 +49,30 @@ export class Driver {
   readonly #listener: DriverListener;
   readonly #responseTimeout: number;
   readonly #dedicated: DedicatedConnections;
-  readonly #timer = new WakeTimer(() => this.input((engine) => engine.passed()));
+  /** Undefined for a quorum. */
+  readonly labels: Labels | undefined;
+  readonly #timer = new WakeTimer(() => {
+    this.input((engine) => engine.passed());
+    if (!this.#stopped) this.labels?.keep();
+  });
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
   #waking = false;
   #stopped = false;
 
   /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
-  constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener) {
+  constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener, makeLabels: (link: Link) => Labels) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
     this.#engine = new Engine(id, config, {
       send: (id, node, command) => this.defer(() => this.#send(id, node, command)),
       sendDedicated: (op, key, command) => this.#dedicated.send(op, key, command.words),
       closeDedicated: (op) => this.#dedicated.close(op),
-      subscribe: (channel) => this.defer(() => this.#subscribe(channel)),
+      subscribe: (channel) => {
+        // The channel of a reentrant lock has another beginning.
+        if (channel.startsWith('leasehold:')) this.defer(() => this.labels?.tell());
+        this.defer(() => this.#subscribe(channel));
+      },
       unsubscribe: (channel) => this.defer(() => this.#first.link.unsubscribe?.(channel)),
       completed: (op, outcome) => {
         this.#listener.completed(op, outcome);
@@ -81,6 +91,7 @@ export class Driver {
       this.#engine.free();
       throw error;
     }
+    if (!this.isQuorum) this.labels = makeLabels(this.#first.link);
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
     if (this.#first.link.isCluster === true) this.#engine.setCluster();
   }
@@ -207,7 +218,10 @@ export class Driver {
     const sent = this.now;
     const result = version.passed ? sendOver(link, command) : version.guard(() => sendOver(link, command));
     result.then(
-      (result) => this.#settle(id, server, sent, result),
+      (result) => {
+        if ('reply' in result) this.labels?.heard(command, result.reply);
+        this.#settle(id, server, sent, result);
+      },
       (cause: unknown) => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
     );
   }

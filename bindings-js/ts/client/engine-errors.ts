@@ -3,7 +3,7 @@
 import { type Failure, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
 import {
-  AuthError, BusyError, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
+  AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
   LostError, NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
 
@@ -19,7 +19,7 @@ export interface ConnectionState {
 }
 
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
-export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState): LeaseholdError | InvalidOptionError {
+export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState, holder?: BusyHolder): LeaseholdError | InvalidOptionError {
   const { code, field, reason, text, waited, holderRemaining, confirmed = 0, wanted = 0 } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
@@ -36,7 +36,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'closed':
       return new ClosedError({ lockName });
     case 'busy':
-      return new BusyError(details);
+      return new BusyError({ ...details, holder });
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':
@@ -48,7 +48,8 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'auth':
       return new AuthError(text, details);
     case 'server':
-      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
+      // A name and the server's one counter of fences are seldom in the same slot.
+      if (/^(?:MOVED|CROSSSLOT) /.test(text)) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);

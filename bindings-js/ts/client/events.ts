@@ -1,7 +1,7 @@
 /** What a manager tells its listeners, and the subscribers of `node:diagnostics_channel`. */
 
 import type { LockSpec, Mode, ReleaseOutcome } from '../engine/index.js';
-import { type ErrorCode, InvalidOptionError, type LossReason } from '../support/errors.js';
+import { type BusyHolder, type ErrorCode, InvalidOptionError, type LossReason } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { diagnosticsChannel, emitWarning } from '../support/host.js';
 
@@ -46,6 +46,8 @@ export interface NotGrantedEvent extends AcquiringEvent {
   readonly waited: number;
   /** What the call rejects with: an error of this package, or the signal's reason. */
   readonly error: unknown;
+  /** Who holds the lock, if the call is `busy` and it is known. */
+  readonly holder?: BusyHolder | undefined;
 }
 
 /** Which lease an event is about. */

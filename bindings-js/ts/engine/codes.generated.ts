@@ -99,8 +99,7 @@ export const InputField = {
   responseTimeout: 22,
   nodeTimeout: 23,
   mixedFleet: 24,
-  fenceRetention: 25,
-  batches: 26,
+  batches: 25,
 } as const;
 
 /**

@@ -71,7 +71,6 @@ export class Engine {
     record.set(InputField.responseTimeout, config.responseTimeout);
     record.set(InputField.nodeTimeout, config.nodeTimeout);
     record.setFlag(InputField.mixedFleet, config.mixedFleet);
-    record.set(InputField.fenceRetention, config.fenceRetention);
     record.setFlag(InputField.batches, config.batches);
     let ended: Outcome | undefined;
     reader.read(this.#wasm.start(id, config.prefix, servers), this, { ...outputs, completed: (_, outcome) => (ended = outcome) });

@@ -9,7 +9,7 @@ import { type AcquireSettings, type Config, type LockSpec, type Outcome, type Ou
 
 const SETTINGS: AcquireSettings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
 const CONFIG: Config = {
-  prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, fenceRetention: 3_600_000, batches: false,
+  prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false,
 };
 
 function engine(): { engine: Engine; sent: { id: number; words: string[] }[]; ended: Outcome[] } {
@@ -36,7 +36,7 @@ test('a_reply_of_any_length_is_read_whole', () => {
   for (const count of [0, 1, 2_000, 2, 50_000]) {
     const tokens = Array.from({ length: count }, (_, at) => `00000000-0000-4000-8000-00000000000b:${at + 1}`);
     inspecting.inspect(1, 'door');
-    const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1700000004000']);
+    const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1700000004000', 1_700_000_000_000_000]);
     const reply: Reply = [1_700_000_000_000_000, '', -2, 0, 0, count, ...waiters];
     inspecting.reply(sent.pop()?.id ?? 0, reply);
     const outcome = ended.pop();

@@ -125,11 +125,13 @@ export class OutputReader {
       const mode = this.#mode();
       const remaining = this.#optionalNumber() ?? null;
       const foreign = this.#boolean();
-      holders[i] = { token: this.#string(), mode, remaining, foreign };
+      const held = this.#optionalNumber() ?? null;
+      holders[i] = { token: this.#string(), mode, remaining, foreign, label: null, held };
     }
     for (let i = 0; i < waiters.length; i++) {
       const mode = this.#mode();
-      waiters[i] = { token: this.#string(), mode };
+      const waited = this.#optionalNumber() ?? null;
+      waiters[i] = { token: this.#string(), mode, label: null, waited };
     }
     return { holders, waiters, lastFence };
   }

@@ -56,6 +56,13 @@ export interface Holder {
   readonly remaining: number | null;
   /** Whether a client of another library holds the lock. */
   readonly foreign: boolean;
+  /** The `label` of the holder's manager; `null` if it has not told the server. */
+  readonly label: string | null;
+  /**
+   * For how long the lock has been held, in milliseconds: since the manager last asked the server for the lock or for more fences.
+   * Known for the holder of a mutex and for a writer, else `null`.
+   */
+  readonly held: number | null;
 }
 
 /** One waiter for a lock, as the server knows it. */
@@ -64,6 +71,10 @@ export interface Waiter {
   readonly token: string;
   /** How the waiter wants to hold the lock. */
   readonly mode: Mode;
+  /** The `label` of the waiter's manager; `null` if it has not told the server. */
+  readonly label: string | null;
+  /** How long it has waited, in milliseconds. */
+  readonly waited: number | null;
 }
 
 /** The holders and the waiters of a lock, at one moment on the server. */
@@ -75,7 +86,10 @@ export interface Inspection {
   readonly holders: readonly Holder[];
   /** The waiters, in the order of the queue. */
   readonly waiters: readonly Waiter[];
-  /** The last fence that was given out or reserved; `null` if the server does not remember it. */
+  /**
+   * The fence of the server's last grant, while the lock is held. The holder can have a greater one, which its client took
+   * from its block. `null` for a free lock and for a reentrant one.
+   */
   readonly lastFence: number | null;
 }
 
@@ -140,7 +154,6 @@ export interface Config {
   /** For a quorum only. */
   readonly nodeTimeout: number;
   readonly mixedFleet: boolean;
-  readonly fenceRetention: number;
   /** Whether commands wait to travel together until the driver has no other input. It must then wake the engine in time. */
   readonly batches: boolean;
 }

@@ -9,8 +9,8 @@ import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
 import {
-  type Config, type EngineError, type Grant, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
-  type ReplicaSettings,
+  type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
+  type ReplicaSettings, type Waiter,
 } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -78,10 +78,10 @@ async function replay(file: File): Promise<void> {
 
 function config(given: Record<string, unknown> = {}): Config {
   const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { node_timeout = 100, mixed_fleet = false, fence_retention = 3_600_000, batches = false } = given;
+  const { node_timeout = 100, mixed_fleet = false, batches = false } = given;
   return {
     prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
-    mixedFleet: mixed_fleet, fenceRetention: fence_retention, batches,
+    mixedFleet: mixed_fleet, batches,
   } as Config;
 }
 
@@ -202,13 +202,16 @@ function recorder(found: unknown[]): Outputs {
 async function learnScripts(): Promise<Map<string, string>> {
   const scripts = new Map<string, string>();
   const sent: { id: number; words: string[] }[] = [];
+  const granted: number[] = [];
   const outputs: Outputs = {
     send: (id, _node, { words }) => sent.push({ id, words }),
     sendDedicated: () => {},
     closeDedicated: () => {},
     subscribe: () => {},
     unsubscribe: () => {},
-    completed: () => {},
+    completed: (_, outcome) => {
+      if (outcome.kind === 'acquired') granted.push(outcome.grant.lease);
+    },
     lost: () => {},
   };
   const engine = new Engine(new Uint8Array(16), config(), outputs);
@@ -245,40 +248,31 @@ async function learnScripts(): Promise<Map<string, string>> {
     scripts.set(digest, name).set(source, name);
     return again.id;
   };
-  const granted = (fence: number, status = 'entered'): Reply => [status, fence, 1, 1_700_000_000_000_000, 30_000, 0, 0];
+  const answered = (fence: number, status = 'entered'): Reply => [status, fence, 1, 1_700_000_000_000_000, 30_000, 0, 0];
   for (const [name, input] of Object.entries(inputs)) {
     input();
     const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
-    engine.reply(learn(name, engine), granted(1_700_000_000_000_000, status));
+    engine.reply(learn(name, engine), answered(1_700_000_000_000_000, status));
   }
   const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
   sent.length = 0;
   quorum.acquire(1, lock(PLAIN), settings);
-  sent.splice(0).slice(0, 2).forEach(({ id }, at) => quorum.reply(id, granted(1_700_000_000_000_000 + at)));
+  sent.splice(0).slice(0, 2).forEach(({ id }, at) => quorum.reply(id, answered(1_700_000_000_000_000 + at)));
   learn('raise', quorum);
   quorum.free();
   engine.free();
-  const [digest = '', source = ''] = learnBatch(outputs, sent);
-  scripts.set(digest, 'batch').set(source, 'batch');
-  return scripts;
-}
-
-/** The digest and the text of a batch. The text comes with the next batch after the server has refused the digest. */
-function learnBatch(outputs: Outputs, sent: { id: number; words: string[] }[]): string[] {
-  const engine = new Engine(new Uint8Array(16), config({ batches: true }), outputs);
-  const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
-  const scripts = ['EVALSHA', 'EVAL'].map((evaluate, round) => {
-    sent.length = 0;
-    for (const place of [1, 2]) engine.acquire(2 * round + place, { name: `b${2 * round + place}`, mode: 'exclusive', kind: PLAIN }, settings);
-    engine.passed();
-    const [{ id, words: [command, script = ''] }] = sent.splice(0) as [{ id: number; words: string[] }];
-    assert.equal(command, evaluate);
-    engine.failed(id, { kind: 'refused', text: 'NOSCRIPT No matching script.' });
-    for (const { id } of sent.splice(0)) engine.reply(id, ['busy', 0, 0, 1_700_000_000_000_000, 30_000, 0, 0]);
-    return script;
-  });
-  engine.free();
-  assert.equal(createHash('sha1').update(scripts[1] ?? '').digest('hex'), scripts[0]);
+  const together = new Engine(new Uint8Array(16), config({ batches: true }), outputs);
+  const others: Record<string, [() => void, Reply]> = {
+    'acquire-fast': [() => together.acquire(1, lock(PLAIN), settings), '1700000000000000'],
+    'release-fast': [() => together.release(2, granted.at(-1) ?? assert.fail()), 1],
+    batch: [() => ['b', 'c'].forEach((name, at) => together.acquire(3 + at, { ...lock(PLAIN), name }, settings)), [0, 0, 0, 0]],
+  };
+  for (const [name, [input, reply]] of Object.entries(others)) {
+    input();
+    together.passed();
+    together.reply(learn(name, together), reply);
+  }
+  together.free();
   return scripts;
 }
 
@@ -315,7 +309,9 @@ function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
 }
 
 function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
-  return { holders, waiters, last_fence: lastFence };
+  // The engine leaves the labels to the driver.
+  const withoutLabel = ({ label, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
+  return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), last_fence: lastFence };
 }
 
 function errorOf({ code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: all }: EngineError): unknown {

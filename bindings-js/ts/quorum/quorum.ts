@@ -16,7 +16,7 @@ export async function openQuorum(connections: unknown, config: Config): Promise<
   let client: Client | undefined;
   try {
     const engine = await quorumEngine(names);
-    client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine });
+    client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine }, () => '');
     const began = performance.now();
     const checks = await client.checkServers();
     if (identities.duplicate !== undefined) throw refused(identities.duplicate);

@@ -27,11 +27,22 @@ export interface Vote {
   readonly problem?: string | undefined;
 }
 
+/** The manager that held a lock alone, as far as another one knew that wanted the lock. */
+export interface BusyHolder {
+  /** The manager's id. The tokens that `inspect` shows begin with it. */
+  readonly clientId: string;
+  /** The manager's `label`; undefined if it has not told the server. */
+  readonly label: string | undefined;
+  /** How long it had held the lock, in milliseconds, if known. */
+  readonly held: number | undefined;
+}
+
 /** What an error carries besides its message. */
 interface Details {
   readonly lockName?: string | undefined;
   readonly waited?: number | undefined;
   readonly holderRemaining?: number | undefined;
+  readonly holder?: BusyHolder | undefined;
   readonly server?: string | undefined;
   readonly field?: string;
   readonly reason?: LossReason;
@@ -160,11 +171,15 @@ export class BusyError extends LeaseholdErrorBase {
   declare readonly waited: number;
   /** How each server of a quorum answered. */
   declare readonly votes: readonly Vote[] | undefined;
+  /** Who holds the lock, if one manager holds it alone and it is known. */
+  declare readonly holder: BusyHolder | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { lockName, waited, holderRemaining, votes } = details;
-    const left = holderRemaining === undefined ? '' : `; the holder's lease expires in ${formatTime(holderRemaining)}`;
-    super('busy', `${lockPrefix(lockName)}busy after ${formatTime(waited)}${voteSummary(votes)}${left}`, details);
+    const { lockName, waited, holderRemaining, holder, votes } = details;
+    const by = holder === undefined ? '' : `; held by ${holder.label ?? holder.clientId}${holder.held === undefined ? '' : ` for ${formatTime(holder.held)}`}`;
+    const whose = holder === undefined ? "the holder's" : 'its';
+    const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
+    super('busy', `${lockPrefix(lockName)}busy after ${formatTime(waited)}${voteSummary(votes)}${by}${left}`, details);
   }
 }
 

@@ -65,6 +65,37 @@ export function diagnosticsChannel(name: string): DiagnosticsChannel | undefined
   return process?.getBuiltinModule?.('node:diagnostics_channel')?.channel(name);
 }
 
+/**
+ * `<host>/<process id>` where the host tells both, else the name of the runtime. Deno is asked for nothing that the program has
+ * not permitted, because it would ask its user.
+ */
+export function defaultLabel(): string {
+  const { Deno, navigator, process } = globalThis as {
+    Deno?: { pid?: number; hostname?(): string; permissions?: { querySync?(descriptor: object): { state: string } } };
+    navigator?: { userAgent?: string };
+    process?: Partial<NodeJS.Process>;
+  };
+  const tell = <T>(ask: () => T): T | undefined => {
+    try {
+      return ask();
+    } catch {
+      return undefined;
+    }
+  };
+  if (isWorkerd()) return 'Cloudflare-Workers';
+  if (Deno !== undefined) {
+    const mayAsk = tell(() => Deno.permissions?.querySync?.({ name: 'sys', kind: 'hostname' }).state === 'granted');
+    return labelOf((mayAsk === true ? tell(() => Deno.hostname?.()) : undefined) ?? 'deno', Deno.pid);
+  }
+  const host = tell(() => process?.getBuiltinModule?.('node:os')?.hostname()) ?? tell(() => process?.release?.name);
+  return labelOf(host ?? navigator?.userAgent?.split('/')[0] ?? 'browser', process?.pid);
+}
+
+function labelOf(host: string, pid: number | undefined): string {
+  const name = host.replace(/[^!-~]/g, '').slice(0, 100);
+  return pid === undefined ? name : `${name}/${pid}`;
+}
+
 const WORKER_PROBLEM =
   'a manager in the module scope of a Worker, where a socket or timer serves only one request: ' +
   'make the connection and the manager inside the request handler, or in a Durable Object';

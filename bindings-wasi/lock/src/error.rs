@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{Error as EngineError, Failure};
+use leasehold_core::{BusyHolder, Error as EngineError, Failure};
 
-use crate::bindings::exports::leasehold::lock::locks::{Error, ErrorKind, LossReason, Vote, VoteAnswer};
+use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, LossReason, Vote, VoteAnswer};
 use crate::time::millis;
 
 /// The most characters of a name or of a server's text that an error message quotes.
@@ -32,10 +32,19 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         lock: name.map(ToOwned::to_owned),
         waited_ms: waited.map(millis),
         holder_remaining_ms: holder_remaining.map(millis),
+        holder: None,
         votes: votes(error),
         message,
         retryable: error.is_retryable(),
     }
+}
+
+/// Adds to a `busy` error who holds the lock.
+pub(crate) fn held_by(error: Error, holder: Option<BusyHolder>) -> Error {
+    let Some(holder) = holder else { return error };
+    let message = format!("{}; {holder}", error.message);
+    let BusyHolder { client, label, held, .. } = holder;
+    Error { holder: Some(locks::BusyHolder { client, label, held_ms: held.map(millis) }), message, ..error }
 }
 
 fn votes(error: &EngineError) -> Vec<Vote> {
@@ -123,10 +132,8 @@ fn kind(error: &EngineError) -> ErrorKind {
 
 /// The contract's name of an option. Times have their unit in the name.
 fn option_name(field: &str) -> String {
-    let is_time = matches!(
-        field,
-        "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "node_timeout" | "fence_retention"
-    );
+    let is_time =
+        matches!(field, "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "node_timeout");
     let name = field.replace('_', "-");
     if is_time { name + "-ms" } else { name }
 }

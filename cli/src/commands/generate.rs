@@ -29,7 +29,9 @@ pub(super) fn man() -> Outcome {
         page.render_description_section(&mut text).map_err(failed)?;
         page.render_options_section(&mut text).map_err(failed)?;
     }
-    print(&text)
+    // Its own name for what comes after the help.
+    let text = String::from_utf8_lossy(&text).replacen("\n.SH EXTRA\n", "\n.SH \"EXAMPLES AND EXIT CODES\"\n", 1);
+    print(text.as_bytes())
 }
 
 fn print(text: &[u8]) -> Outcome {

@@ -1,22 +1,32 @@
 //! `leasehold ls`: finds locks by `SCAN`, at a pace that leaves the servers time for others.
+//!
+//! A lock has no key that tells it from other data by its name. So `ls` scans the names themselves, and looks at the
+//! beginning of each value. The queues tell the names that are waited for, whoever holds them.
+
+mod candidates;
+mod progress;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Inspection, LockManager, redis};
+use leasehold::{Holder, Inspection, LockManager, redis};
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::args::{Ls, Servers};
-use crate::glob::{escape, matches};
-use crate::keyspace::{busy_keys, key_of, scan_pattern};
-use crate::render::{mode, object, shown, state, time};
+use crate::glob::{escape, literal, matches};
+use crate::keyspace::{is_reserved, key_of, queue_pattern};
+use crate::render::{label_of, mode, object, shown, state, time};
 use crate::report::{Failure, Outcome, Output};
-use crate::servers::{Node, of_server};
+use crate::servers::Node;
+use crate::signals::{Signals, status};
+use candidates::{candidates, no_scan};
+use progress::Progress;
 
-/// How many keys one `SCAN` looks at. The server does nothing else for about a third of a millisecond.
-const SCAN_COUNT: usize = 1_000;
+/// How many keys one `SCAN` looks at. The server does nothing else for half a millisecond.
+const SCAN_COUNT: usize = 500;
 /// How many locks are inspected at once.
 const AT_ONCE: usize = 32;
 
@@ -27,18 +37,31 @@ struct Listing<'a> {
     output: Output,
     /// The keys that were listed. `SCAN` can return a key twice, and the servers of a quorum have the same locks.
     listed: HashSet<String>,
+    progress: Progress,
+}
+
+/// How a name was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// The user gave it, so every holder counts.
+    Named,
+    Scanned,
 }
 
 pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Outcome {
+    let mut signals = Signals::listen(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
     let locks = servers.locks().await?;
-    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new() };
-    for node in servers.nodes().await? {
-        match node {
-            Ok(mut node) => listing.scan(&mut node).await?,
-            // The majority has every lock that is held.
-            Err(failure) if servers.quorum => output.note(|| failure.json(), || failure.message.clone()),
-            Err(failure) => return Err(failure),
-        }
+    let progress = Progress::new(output);
+    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new(), progress };
+    let outcome = tokio::select! {
+        outcome = listing.all() => outcome.map(|()| None),
+        signal = signals.next() => Ok(Some(signal)),
+    };
+    listing.progress.clear();
+    if let Some(signal) = outcome? {
+        let message = format!("{signal} after {}; the list is not complete", listing.progress.seen());
+        output.note(|| json!({ "interrupted": signal.as_str(), "message": message }), || message.clone());
+        return Ok(status(signal));
     }
     if listing.listed.is_empty() && !output.json {
         output.note(|| json!({}), || "no lock of this pattern is held or waited for".to_owned());
@@ -47,28 +70,74 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
 }
 
 impl Listing<'_> {
+    async fn all(&mut self) -> Outcome<()> {
+        // A pattern without wildcards is one name. It needs no search.
+        if let Some(name) = literal(&self.arguments.pattern) {
+            return self.list(&[format!("{}{name}", self.servers.prefix)], Found::Named).await;
+        }
+        let mut nodes = Vec::new();
+        for node in self.servers.nodes().await? {
+            match node {
+                Ok(node) => nodes.push(node),
+                // The majority has every lock that is held.
+                Err(failure) if self.servers.quorum => {
+                    self.output.note(|| failure.json(), || failure.message.clone());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        for node in &mut nodes {
+            // Only for the progress: the user may lack the right.
+            let size = node.query(&redis::cmd("DBSIZE")).await.ok();
+            self.progress.expect(size);
+        }
+        for node in &mut nodes {
+            self.scan(node).await?;
+        }
+        Ok(())
+    }
+
+    /// The pattern of the locks' keys.
+    fn pattern(&self) -> String {
+        format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern)
+    }
+
+    /// The patterns of the keys that tell of locks. `*` finds the queues too.
+    fn searches(&self) -> Vec<String> {
+        let pattern = self.pattern();
+        if pattern == "*" { vec![pattern] } else { vec![queue_pattern(&pattern), pattern] }
+    }
+
     async fn scan(&mut self, node: &mut Node) -> Outcome<()> {
-        let pattern = format!("{}{}", escape(&self.servers.prefix), self.arguments.pattern);
+        for wanted in self.searches() {
+            self.scan_for(node, &self.pattern(), &wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// Lists the locks that match `pattern`, from the keys that match `wanted`.
+    async fn scan_for(&mut self, node: &mut Node, pattern: &str, wanted: &str) -> Outcome<()> {
         let mut cursor = 0_u64;
         loop {
             let start = Instant::now();
             let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(scan_pattern(&pattern)).arg("COUNT").arg(SCAN_COUNT);
-            let (next, found): (u64, Vec<Vec<u8>>) = node.query(&scan).await.map_err(|error| {
-                let mut failure = of_server(&error, &node.address, "SCAN");
-                failure.remedy = format!("{}; `leasehold inspect NAME` needs no SCAN", failure.remedy);
-                failure
-            })?;
+            scan.arg(cursor).arg("MATCH").arg(wanted).arg("COUNT").arg(SCAN_COUNT);
+            let (next, found): (u64, Vec<Vec<u8>>) =
+                node.query(&scan).await.map_err(|error| no_scan(&error, node, "SCAN"))?;
             // Names are text, so other bytes are no lock of ours.
-            let found = found.iter().filter_map(|key| std::str::from_utf8(key).ok()).filter_map(key_of);
-            let keys: Vec<&str> = found.filter(|key| matches(&pattern, key) && !self.listed.contains(*key)).collect();
-            let busy = if self.arguments.all { keys } else { busy(node, keys).await? };
+            let found = found.into_iter().filter_map(|key| String::from_utf8(key).ok());
+            let (sides, names): (Vec<String>, Vec<String>) = found.partition(|key| is_reserved(key));
+            let mut locks = candidates(node, names).await?;
+            locks.extend(sides.iter().filter_map(|key| key_of(key)).map(str::to_owned));
+            locks.retain(|key| matches(pattern, key) && !self.listed.contains(key));
             self.pause(start.elapsed()).await;
-            for keys in busy.chunks(AT_ONCE) {
+            for keys in locks.chunks(AT_ONCE) {
                 let start = Instant::now();
-                self.list(keys).await?;
+                self.list(keys, Found::Scanned).await?;
                 self.pause(start.elapsed()).await;
             }
+            self.progress.advance(SCAN_COUNT / self.searches().len());
+            self.output.check_reader()?;
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -82,7 +151,7 @@ impl Listing<'_> {
         sleep(worked * (100 - pace) / pace).await;
     }
 
-    async fn list(&mut self, keys: &[&str]) -> Outcome<()> {
+    async fn list(&mut self, keys: &[String], found: Found) -> Outcome<()> {
         let names: Vec<&str> = keys.iter().filter_map(|key| key.strip_prefix(&self.servers.prefix)).collect();
         let seen = join_all(names.iter().map(|name| self.locks.inspect(*name))).await;
         for (name, seen) in names.into_iter().zip(seen) {
@@ -90,16 +159,19 @@ impl Listing<'_> {
                 Ok(seen) => seen,
                 // The key holds something else, or the name can't be one of ours.
                 Err(error) if ["wrong-kind", "invalid-option"].contains(&error.code()) => {
-                    let failure = Failure::from(error);
-                    self.output.note(|| failure.json(), || failure.message.clone());
+                    if found == Found::Named {
+                        let failure = Failure::from(error);
+                        self.output.note(|| failure.json(), || failure.message.clone());
+                    }
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
-            let used = !seen.holders.is_empty() || !seen.waiters.is_empty();
-            if !used && !self.arguments.all {
+            let is_ours = |holder: &Holder| found == Found::Named || !holder.foreign;
+            if !seen.holders.iter().any(is_ours) && seen.waiters.is_empty() {
                 continue;
             }
+            self.progress.clear();
             if self.listed.is_empty() && !self.output.json {
                 self.output.print(|| json!(null), heading)?;
             }
@@ -111,24 +183,12 @@ impl Listing<'_> {
     }
 }
 
-/// Those of the keys whose locks are held or waited for.
-async fn busy<'a>(node: &mut Node, keys: Vec<&'a str>) -> Outcome<Vec<&'a str>> {
-    if keys.is_empty() {
-        return Ok(keys);
-    }
-    let mut pipeline = redis::pipe();
-    for key in &keys {
-        pipeline.cmd("EXISTS").arg(&busy_keys(key));
-    }
-    let there: Vec<redis::Value> =
-        node.pipeline(pipeline.ignore_errors()).await.map_err(|error| of_server(&error, &node.address, "EXISTS"))?;
-    // A key that is moving to another server answers with an error. The inspection finds it.
-    let busy = keys.into_iter().zip(there).filter(|(_, there)| !matches!(there, redis::Value::Int(0)));
-    Ok(busy.map(|(key, _)| key).collect())
-}
-
 fn heading() -> String {
-    format!("{:<5} {:<9} {:>7} {:>7} {:>9}  {:>16}  NAME", "STATE", "MODE", "HOLDERS", "WAITING", "TIME LEFT", "FENCE")
+    let (held, waited) = ("HELD", "WAITED");
+    format!(
+        "{:<5} {:<9} {:>7} {:>7} {held:>9} {waited:>9} {:>9}  {:>16}  {:<36}  NAME",
+        "STATE", "MODE", "HOLDERS", "WAITING", "TIME LEFT", "FENCE", "LABEL"
+    )
 }
 
 fn row(name: &str, seen: &Inspection) -> String {
@@ -140,5 +200,17 @@ fn row(name: &str, seen: &Inspection) -> String {
     };
     let fence = seen.last_fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
     let (holders, waiters) = (seen.holders.len(), seen.waiters.len());
-    format!("{:<5} {held:<9} {holders:>7} {waiters:>7} {left:>9}  {fence:>16}  {}", state(seen), shown(name))
+    let or_none = |longest: Option<Duration>| longest.map_or_else(|| "-".to_owned(), time);
+    let for_so_long = or_none(seen.holders.iter().filter_map(|holder| holder.held).max());
+    let waited = or_none(seen.waiters.iter().filter_map(|waiter| waiter.waited).max());
+    let label = match seen.holders.as_slice() {
+        [] => "-".to_owned(),
+        [one] => label_of(one),
+        [first, others @ ..] => format!("{} and {} more", label_of(first), others.len()),
+    };
+    let state = state(seen);
+    format!(
+        "{state:<5} {held:<9} {holders:>7} {waiters:>7} {for_so_long:>9} {waited:>9} {left:>9}  {fence:>16}  {label:<36}  {}",
+        shown(name)
+    )
 }

@@ -25,6 +25,5 @@ pub(crate) fn run(cli: &Cli, output: Output) -> Outcome {
         Command::Doctor(arguments) => runtime.block_on(doctor::run(servers, arguments, output)),
         Command::Completions { shell } => generate::completions(*shell),
         Command::Man => generate::man(),
-        Command::Guard(arguments) => exec::guard(arguments),
     }
 }

@@ -8,14 +8,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::{Servers, Watch};
-use crate::keyspace::client_of;
-use crate::render::{mode, object, shown, state};
+use crate::render::{label_of, mode, object, state, time};
 use crate::report::{Failure, Outcome, Output};
 
-/// What a line shows. The remaining time changes all the time, so it is no change.
+/// What a line shows. Times change all the time, so they are no change. A label may come later than its holder.
 #[derive(PartialEq)]
 enum Seen {
-    Lock { holders: Vec<(String, &'static str)>, waiters: Vec<String>, fence: Option<u64> },
+    Lock { holders: Vec<(String, &'static str, Option<String>)>, waiters: Vec<String>, fence: Option<u64> },
     Error(&'static str),
 }
 
@@ -67,7 +66,8 @@ async fn show_changes(locks: &LockManager, arguments: &Watch, output: Output) ->
 }
 
 fn of(seen: &Inspection) -> Seen {
-    let holders = seen.holders.iter().map(|holder| (holder.token.clone(), mode(holder.mode))).collect();
+    let holders =
+        seen.holders.iter().map(|holder| (holder.token.clone(), mode(holder.mode), holder.label.clone())).collect();
     let waiters = seen.waiters.iter().map(|waiter| waiter.token.clone()).collect();
     Seen::Lock { holders, waiters, fence: seen.last_fence }
 }
@@ -75,11 +75,16 @@ fn of(seen: &Inspection) -> Seen {
 fn line(seen: &Inspection) -> String {
     let by = match seen.holders.as_slice() {
         [] => String::new(),
-        [one] => format!(" by {} ({})", shown(client_of(&one.token)), mode(one.mode)),
+        [one] => {
+            let held = one.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
+            format!(" by {} ({}){held}", label_of(one), mode(one.mode))
+        }
         [first, ..] => format!(" by {} ({})", seen.holders.len(), mode(first.mode)),
     };
     let fence = seen.last_fence.map_or_else(|| "none".to_owned(), |fence| fence.to_string());
-    format!("{}{by}, {} waiting, fence {fence}", state(seen), seen.waiters.len())
+    let waited = seen.waiters.iter().filter_map(|waiter| waiter.waited).max();
+    let waited = waited.map(|waited| format!(" for up to {}", time(waited))).unwrap_or_default();
+    format!("{}{by}, {} waiting{waited}, fence {fence}", state(seen), seen.waiters.len())
 }
 
 fn timed(mut value: Value, now: &humantime::Rfc3339Timestamp) -> Value {

@@ -1,4 +1,4 @@
-//! What is measured: the clock's difference, the latency, and how many keys are ours.
+//! What is measured: the clock's difference, the latency, the counter of the fences, and how many keys are ours.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use super::{Check, Verdict};
 use crate::args::Servers;
-use crate::keyspace::EVERY_SIDE_KEY;
-use crate::render::time;
+use crate::keyspace::{EVERY_SIDE_KEY, Spread};
+use crate::render::{shown, time};
 use crate::servers::Node;
 
 /// How many answers the latency is measured with.
@@ -22,11 +22,19 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The scan of the keyspace stops after this many steps of so many keys, and estimates the rest.
 const SCANS: u32 = 200;
 const SCAN_COUNT: u32 = 1_000;
-/// So many names take more than 100 MB.
+/// The scripts give out no fence near 2^53, because a number of JavaScript could not tell it from the next one.
+const GREATEST_FENCE: u64 = (1 << 53) - 4096;
+/// So many keys take more than 100 MB.
 const MANY: u64 = 1_000_000;
 
 pub(super) async fn check(node: &mut Node, servers: &Servers) -> Vec<Check> {
-    vec![clock(node).await, latency(node, servers).await, keyspace(node).await]
+    let mut checks = vec![clock(node).await, latency(node, servers).await];
+    // In a cluster each slot has its own.
+    if servers.spread() != Spread::Cluster {
+        checks.push(fences(node, &servers.spread().fence()).await);
+    }
+    checks.push(keyspace(node).await);
+    checks
 }
 
 async fn clock(node: &mut Node) -> Check {
@@ -94,6 +102,28 @@ fn precise(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
+/// The counter that every lock of this server needs.
+async fn fences(node: &mut Node, key: &str) -> Check {
+    const NAME: &str = "fences";
+    let mut get = redis::cmd("GET");
+    get.arg(key);
+    let problem = match node.query::<Option<Vec<u8>>>(&get).await {
+        Ok(None) => return Check::ok(NAME, "no fence was given out yet"),
+        Ok(Some(fence)) => {
+            let fence = String::from_utf8_lossy(&fence).into_owned();
+            let known = fence.bytes().all(|byte| byte.is_ascii_digit());
+            if known && fence.parse().is_ok_and(|fence: u64| fence <= GREATEST_FENCE) {
+                return Check::ok(NAME, format!("the last fence is {fence}"));
+            }
+            format!("{key} holds `{}`, which is no fence of this version, so no lock can be acquired", shown(&fence))
+        }
+        Err(error) if error.code() == Some("WRONGTYPE") => format!("{key} is no string, so no lock can be acquired"),
+        Err(error) => return Check::new(NAME, Verdict::Unknown, format!("GET: {error}"), "grant this user +get"),
+    };
+    let remedy = format!("if no newer version of leasehold uses this server: DEL {key}; the next fence is the time");
+    Check::new(NAME, Verdict::Problem, problem, remedy)
+}
+
 async fn keyspace(node: &mut Node) -> Check {
     const NAME: &str = "keyspace";
     match side_keys(node).await {
@@ -109,8 +139,8 @@ async fn keyspace(node: &mut Node) -> Check {
             if estimate(ours, seen, all) < MANY {
                 return Check::ok(NAME, finding);
             }
-            let remedy =
-                "an unused name is remembered for `fence_retention`, 1 h by default: lower it, or use fewer names";
+            let remedy = "a name has side keys only while it is shared or waited for, and for a minute after a call that \
+                          was given up: see with `leasehold ls` which are, and look for calls that time out";
             Check::new(NAME, Verdict::Warning, finding, remedy)
         }
         Err(error) => {

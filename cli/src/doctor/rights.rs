@@ -5,13 +5,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leasehold::redis::{self, Client, Cmd, RedisError, RedisResult, Value};
+use leasehold::redis::{self, Client, Cmd, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::{Check, Verdict};
 use crate::args::{Doctor, Servers};
 use crate::keyspace::{all_keys, channel};
-use crate::servers::Node;
+use crate::servers::{Node, Refused, refused};
 
 /// How the names of the checks of single rights begin.
 pub(super) const ONE: &str = "right ";
@@ -46,12 +46,6 @@ const COMMANDS: [&[&str]; 26] = [
     &["PUBLISH", "CHANNEL", "doctor"],
     &["SUBSCRIBE", "CHANNEL"],
 ];
-
-enum Refused {
-    Command,
-    Key,
-    Channel,
-}
 
 pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {
     let id = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -91,6 +85,13 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor
             key_refused = key_refused.or(Some(key.clone()));
         }
     }
+    // It may exist, as a string. So this command checks the rights, and changes nothing.
+    let fence = servers.spread().fence();
+    for words in [&["GET", "KEY"][..], &["ZREM", "KEY", "doctor"]] {
+        if let Ok(Some(Refused::Key)) = attempt(node, servers, words, std::slice::from_ref(&fence), "").await {
+            key_refused = key_refused.or(Some(fence.clone()));
+        }
+    }
     checks.push(keys_check(&user, key_refused));
     checks.push(channels_check(&user, channel_refused));
     checks.push(match missing.len() {
@@ -105,7 +106,7 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor
 
 fn keys_check(user: &str, refused: Option<String>) -> Check {
     match refused {
-        None => Check::ok("keys", "a lock's key and its side keys can be written"),
+        None => Check::ok("keys", "a lock's key, its side keys and the counter of the fences can be written"),
         Some(key) => {
             let remedy = format!(
                 "if only other names are allowed, say which with --name or --prefix; else ACL SETUSER {user} '~leasehold:*' and \
@@ -156,9 +157,7 @@ async fn attempt(
         node.query::<Value>(&command).await.map(|_| ())
     };
     match outcome {
-        Err(error) if error.code() == Some("NOPERM") => Ok(Some(what(&error))),
-        // A command that was renamed or disabled.
-        Err(error) if error.to_string().contains("unknown command") => Ok(Some(Refused::Command)),
+        Err(error) if refused(&error).is_some() => Ok(refused(&error)),
         // The server answered, after it checked the rights.
         Err(error) if error.code().is_some() => Ok(None),
         Err(error) => Err(error),
@@ -173,17 +172,5 @@ async fn subscribe(node: &Node, servers: &Servers, channel: &str) -> RedisResult
     match timeout(servers.timeout, asked).await {
         Ok(outcome) => outcome,
         Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-    }
-}
-
-/// The server says it in a sentence, and each version has its own.
-fn what(error: &RedisError) -> Refused {
-    let text = error.to_string();
-    if text.contains(" channel") {
-        Refused::Channel
-    } else if text.contains("a key") || text.contains("the keys") {
-        Refused::Key
-    } else {
-        Refused::Command
     }
 }

@@ -1,10 +1,7 @@
 //! The command: its process group, its end, and the signals that it gets.
 
 use std::fmt;
-use std::fs;
-use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use leasehold::Lease;
 use nix::errno::Errno;
@@ -12,15 +9,17 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::sync::mpsc;
 
-use super::lookup::{not_executable, not_found};
+use super::guard::{Deadline, Guard};
+use super::lookup::not_started;
+use super::start;
 use super::terminal::Terminal;
 use crate::args::Exec;
-use crate::report::{Failure, Outcome, exit};
+use crate::report::{Failure, Outcome, Output};
+use crate::signals;
 
 /// The signals that are passed on. The terminal's stop signals keep their meaning.
-const FORWARDED: [Signal; 8] = [
+pub(super) const FORWARDED: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -48,19 +47,21 @@ pub(super) enum Ended {
 }
 
 impl Child {
-    pub(super) fn spawn(arguments: &Exec, lease: &Lease) -> Outcome<Self> {
+    /// Starts the command. The guard knows it from its first moment on.
+    pub(super) fn spawn(
+        arguments: &Exec,
+        lease: &Lease,
+        (guard, deadline): (&Guard, Deadline),
+        output: Output,
+    ) -> Outcome<Self> {
         let (program, rest) =
             arguments.command.split_first().ok_or_else(|| Failure::usage("there is no command", ""))?;
         let changes =
             signal(SignalKind::child()).map_err(|error| Failure::system("can't wait for processes", error))?;
-        let mut command = Command::new(program);
+        let mut command = start::command(program, guard, deadline, output)?;
         command.args(rest).process_group(0);
         command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
-        let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => not_found(program),
-            io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Failure::system("can't start the command", error),
-            _ => not_executable(program, &error.to_string()),
-        })?;
+        let child = command.spawn().map_err(|error| not_started(program, error))?;
         let pid = i32::try_from(child.id()).map_err(|error| Failure::system("can't start the command", error))?;
         let terminal = Terminal::of_foreground();
         let child = Self { pid: Pid::from_raw(pid), reaped: false, terminal, changes };
@@ -106,8 +107,10 @@ impl Child {
         }
     }
 
-    /// Whether a process of the group is left.
+    /// Whether a process of the group is left, after the command itself has ended.
     pub(super) fn group_lives(&self) -> bool {
+        // As the first process of a container, this one is the parent of all that lost theirs.
+        let _ = waitpid(Pid::from_raw(-self.pid.as_raw()), Some(WaitPidFlag::WNOHANG));
         killpg(self.pid, None) != Err(Errno::ESRCH)
     }
 
@@ -129,7 +132,7 @@ impl Ended {
     pub(super) fn status(self) -> u8 {
         match self {
             Self::Exited(code) => u8::try_from(code).unwrap_or(u8::MAX),
-            Self::Signalled(signal) => exit::SIGNALLED.saturating_add(u8::try_from(signal as i32).unwrap_or_default()),
+            Self::Signalled(signal) => signals::status(signal),
         }
     }
 }
@@ -141,39 +144,4 @@ impl fmt::Display for Ended {
             Self::Signalled(signal) => write!(f, "was ended by {signal}"),
         }
     }
-}
-
-/// The signals that this process gets.
-pub(super) struct Signals(mpsc::UnboundedReceiver<Signal>);
-
-impl Signals {
-    pub(super) fn listen() -> Outcome<Self> {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let ignored = ignored();
-        for number in FORWARDED {
-            // `nohup` ignores SIGHUP, and the command inherits that. A handler here would undo it.
-            if ignored & (1 << (number as u32 - 1)) != 0 {
-                continue;
-            }
-            let failed = |error| Failure::system("can't wait for signals", error);
-            let mut stream = signal(SignalKind::from_raw(number as i32)).map_err(failed)?;
-            let sender = sender.clone();
-            tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(number).is_ok() {} });
-        }
-        Ok(Self(receiver))
-    }
-
-    pub(super) async fn next(&mut self) -> Signal {
-        match self.0.recv().await {
-            Some(signal) => signal,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// The signals that this process inherited as ignored, a bit each. Only Linux tells it without `unsafe`.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
 use nix::unistd::{AccessFlags, access};
@@ -35,12 +36,21 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && access(path, AccessFlags::X_OK).is_ok()
 }
 
-pub(super) fn not_found(program: &OsStr) -> Failure {
+/// Why the command does not run.
+pub(super) fn not_started(program: &OsStr, error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => not_found(program),
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Failure::system("can't start the command", error),
+        _ => not_executable(program, &error.to_string()),
+    }
+}
+
+fn not_found(program: &OsStr) -> Failure {
     let message = format!("{}: there is no such command", program.display());
     Failure::new(exit::NOT_FOUND, "command-not-found", message, "check the name and PATH; the lock was not taken")
 }
 
-pub(super) fn not_executable(program: &OsStr, why: &str) -> Failure {
+fn not_executable(program: &OsStr, why: &str) -> Failure {
     let message = format!("{}: can't be executed: {why}", program.display());
     Failure::new(exit::NOT_EXECUTABLE, "command-not-executable", message, "check the file's mode and its first line")
 }

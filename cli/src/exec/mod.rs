@@ -2,17 +2,23 @@
 //!
 //! ```text
 //!  wait for the lock ──► run ──► the command ended ──► release ──► its status
-//!        │ signal, busy   │ lease lost
+//!        │ signal, busy   │ lease lost, or nearly over
 //!        ▼                ▼
 //!      leave            SIGTERM ──► grace ──► SIGKILL ──► "lost"
 //! ```
+//!
+//! A lease that is not renewed is nearly over once no more than `lead` of it is left. The command is then ended while
+//! the lease still holds, so it doesn't overlap with the next holder.
 //!
 //! A second process, the guard, ends the command if this one is killed or paused while the lease runs out.
 
 mod child;
 mod events;
 mod guard;
+mod helper;
 mod lookup;
+mod own;
+mod start;
 mod terminal;
 
 use std::pin::pin;
@@ -24,14 +30,17 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
 use crate::report::{Failure, Outcome, Output, exit};
+use crate::signals::{Signals, status};
 
-use child::{Child, Ended};
+use child::{Child, Ended, FORWARDED};
 use events::Events;
-use guard::Guard;
-pub(crate) use guard::run as guard;
+use guard::{Deadline, Guard};
+pub(crate) use helper::run as helper;
 
 /// How often to look whether a process of the group is left after the command itself ended.
 const GROUP_POLL: Duration = Duration::from_millis(20);
+/// The command is killed so long before the lease ends, or a twentieth of the lease if that is less.
+const LONGEST_MARGIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> Outcome {
     let Some(program) = arguments.command.first() else {
@@ -40,10 +49,10 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     // Nobody should wait an hour for a lock and then read of a typing error.
     lookup::check(program)?;
     let events = Events { output, all: arguments.verbose || output.json, name: &arguments.name };
-    let mut signals = child::Signals::listen()?;
+    let mut signals = Signals::listen(&FORWARDED)?;
     let locks = tokio::select! {
-        signal = signals.next() => return Ok(interrupted(signal)),
-        locks = servers.locks() => locks?,
+        signal = signals.next() => return Ok(status(signal)),
+        locks = servers.locks_as(arguments.label.as_deref()) => locks?,
     };
     let acquired = tokio::select! {
         signal = signals.next() => Err(signal),
@@ -54,16 +63,12 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
         Err(signal) => {
             // Leaves the queue, so the next waiter needn't wait for us.
             locks.close().await;
-            return Ok(interrupted(signal));
+            return Ok(status(signal));
         }
     };
     let outcome = hold(lease, arguments, &events, &mut signals).await;
     locks.close().await;
     outcome
-}
-
-fn interrupted(signal: Signal) -> u8 {
-    exit::SIGNALLED.saturating_add(u8::try_from(signal as i32).unwrap_or_default())
 }
 
 fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
@@ -102,9 +107,14 @@ async fn acquire(locks: &LockManager, arguments: &Exec, events: &Events<'_>) -> 
 }
 
 /// Runs the command while the lease is held, and gives the lease back.
-async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut child::Signals) -> Outcome {
+async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut Signals) -> Outcome {
     events.acquired(lease.fence().get());
-    let started = Guard::start(arguments.grace).and_then(|guard| Ok((guard, Child::spawn(arguments, &lease)?)));
+    let (mut left, started) = (Left::default(), Guard::start(arguments.grace));
+    let started = started.and_then(|guard| {
+        let deadline = left.of(&lease, arguments.grace).deadline();
+        let child = Child::spawn(arguments, &lease, (&guard, deadline), events.output)?;
+        Ok((guard, child))
+    });
     let (guard, child) = match started {
         Ok(started) => started,
         Err(failure) => {
@@ -112,12 +122,17 @@ async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut
             return Err(failure);
         }
     };
-    let mut run = Run { lease, arguments, events, guard, child };
+    let mut run = Run { lease, arguments, events, guard, child, ended: None, left };
+    // Where the command's process could not do that.
+    run.guard.lease_ends(run.child.group(), left.deadline());
     let (ended, lost) = run.until_ended(signals).await?;
-    run.guard.call_off();
+    let paused = run.guard.call_off();
     let lost = match lost {
         Some(reason) => Some(reason),
-        None => run.release().await,
+        None => {
+            let lost = run.release().await;
+            lost.or(paused.then(|| "`leasehold exec` was paused until the lease was nearly over".to_owned()))
+        }
     };
     match lost {
         None => Ok(ended.status()),
@@ -136,58 +151,113 @@ struct Run<'a> {
     events: &'a Events<'a>,
     guard: Guard,
     child: Child,
+    /// How the command ended. Processes of its group may be left.
+    ended: Option<Ended>,
+    left: Left,
+}
+
+/// What is left of the lease.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    /// How long the command may still run. The lease lasts a little longer, because a busy machine ends it late.
+    time: Duration,
+    /// How long before that the command gets SIGTERM.
+    lead: Duration,
+    /// The most that was left. A grant from the queue is short at first.
+    most: Duration,
+    /// The lease has ended.
+    over: bool,
+}
+
+impl Left {
+    fn of(&mut self, lease: &Lease, grace: Duration) -> Self {
+        let left = lease.remaining();
+        self.most = self.most.max(left);
+        self.time = left.saturating_sub((self.most / 20).min(LONGEST_MARGIN));
+        self.lead = grace.min(self.most / 3);
+        self.over = left.is_zero();
+        *self
+    }
+
+    fn deadline(self) -> Deadline {
+        Deadline::of(self.time, self.lead)
+    }
+
+    /// Why the command is ended, and how long it may take to end.
+    fn not_renewed(self, grace: Duration) -> (String, Duration) {
+        if self.over {
+            return ("it was not renewed, and has ended".to_owned(), grace);
+        }
+        ("it was not renewed, and will end soon".to_owned(), self.time.min(grace))
+    }
 }
 
 impl Run<'_> {
     /// Waits for the command's end. The second value says how the lease was lost, if it was.
-    async fn until_ended(&mut self, signals: &mut child::Signals) -> Outcome<(Ended, Option<String>)> {
+    async fn until_ended(&mut self, signals: &mut Signals) -> Outcome<(Ended, Option<String>)> {
         let mut lost = pin!(self.lease.lost());
         let tick = (self.arguments.ttl / 10).clamp(Duration::from_millis(10), Duration::from_millis(500));
         let mut ticks = interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                biased;
-                reason = &mut lost => {
-                    let reason = reason.to_string();
-                    self.events.lost(&reason, self.arguments.grace);
-                    let ended = self.end(signals).await?;
-                    return Ok((ended, Some(reason)));
-                }
-                ended = self.child.changed() => match ended? {
-                    Some(ended) => return Ok((ended, None)),
-                    None => self.child.follow_stop(&self.lease),
-                },
-                signal = signals.next() => self.child.signal(signal),
-                _ = ticks.tick() => self.guard.lease_ends_in(self.child.group(), self.lease.remaining()),
+            if let Some(ended) = self.ended
+                && !(self.arguments.group && self.child.group_lives())
+            {
+                return Ok((ended, None));
             }
+            let (reason, grace) = tokio::select! {
+                biased;
+                reason = &mut lost => (reason.to_string(), self.arguments.grace),
+                changed = self.child.changed(), if self.ended.is_none() => {
+                    self.ended = changed?;
+                    if self.ended.is_none() {
+                        self.child.follow_stop(&self.lease);
+                    }
+                    continue;
+                }
+                () = sleep(GROUP_POLL), if self.ended.is_some() => continue,
+                signal = signals.next() => {
+                    self.child.signal(signal);
+                    continue;
+                }
+                _ = ticks.tick() => {
+                    let left = self.left.of(&self.lease, self.arguments.grace);
+                    if left.time > left.lead {
+                        self.guard.lease_ends(self.child.group(), left.deadline());
+                        continue;
+                    }
+                    left.not_renewed(self.arguments.grace)
+                }
+            };
+            self.events.lost(&reason, grace);
+            let ended = self.end(grace, signals).await?;
+            return Ok((ended, Some(reason)));
         }
     }
 
     /// Ends the command and all processes of its group: SIGTERM, and SIGKILL after the grace period.
-    async fn end(&mut self, signals: &mut child::Signals) -> Outcome<Ended> {
-        let last = Instant::now() + self.arguments.grace;
-        self.guard.kill_in(self.child.group(), self.arguments.grace);
+    async fn end(&mut self, grace: Duration, signals: &mut Signals) -> Outcome<Ended> {
+        let last = Instant::now() + grace;
+        self.guard.kill_in(self.child.group(), grace);
         self.child.signal(Signal::SIGTERM);
         // A process that is stopped acts on no signal but these.
         self.child.signal(Signal::SIGCONT);
-        let mut ended = None;
-        while ended.is_none() {
+        while self.ended.is_none() {
             tokio::select! {
                 biased;
                 () = sleep_until(last) => break,
-                changed = self.child.changed() => ended = changed?,
+                changed = self.child.changed() => self.ended = changed?,
                 signal = signals.next() => self.child.signal(signal),
             }
         }
-        while ended.is_some() && self.child.group_lives() && Instant::now() < last {
+        while self.ended.is_some() && self.child.group_lives() && Instant::now() < last {
             sleep(GROUP_POLL).await;
         }
         self.child.signal(Signal::SIGKILL);
         loop {
-            match ended {
+            match self.ended {
                 Some(ended) => return Ok(ended),
-                None => ended = self.child.changed().await?,
+                None => self.ended = self.child.changed().await?,
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Bad input, help, completions, the man page, and the topologies.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
 
 use leasehold_servers::{Certificate, Error, Sentinel, Server, follow};
 
@@ -62,6 +64,31 @@ fn a_login_that_is_refused_is_told() -> Tested {
 }
 
 #[test]
+fn a_port_of_another_service_is_told() -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let web = thread::spawn(move || {
+        while let Ok((mut client, _)) = listener.accept() {
+            let _ = client.read(&mut [0; 512]).and_then(|_| client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+        }
+    });
+    let (code, message) = exit(&at(&format!("redis://127.0.0.1:{port}/"), &["inspect", "job"]).output()?);
+    assert_eq!(code, Some(69), "{message}");
+    assert!(message.contains("another service may listen there") && message.contains("REDIS_URL"), "{message}");
+    drop(web);
+    Ok(())
+}
+
+#[test]
+fn a_key_of_another_kind_says_how_to_look_at_it() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["RPUSH", "list", "1"])?;
+    let (_, message) = exit(&run(&server, &["inspect", "list"])?);
+    assert!(message.contains("redis-cli TYPE"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn help_completions_and_the_man_page_name_every_command() -> Tested {
     let help = text(&at("", &["--help"]).output()?.stdout);
     let man = at("", &["man"]).output()?;
@@ -73,11 +100,20 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
         assert!(text(&man.stdout).contains(&heading), "{command}");
     }
     assert!(help.contains("75   the lock is busy"), "{help}");
+    assert!(help.contains("[default: redis://127.0.0.1:6379]"), "{help}");
+    let exec = text(&at("", &["exec", "--help"]).output()?.stdout);
+    assert!(text(&man.stdout).contains("EXAMPLES AND EXIT CODES"), "{man:?}");
+    for text in [&exec, &text(&man.stdout)] {
+        assert!(text.contains("LEASEHOLD_FENCE") && text.contains("SIGTERM"), "{text}");
+    }
     for shell in ["zsh", "fish"] {
         assert!(at("", &["completions", shell]).output()?.stdout.len() > 1_000);
     }
     Ok(())
 }
+
+/// To run it under a lock.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 
 #[test]
 fn a_quorum_of_servers_has_locks() -> Tested {
@@ -87,7 +123,7 @@ fn a_quorum_of_servers_has_locks() -> Tested {
     assert_eq!(exit(&at(&urls, &exec).output()?), (Some(6), String::new()));
     servers[1].stop();
     assert_eq!(at(&urls, &exec).output()?.status.code(), Some(6), "a majority is left");
-    let listed = at(&urls, &["--quorum", "ls", "--all", "--json"]).output()?;
+    let listed = at(&urls, &["--quorum", "exec", "job", "--", PROGRAM, "--quorum", "ls", "--json"]).output()?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     servers[2].stop();
     assert_eq!(at(&urls, &exec).output()?.status.code(), Some(69));
@@ -103,7 +139,8 @@ fn the_primary_is_found_through_sentinel() -> Tested {
     let url = sentinel.server().url();
     let main = leasehold_servers::PRIMARY;
     assert_eq!(exit(&at(&url, &["--sentinel", main, "exec", "job", "--", "true"]).output()?), (Some(0), String::new()));
-    let listed = at(&url, &["--sentinel", main, "ls", "--all", "--json"]).output()?;
+    let list = [PROGRAM, "--sentinel", main, "ls", "--json"];
+    let listed = at(&url, &[&["--sentinel", main, "exec", "job", "--"][..], &list].concat()).output()?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     assert_eq!(at(&url, &["--sentinel", "other", "inspect", "job"]).output()?.status.code(), Some(64));
     Ok(())
@@ -123,7 +160,7 @@ fn a_server_is_reached_over_tls() -> Tested {
     let (url, path) = (server.tls_url().unwrap_or_default(), certificate.path());
     let trusted = |arguments: &[&str]| at(&url, arguments).env("LEASEHOLD_TLS_CA", &path).output();
     assert_eq!(exit(&trusted(&["exec", "job", "--", "true"])?), (Some(0), String::new()));
-    let listed = trusted(&["ls", "--all", "--json"])?;
+    let listed = trusted(&["exec", "job", "--", PROGRAM, "ls", "--json"])?;
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     assert_eq!(at(&url, &["inspect", "job"]).output()?.status.code(), Some(69), "it is not trusted");
     Ok(())

@@ -1,13 +1,17 @@
 //! Runs the program, and waits with a bound.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leasehold_servers::{Process, Reply, Server};
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use serde_json::Value;
 
 pub(crate) type Tested = Result<(), Box<dyn std::error::Error>>;
@@ -85,6 +89,11 @@ pub(crate) fn inspect(server: &Server, name: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// The last fence that the server has given out, of whatever lock.
+pub(crate) fn last_fence(server: &Server) -> Result<Option<u64>, Box<dyn std::error::Error>> {
+    Ok(server.cli(&["GET", "leasehold:fence"])?.text().map(str::parse).transpose()?)
+}
+
 pub(crate) fn holders(server: &Server, name: &str) -> usize {
     inspect(server, name)["holders"].as_array().map_or(0, Vec::len)
 }
@@ -115,4 +124,14 @@ pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     let Ok(Reply::Text(stats)) = server.cli(&["INFO", "commandstats"]) else { return 0 };
     let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A terminal: the side of its user, and the side of the program. No other test's programs inherit it.
+pub(crate) fn terminal() -> Result<(File, File), Box<dyn std::error::Error>> {
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname_r(&master)?;
+    let slave = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name)?;
+    Ok((File::from(OwnedFd::from(master)), slave))
 }

@@ -55,6 +55,7 @@ fn a_good_server_has_no_problem() -> Tested {
         "replicas",
         "clock",
         "latency",
+        "fences",
         "keyspace",
         "keys",
         "channels",
@@ -115,6 +116,34 @@ fn a_policy_that_evicts_is_a_problem() -> Tested {
     assert!(found["eviction"][1].contains("allkeys-lru") && found["eviction"][2].contains("noeviction"), "{found:?}");
     server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
     assert_eq!(checks(&server.url(), &[])?.1["eviction"][0], "warning");
+    Ok(())
+}
+
+#[test]
+fn a_counter_that_refuses_every_lock_is_a_problem() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "leasehold:fence", "1764024867000000"])?;
+    let (code, found) = checks(&server.url(), &[])?;
+    assert_eq!((code, found["fences"][0].as_str()), (Some(0), "ok"), "{found:?}");
+    assert_eq!(server.cli(&["GET", "leasehold:fence"])?.text(), Some("1764024867000000"), "it was left alone");
+    for bad in [&["SET", "leasehold:fence", "v3:1"], &["SADD", "leasehold:fence", "member"]] {
+        server.cli(&["DEL", "leasehold:fence"])?;
+        server.cli(bad)?;
+        let (code, found) = checks(&server.url(), &[])?;
+        assert_eq!((code, found["fences"][0].as_str()), (Some(1), "problem"), "{found:?}");
+        assert!(found["fences"][2].contains("DEL leasehold:fence"), "{found:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_counter_that_this_user_may_not_write_is_told() -> Tested {
+    let server = Server::start()?;
+    let url =
+        user(&server, &[&documented()[..], &["resetkeys".into(), "~lock:*".into(), "~leasehold:{*".into()]].concat())?;
+    let (code, found) = checks(&url, &["--prefix", "lock:"])?;
+    assert_eq!((code, found["keys"][0].as_str()), (Some(1), "problem"), "{found:?}");
+    assert!(found["keys"][1].contains("leasehold:fence"), "{found:?}");
     Ok(())
 }
 

@@ -3,46 +3,13 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use leasehold_servers::{Process, Server};
+use leasehold_servers::Server;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tempfile::{TempDir, tempdir};
+use tempfile::tempdir;
 
-use crate::common::{Tested, exit, finish, inspect, lives, number_in, run, start, until};
-
-/// A command that starts another process, and writes the ids of both into files.
-struct Job {
-    directory: TempDir,
-    exec: Process,
-    pids: [i32; 2],
-}
-
-impl Job {
-    /// `before` is what the shell does first, such as ignoring a signal. The other process inherits that.
-    fn start(server: &Server, options: &[&str], before: &str) -> Result<Self, Box<dyn std::error::Error>> {
-        let directory = tempdir()?;
-        let at = directory.path().display();
-        let script = format!("{before}; sleep 600 & echo $! > {at}/below; echo $$ > {at}/command; wait; wait");
-        let mut arguments = vec!["exec"];
-        arguments.extend(options);
-        arguments.extend(["job", "--", "sh", "-c", &script]);
-        let exec = start(server, &arguments)?;
-        let pids = ["command", "below"].map(|name| number_in(&directory.path().join(name)));
-        Ok(Self { directory, exec, pids })
-    }
-
-    fn runs(&self) -> bool {
-        self.pids.iter().any(|pid| lives(*pid))
-    }
-
-    fn guard(&self) -> Option<i32> {
-        let of =
-            |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().contains("\0guard\0");
-        let own = i32::try_from(self.exec.pid()).ok()?;
-        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
-        children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(of)
-    }
-}
+use crate::common::{Tested, exit, finish, inspect, lives, number_in, run, start, text, until};
+use crate::job::Job;
 
 #[test]
 fn a_revoked_lease_ends_the_command_and_what_it_started() -> Tested {
@@ -108,9 +75,9 @@ fn while_exec_is_paused_the_command_ends_with_the_lease() -> Tested {
     job.exec.pause()?;
     until("the guard has ended the command", || !job.runs());
     // It is still paused. The next one gets the lock, with a greater fence.
-    let next = run(&server, &["exec", "-w", "20s", "job", "--", "sh", "-c", "exit 3"])?;
+    let next = run(&server, &["exec", "-w", "20s", "job", "--", "sh", "-c", "echo $LEASEHOLD_FENCE; exit 3"])?;
     assert_eq!(next.status.code(), Some(3));
-    assert!(inspect(&server, "job")["last_fence"].as_u64() > first);
+    assert!(text(&next.stdout).trim().parse().ok() > first);
     job.exec.resume()?;
     let (code, _, message) = finish(job.exec)?;
     assert_eq!(code, Some(76), "{message}");

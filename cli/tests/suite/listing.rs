@@ -1,11 +1,14 @@
 //! `leasehold ls`.
 
-use std::process::Stdio;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 
 use leasehold_servers::{Cluster, Process, Server};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::common::{Tested, at, calls, exit, holders, leasehold, run, start, text, until};
+use crate::common::{Tested, at, calls, exit, finish, holders, leasehold, run, start, terminal, text, until};
 
 fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Error>> {
     let holder = start(server, &["exec", name, "--", "sleep", "60"])?;
@@ -25,13 +28,16 @@ fn locks_that_are_in_use_are_listed_by_pattern() -> Tested {
     let server = Server::start()?;
     let _holders = [hold(&server, "invoice:42")?, hold(&server, "invoice:7")?, hold(&server, "{order:7}:stock")?];
     run(&server, &["exec", "invoice:old", "--", "true"])?;
+    server.cli(&["SET", "invoice:data", "an invoice"])?;
+    server.cli(&["SET", "invoice:foreign", "another library's", "PX", "60000"])?;
     for (arguments, expected) in [
         (vec!["ls"], vec!["invoice:42", "invoice:7", "{order:7}:stock"]),
         (vec!["ls", "invoice:*"], vec!["invoice:42", "invoice:7"]),
         (vec!["ls", "invoice"], vec![]),
         (vec!["ls", "invoice:4[0-9]"], vec!["invoice:42"]),
+        (vec!["ls", "invoice:foreign"], vec!["invoice:foreign"]),
+        (vec!["ls", "invoice:f*"], vec![]),
         (vec!["ls", "{order*"], vec!["{order:7}:stock"]),
-        (vec!["ls", "--all", "invoice:*"], vec!["invoice:42", "invoice:7", "invoice:old"]),
         (vec!["--prefix", "invoice:", "ls"], vec!["42", "7"]),
         (vec!["--prefix", "inv[o]ice:", "ls"], vec![]),
     ] {
@@ -79,14 +85,136 @@ fn a_big_keyspace_is_scanned_in_many_small_steps() -> Tested {
 }
 
 #[test]
-fn what_is_no_lock_is_told_or_left_out() -> Tested {
+fn a_name_without_wildcards_is_not_searched_for() -> Tested {
     let server = Server::start()?;
-    server.cli(&["SET", "leasehold:{list}:fence", "1"])?;
-    server.cli(&["RPUSH", "list", "1"])?;
-    server.cli(&["SET", "leasehold:odd:fence", "1"])?;
+    let _holder = hold(&server, "needle")?;
+    let output = run(&server, &["--json", "ls", "needle"])?;
+    assert_eq!(names(&output.stdout)?, ["needle"]);
+    let (code, message) = exit(&run(&server, &["ls", "other"])?);
+    assert!(code == Some(0) && message.contains("no lock"), "{message}");
+    assert_eq!(calls(&server, "scan"), 0);
+    Ok(())
+}
+
+/// A list that takes minutes, and has begun.
+fn long(server: &Server, command: &mut Command) -> Result<Process, Box<dyn std::error::Error>> {
+    server.cli(&["EVAL", "for i = 1, 100000 do redis.call('SET', 'other:' .. i, i) end", "0"])?;
+    let listing = Process::spawn(command)?;
+    until("it has begun", || calls(server, "scan") > 1);
+    Ok(listing)
+}
+
+const LONG: [&str; 4] = ["ls", "--pace", "1", "nothing*"];
+
+#[test]
+fn an_interrupted_list_says_how_far_it_came() -> Tested {
+    let server = Server::start()?;
+    let mut command = leasehold(&server, &LONG);
+    let listing = long(&server, command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    kill(Pid::from_raw(i32::try_from(listing.pid())?), Signal::SIGTERM)?;
+    let (code, _, message) = finish(listing)?;
+    assert_eq!(code, Some(143), "{message}");
+    assert!(message.contains("SIGTERM after about 0.0 of 0.1 million keys; the list is not complete"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_list_that_nobody_reads_any_more_ends() -> Tested {
+    let server = Server::start()?;
+    let mut command = leasehold(&server, &LONG);
+    let mut listing = long(&server, command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    drop(listing.take_stdout());
+    let (code, _, message) = finish(listing)?;
+    assert_eq!(code, Some(74), "{message}");
+    assert!(message.contains("[output]"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_terminal_shows_the_progress_and_a_list_ends_when_it_goes_away() -> Tested {
+    let server = Server::start()?;
+    let (mut master, slave) = terminal()?;
+    // A session of its own, with the terminal: as a shell in a window has it.
+    // Whatever started the tests may ignore SIGHUP.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", "setsid"]);
+    command.args(["--wait", "--ctty", env!("CARGO_BIN_EXE_leasehold")]).args(LONG).env("REDIS_URL", server.url());
+    let listing = long(&server, command.stdin(slave.try_clone()?).stderr(slave.try_clone()?).stdout(slave))?;
+    drop(command);
+    let mut shown = String::new();
+    while !shown.contains("searching: about") {
+        let mut some = [0; 512];
+        let length = master.read(&mut some)?;
+        shown.push_str(&text(&some[..length]));
+    }
+    drop(master);
+    assert_eq!(finish(listing)?.0, Some(129));
+    Ok(())
+}
+
+#[test]
+fn what_is_no_lock_is_left_out_and_told_if_it_was_asked_for() -> Tested {
+    const TOKEN: &str = "01234567-89ab-cdef-0123-456789abcdef:7";
+    let server = Server::start()?;
+    let text = format!("{TOKEN} 7 apples");
+    for data in [
+        &["RPUSH", "list", "1"][..],
+        &["SET", "text", &text],
+        &["SET", "number", "7"],
+        &["HSET", "hash", "apples", "3"],
+        &["HSET", "big", TOKEN, "1", "more", "2"],
+        &["ZADD", "scores", "3", "anna"],
+        &["XADD", "stream", "*", "apples", "3"],
+        &["SET", "leasehold:odd:queue", "1"],
+        &["ZADD", "leasehold:{idle}:queue", "-99999999999999", TOKEN],
+    ] {
+        server.cli(data)?;
+    }
     let (code, message) = exit(&run(&server, &["ls"])?);
     assert_eq!(code, Some(0));
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("no lock"), "{message}");
+    for (command, most) in [("zrange", 7), ("hlen", 6), ("hgetall", 2), ("evalsha", 1)] {
+        let calls = calls(&server, command);
+        assert!(calls <= most, "{calls} {command}: only `idle`, which has a queue, is inspected");
+    }
+    let (code, message) = exit(&run(&server, &["ls", "list"])?);
+    assert_eq!(code, Some(0));
     assert!(message.contains("`list`"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_name_that_is_waited_for_is_listed_whoever_holds_it() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "invoice:foreign", "another library's", "PX", "60000"])?;
+    let _waiter = start(&server, &["exec", "invoice:foreign", "--", "true"])?;
+    for pattern in ["*", "inv*"] {
+        until("it is listed", || {
+            let output = run(&server, &["--json", "ls", pattern]).map(|output| output.stdout).unwrap_or_default();
+            names(&output).is_ok_and(|names| names == ["invoice:foreign"])
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn a_lock_of_redisson_is_listed() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["HSET", "java", "01234567-89ab-cdef-0123-456789abcdef:42", "2"])?;
+    server.cli(&["PEXPIRE", "java", "60000"])?;
+    assert_eq!(names(&run(&server, &["--json", "ls", "j*"])?.stdout)?, ["java"]);
+    Ok(())
+}
+
+#[test]
+fn names_that_the_user_may_not_read_are_left_out() -> Tested {
+    let server = Server::builder().acl("app", "on >secret ~lock:* ~leasehold:* &* +@all").start()?;
+    let _holders = [hold(&server, "lock:a")?, hold(&server, "other:b")?];
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let output = at(&url, &["--json", "ls"]).output()?;
+    assert_eq!(exit(&output), (Some(0), String::new()));
+    assert_eq!(names(&output.stdout)?, ["lock:a"]);
     Ok(())
 }
 
@@ -97,6 +225,12 @@ fn a_server_that_refuses_scan_has_its_own_exit_code() -> Tested {
     let (code, message) = exit(&at(&url, &["ls"]).output()?);
     assert_eq!(code, Some(77));
     assert!(message.contains("SCAN") && message.contains("[auth]") && message.contains("inspect"), "{message}");
+    let server = Server::builder().acl("app", "on >secret ~* &* +@all -getrange").start()?;
+    server.cli(&["SET", "data", "1"])?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (code, message) = exit(&at(&url, &["ls"]).output()?);
+    assert_eq!(code, Some(77));
+    assert!(message.contains("GETRANGE") && message.contains("[auth]"), "{message}");
     let renamed = Server::builder().config("rename-command SCAN \"\"\n").start()?;
     let (code, message) = exit(&run(&renamed, &["ls"])?);
     assert_eq!(code, Some(77), "{message}");
@@ -124,10 +258,11 @@ fn all_primaries_of_a_cluster_are_listed() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let url = cluster.urls().join(",");
     let expected = ["a", "b", "c", "d", "e", "f"];
-    for name in expected {
-        assert_eq!(exit(&at(&url, &["--cluster", "exec", name, "--", "true"]).output()?), (Some(0), String::new()));
-    }
-    let output = at(&url, &["--cluster", "--json", "ls", "--all"]).output()?;
-    assert_eq!(names(&output.stdout)?, expected);
+    let hold = |name| Process::spawn(at(&url, &["--cluster", "exec", name, "--", "sleep", "60"]).stdout(Stdio::null()));
+    let _holders: Vec<Process> = expected.into_iter().map(hold).collect::<Result<_, _>>()?;
+    until("all are listed", || {
+        let output = at(&url, &["--cluster", "--json", "ls"]).output().map(|output| output.stdout).unwrap_or_default();
+        names(&output).is_ok_and(|names| names == expected)
+    });
     Ok(())
 }

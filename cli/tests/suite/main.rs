@@ -5,5 +5,8 @@ mod common;
 mod doctor;
 mod exec;
 mod exec_losses;
+mod exec_pauses;
+mod job;
+mod labels;
 mod listing;
 mod operating;

@@ -1,19 +1,14 @@
 //! `inspect`, `watch` and `force-release`.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Stdio;
 
 use leasehold_servers::{Process, Server};
-use nix::fcntl::OFlag;
-use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::common::{Tested, exit, finish, holders, inspect, leasehold, run, start, text, until, waiters};
+use crate::common::{Tested, exit, finish, holders, inspect, leasehold, run, start, terminal, text, until, waiters};
 
 fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Error>> {
     let holder = start(server, &["exec", "--ttl", "2s", name, "--", "sleep", "60"])?;
@@ -102,16 +97,6 @@ fn force_release_without_a_terminal_needs_yes() -> Tested {
         "job: nobody held it. Check the name and --prefix.\n"
     );
     Ok(())
-}
-
-/// A terminal: the side of its user, and the side of the program. No other test's programs inherit it.
-fn terminal() -> Result<(File, File), Box<dyn std::error::Error>> {
-    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    let name = ptsname_r(&master)?;
-    let slave = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name)?;
-    Ok((File::from(OwnedFd::from(master)), slave))
 }
 
 #[test]

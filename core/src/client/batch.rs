@@ -1,14 +1,15 @@
-//! Group commit: what the client has to say to one server at one moment travels as one script call.
+//! The common path, and group commit: what the client has to say to one server at one moment travels as one script call.
 //!
 //! ```text
-//!  send_together --> wait --the driver wakes the engine--> batch --reply--> each entry's own answer
-//!                                      \                        \
-//!                                       '-- only one command ----'-- an entry left undone --> sent alone
+//!  send_together --> wait --the driver wakes the engine--> common path --reply--> each entry's own answer
+//!                                                                 \
+//!                                                                  '-- an entry left undone --> its own script
 //! ```
 //!
-//! A batch takes only the common path of a command. An entry that needs more, or that the server refuses, changes
-//! nothing and is sent alone, as if it had never been in the batch. So one entry's error is never another's. Gray and
-//! Reuter, Transaction Processing (1992), section 10.3.4, describes group commit.
+//! The scripts of the common path are short: a free lock is taken, a lock that nobody waits for is given back, a lease is
+//! renewed. One command alone has a script of its own; several share `batch`. An entry that needs more, or that the
+//! server refuses, changes nothing and is sent to its own script, as if it had never been tried. So one entry's error is
+//! never another's. Gray and Reuter, Transaction Processing (1992), section 10.3.4, describes group commit.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,11 +17,20 @@ use alloc::vec::Vec;
 use super::Client;
 use crate::error::Failure;
 use crate::ids::LeaseId;
-use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, Purpose, Queued, SentCommand, TOGETHER};
-use crate::wire::{Answer, Command, Failed, Form, Reply, Status, fence, integer, time_left};
+use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, CommonPath, Purpose, Queued, SentCommand, TOGETHER};
+use crate::wire::{Answer, Command, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
 const AHEAD: u64 = 1024;
+
+/// What the server answered to all entries.
+#[derive(Default)]
+struct Answers<'a> {
+    server: u64,
+    fence: u64,
+    /// A number for each entry. 0 if it was left undone.
+    numbers: &'a [Scalar],
+}
 
 impl Client {
     /// Sends what may travel together. The driver has no other input now, so nothing more will be added.
@@ -36,85 +46,106 @@ impl Client {
                     entries.push(entry);
                 }
             }
-            if entries.len() > 1 {
-                let batch = self.cx.new_lease();
-                let form = if core::mem::take(&mut self.batch_unknown) { Form::Source } else { Form::Digest };
-                let command = self.cx.batch_command(form, &entries);
-                self.cx.transmit(0, Purpose::Batch { batch }, command);
-                self.multi.keep_batch(batch, entries);
-            } else if let Some(entry) = entries.pop() {
-                self.cx.transmit(0, entry.purpose, entry.command);
+            if !entries.is_empty() {
+                self.cx.transmit_entries(0, Form::Digest, entries);
             }
         }
     }
 
     pub(super) fn batch_replied(&mut self, sent: &SentCommand, batch: LeaseId, result: Result<Reply, Failure>) {
-        let Some(entries) = self.multi.take_batch(batch) else { return };
-        let numbers = match &result {
-            Ok(Reply::List(list)) if list.len() == entries.len().saturating_add(1) => list.as_slice(),
-            _ => &[],
+        let Some(entries) = self.cx.batches.remove(&batch) else { return };
+        let answers = result.as_ref().ok().and_then(|reply| answers(reply, &entries));
+        let failed = || match &result {
+            Ok(reply) => Failed::unreadable(["the common path answered ", &reply.shown()].concat()),
+            Err(failure) => Failed::by(failure.clone(), sent.form),
         };
-        // For example, the user may not touch one of the names. Each entry gets its own answer.
+        // The reason may be one entry: for example, the user may not touch its name. Each one gets its own answer.
         // Unless a slot has begun to move while the script ran: then it has done a part of its work.
-        let refusal = match &result {
-            Err(failure @ Failure::Refused(text)) => {
-                (!Failed::by(failure.clone(), Form::Digest).maybe_applied).then_some(text)
-            }
-            _ => None,
-        };
-        if let Some(text) = refusal {
-            self.batch_unknown = text.starts_with("NOSCRIPT");
-        }
-        let server = numbers.last().and_then(integer);
+        let refusal = Some(&result).filter(|result| matches!(result, Err(Failure::Refused(_)))).map(|_| failed());
+        let refused = refusal.as_ref().is_some_and(|failed| !failed.maybe_applied);
+        let unknown = refusal.is_some_and(|failed| failed.class == FailureClass::NoScript);
+        let mut again = Vec::new();
         for (index, entry) in entries.into_iter().enumerate() {
-            let number = numbers.get(index).and_then(integer);
-            if refusal.is_some() || number == Some(0) {
-                self.send_alone(entry);
-            } else if let Some(answer) = answer(&entry, number, server) {
+            let number = answers.as_ref().and_then(|answers| integer(answers.numbers.get(index)?));
+            if refused || number == Some(0) {
+                if !self.is_still_wanted(entry.purpose) {
+                    continue;
+                }
+                if unknown {
+                    again.push(entry);
+                } else {
+                    // At once, because its caller has waited for a round trip already.
+                    self.cx.transmit(sent.flow(), entry.purpose, entry.command);
+                }
+            } else if let Some(answer) = answers.as_ref().and_then(|answers| answer(&entry, answers, number)) {
                 let mut sent = *sent;
                 sent.purpose = entry.purpose;
                 self.answered(&sent, &answer);
             } else {
-                let failed = match &result {
-                    Err(failure) => Failed::by(failure.clone(), Form::Digest),
-                    Ok(reply) => Failed::unreadable(["batch answered ", &reply.shown()].concat()),
-                };
-                self.failed(entry.purpose, failed);
+                self.failed(entry.purpose, failed());
             }
+        }
+        if !again.is_empty() {
+            self.cx.transmit_entries(sent.flow(), Form::Source, again);
         }
     }
 
-    /// A batch left this command undone. It leaves at once, because its caller has waited for a round trip already.
-    fn send_alone(&mut self, entry: Queued) {
-        if !self.is_wanted(entry.purpose) {
-            return self.failed(entry.purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
+    /// The server has answered that it has done nothing. Its next silence begins now.
+    fn is_still_wanted(&mut self, purpose: Purpose) -> bool {
+        if !self.is_wanted(purpose) {
+            self.failed(purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
+            return false;
         }
-        // The server has answered. Its next silence begins now.
-        self.cx.is_answered(entry.purpose);
-        if let Purpose::Acquire { lock, .. } = entry.purpose {
+        self.cx.is_answered(purpose);
+        if let Purpose::Acquire { lock, .. } = purpose {
             self.with(lock, |lock, cx| {
                 if let Some(claim) = &mut lock.claim {
                     claim.sent = Some(cx.now);
                 }
             });
         }
-        self.cx.transmit(0, entry.purpose, entry.command);
+        true
     }
 }
 
-/// An entry's answer, as if it had been sent alone. None if the server's number is out of bounds.
-fn answer(entry: &Queued, number: Option<i64>, server: Option<i64>) -> Option<Answer> {
-    let (number, server) = (u64::try_from(number?).ok()?, u64::try_from(server?).ok()?);
+/// Parses the reply to the common path of these entries. Exclusive locks have scripts of their own with a shorter reply.
+fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
+    let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
+    match (reply, entries) {
+        (Reply::One(one), [Queued { common: CommonPath::Acquire, .. }]) => {
+            // A fence is a text. Only a connection to something else answers another number than 0.
+            let fence = number(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
+            Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
+        }
+        (Reply::List(list), [Queued { common: CommonPath::Acquire, .. }]) => {
+            let [server, fence] = list.as_slice() else { return None };
+            Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
+        }
+        (Reply::One(one), [Queued { common: CommonPath::Release, .. }]) => {
+            Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() })
+        }
+        (Reply::List(list), _) => {
+            let [server, fence, numbers @ ..] = list.as_slice() else { return None };
+            let (server, fence) = (number(server)?, number(fence)?);
+            (numbers.len() == entries.len()).then_some(Answers { server, fence, numbers })
+        }
+        _ => None,
+    }
+}
+
+/// An entry's answer, as if its own script had given it. None if the server's number is out of bounds.
+fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<Answer> {
+    let server = answers.server;
+    let number = u64::try_from(number?).ok()?;
     let (status, value, block, left) = match entry.purpose {
         Purpose::Acquire { .. } => {
-            let ahead = server.saturating_add(AHEAD).saturating_sub(number);
+            let ahead = server.saturating_add(AHEAD).saturating_sub(answers.fence);
             let block = argument(&entry.command, ACQUIRE_BLOCK).min(ahead).max(1);
-            (Status::Entered, number, block, Some(argument(&entry.command, ACQUIRE_TTL)))
+            (Status::Entered, fence(answers.fence, block)?, block, Some(argument(&entry.command, ACQUIRE_TTL)))
         }
         Purpose::Release { .. } => (Status::Released, 0, 0, None),
         _ => (Status::Renewed, 0, 0, Some(number)),
     };
-    let value = fence(value, block)?;
     let waiting = (status != Status::Renewed).then_some(0);
     Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })
 }

@@ -19,6 +19,8 @@ mod semaphore;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+pub(crate) use self::operator::is_token;
+
 use self::multi::Multi;
 use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
@@ -36,8 +38,6 @@ pub(crate) struct Client {
     locks: LockTable,
     semaphores: Semaphores,
     multi: Multi,
-    /// Whether the server has lost the script of a batch. The next one carries its source.
-    batch_unknown: bool,
 }
 
 impl Client {
@@ -49,7 +49,7 @@ impl Client {
         config.check()?;
         let hash = NameHash::new(client.seed());
         let (locks, semaphores) = (LockTable::new(hash), Semaphores::new(hash));
-        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default(), batch_unknown: false })
+        Ok(Self { cx: Context::new(client, config), locks, semaphores, multi: Multi::default() })
     }
 
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
@@ -61,15 +61,16 @@ impl Client {
         self.take_in(input);
         self.run_timers();
         self.pump();
-        if wake {
+        if wake || self.cx.flows.is_turn_of_together(self.cx.now) {
             self.pump_together();
+            self.pump();
         }
     }
 
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {
-        while let Some((flow, queued)) = self.cx.flows.pop() {
+        while let Some((flow, queued)) = self.cx.flows.pop(self.cx.now) {
             if self.is_wanted(queued.purpose) {
                 self.cx.transmit(flow, queued.purpose, queued.command);
                 self.sent(queued.purpose);
@@ -152,11 +153,33 @@ impl Client {
         self.cx.lease(id)
     }
 
+    /// The last fence that a lease may use. The server grants only greater ones after those that it used.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn last_fence(&self, lease: LeaseId) -> Option<u64> {
+        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
+        Some(lock.hold.as_ref()?.last_fence())
+    }
+
+    /// A quorum gives out this fence for a lease.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, lease: LeaseId, fence: u64) {
+        let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get_mut(lease.lock()?));
+        if let Some(hold) = lock.and_then(|lock| lock.hold.as_mut()) {
+            hold.uses(fence);
+        }
+    }
+
     /// The names and modes of the leases that linger.
     pub(crate) fn lingering(&self) -> Vec<(&str, Mode)> {
         let lingering = self.locks.iter().filter(|lock| lock.is_lingering());
         let start = self.cx.config.prefix.len();
         lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
+    }
+
+    /// The name of the lock, without the prefix, that a command in flight wants to acquire.
+    pub(crate) fn wanted_by(&self, id: CommandId) -> Option<&str> {
+        let Purpose::Acquire { lock, .. } = self.cx.unanswered.get(id)?.purpose else { return None };
+        self.locks.get(lock)?.name.key.get(self.cx.config.prefix.len()..)
     }
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.

@@ -23,7 +23,7 @@ impl Client {
             return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock),
+            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
@@ -57,7 +57,9 @@ impl Client {
 fn read(reply: &Reply) -> Option<Inspection> {
     let Reply::List(list) = reply else { return None };
     let mut rest = list.iter();
-    let now_ms = integer(rest.next()?)? / 1000;
+    let now = integer(rest.next()?)?;
+    // Fences and places in the queue may be a little ahead of the clock.
+    let since = |then: i64| Duration::from_micros(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
     let holder = text(rest.next()?)?;
     let pttl = integer(rest.next()?)?;
     let last_fence = u64::try_from(integer(rest.next()?)?).ok().filter(|fence| *fence > 0);
@@ -65,20 +67,37 @@ fn read(reply: &Reply) -> Option<Inspection> {
 
     for _ in 0..integer(rest.next()?)? {
         let token = text(rest.next()?)?;
-        let left = integer(rest.next()?)?.saturating_sub(now_ms);
+        let left = integer(rest.next()?)?.saturating_sub(now / 1000);
         let remaining = Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
-        inspection.holders.push(Holder { token, mode: Mode::Shared, remaining, foreign: false });
+        inspection.holders.push(Holder {
+            token,
+            mode: Mode::Shared,
+            remaining,
+            foreign: false,
+            held: None,
+            label: None,
+        });
     }
     if !holder.is_empty() && holder != "shared" {
         let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
         let foreign = remaining.is_none() || !is_token(&holder);
-        inspection.holders = Vec::from([Holder { token: holder, mode: Mode::Exclusive, remaining, foreign }]);
+        let (held, label) = (None, None);
+        let holder = Holder { token: holder, mode: Mode::Exclusive, remaining, foreign, held, label };
+        inspection.holders = Vec::from([holder]);
     }
     for _ in 0..integer(rest.next()?)? {
         let token = text(rest.next()?)?;
         let record = text(rest.next()?)?;
         let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
-        inspection.waiters.push(Waiter { token, mode });
+        let waited = integer(rest.next()?).map(since);
+        inspection.waiters.push(Waiter { token, mode, waited, label: None });
+    }
+    // The last fence of a client that holds the lock alone is about the time of its grant.
+    let granted = rest.next().and_then(integer).filter(|granted| *granted > 0);
+    if let [only] = inspection.holders.as_mut_slice()
+        && !only.foreign
+    {
+        only.held = granted.map(since);
     }
     Some(inspection)
 }
@@ -92,7 +111,7 @@ fn text(scalar: &Scalar) -> Option<String> {
 }
 
 /// Whether a text has the form `<uuid>:<counter>`.
-fn is_token(text: &str) -> bool {
+pub(crate) fn is_token(text: &str) -> bool {
     let Some((uuid, counter)) = text.split_once(':') else { return false };
     let groups = uuid.split('-').map(str::len);
     groups.eq([8, 4, 4, 4, 12])
@@ -107,7 +126,7 @@ impl Client {
             return self.cx.answer(op, Err(Error::Closed));
         }
         let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock),
+            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Force { name }, Some(self.cx.patience()));

@@ -9,7 +9,7 @@ use self::replication::Replication;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, LeaseInfo, Output, Reason};
-use crate::ids::{ClientId, LeaseId};
+use crate::ids::{ClientId, CommandId, LeaseId};
 use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
@@ -57,7 +57,7 @@ impl Engine {
     /// whose slots are near its own.
     pub fn set_cluster(&mut self) {
         match &mut self.locks {
-            Locks::One(client) => client.cx.flows.by_slot(),
+            Locks::One(client) => client.cx.set_cluster(),
             // A quorum's servers are not clusters.
             #[cfg(feature = "quorum")]
             Locks::Quorum(_) => {}
@@ -108,6 +108,16 @@ impl Engine {
             // Locks of a quorum don't linger.
             #[cfg(feature = "quorum")]
             Locks::Quorum(_) => Vec::new(),
+        }
+    }
+
+    /// The name of the lock, without the prefix, that a command in flight wants to acquire. None for other commands and in a
+    /// quorum.
+    pub fn wanted_by(&self, id: CommandId) -> Option<&str> {
+        match &self.locks {
+            Locks::One(client) => client.wanted_by(id),
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(_) => None,
         }
     }
 

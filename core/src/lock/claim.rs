@@ -10,7 +10,9 @@ use super::hold::Validity;
 use crate::error::{Error, Failure};
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
-use crate::session::{Acquire, AcquireMode, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
+};
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
@@ -162,7 +164,7 @@ impl LockState {
         let Some(claim) = &mut self.claim else { return };
         let joins = claim.waits && !cx.is_mixed(self.name.family) && cx.subscription.is_settled();
         let many = joins || callers > 1 || head.linger.is_some() || self.name.family == Family::Semaphore;
-        let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { 1 };
+        let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { cx.least_block };
         let what = Acquire {
             token: claim.token,
             kind: claim.kind,
@@ -180,8 +182,17 @@ impl LockState {
             // The server has answered the copy without the source.
             claim.sent = None;
         }
-        let common = form == Form::Entry && self.name.family == Family::Lock && claim.mode == Mode::Exclusive;
-        let sent = if common { cx.send_together(soon, purpose, command) } else { cx.send(soon, purpose, command) };
+        let common = match (claim.kind, claim.mode) {
+            _ if form != Form::Entry => None,
+            (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
+            (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
+            (Kind::Semaphore { .. }, _) => Some(CommonPath::Permit),
+            (Kind::Reentrant(_), _) => None,
+        };
+        let sent = match common {
+            Some(common) => cx.send_together(soon, purpose, command, (common, 0)),
+            None => cx.send(soon, purpose, command),
+        };
         if sent {
             self.acquire_sent(cx);
         }
@@ -229,7 +240,7 @@ impl LockState {
         }
         match answer.status {
             Status::Again => {
-                hold.server = answer.server;
+                hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.extend(cx, id, validity);

@@ -70,6 +70,7 @@ impl LockState {
             ttl: ttl.unwrap_or(hold.validity.granted),
             block: u64::from(cx.config.local_handoffs).saturating_add(1),
             bury: hold.in_flight.any(),
+            used: hold.fences.used(),
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { lock: id, new: converting.new };
@@ -113,8 +114,9 @@ impl LockState {
             Status::Converted | Status::Again => {
                 hold.token = new;
                 hold.mode = converting.to;
-                hold.server = answer.server;
+                hold.confirmed_at(cx, answer.server);
                 hold.fences = Fences::new(answer.value, answer.block);
+                hold.stamp = if answer.status == Status::Converted { hold.fences.first() } else { None };
                 hold.refill.unanswered = false;
                 cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
                 hold.in_flight = converting.in_flight;

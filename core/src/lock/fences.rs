@@ -7,11 +7,19 @@ pub(super) struct Fences {
     /// How many are left, starting with `next`.
     left: u64,
     spare: Option<(u64, u64)>,
+    used: u64,
+    /// The greatest that the server drew. Its counter has that one at least.
+    drawn: u64,
 }
 
 impl Fences {
     pub(crate) const fn new(first: u64, count: u64) -> Self {
-        Self { next: first, left: count, spare: None }
+        Self { next: first, left: count, spare: None, used: 0, drawn: first }
+    }
+
+    /// The greatest fence that was taken, if the server's counter may be below it. Else 0.
+    pub(super) const fn used(&self) -> u64 {
+        if self.used > self.drawn { self.used } else { 0 }
     }
 
     /// The next fence. It is greater than all before it.
@@ -22,32 +30,44 @@ impl Fences {
         let fence = self.next;
         self.next = fence.saturating_add(1);
         self.left = self.left.checked_sub(1)?;
+        self.used = fence;
         Some(fence)
+    }
+
+    /// The first fence, if none was taken.
+    pub(super) const fn first(&self) -> Option<u64> {
+        if self.used == 0 { Some(self.next) } else { None }
+    }
+
+    /// A quorum gives this fence of the block out.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, fence: u64) {
+        self.used = self.used.max(fence);
+    }
+
+    /// The last of those that follow each other.
+    #[cfg(feature = "quorum")]
+    pub(super) const fn last(&self) -> u64 {
+        self.next.saturating_add(self.left).saturating_sub(1)
     }
 
     pub(crate) fn left(&self) -> u64 {
         self.left.saturating_add(self.spare.map_or(0, |(_, count)| count))
     }
 
-    /// Adds a block from a refill. A late one never lowers the next fence.
-    pub(super) fn add(&mut self, first: u64, count: u64) {
-        if let Some((spare, spared)) = &mut self.spare {
-            let end = spare.saturating_add(*spared);
-            if first == end {
-                *spared = spared.saturating_add(count);
-            } else if first > end {
-                (*spare, *spared) = (first, count);
+    /// Adds a block from a refill. It may begin inside of the last one. A late one never lowers the next fence.
+    pub(crate) fn add(&mut self, first: u64, count: u64) {
+        self.drawn = self.drawn.max(first);
+        let (start, left) = self.spare.unwrap_or((self.next, self.left));
+        let (end, added) = (start.saturating_add(left), first.saturating_add(count));
+        if first <= end {
+            let left = left.saturating_add(added.saturating_sub(end));
+            match &mut self.spare {
+                Some((_, spare)) => *spare = left,
+                None => self.left = left,
             }
-            return;
-        }
-        let end = self.next.saturating_add(self.left);
-        if first < end {
-            return;
-        }
-        if self.left == 0 {
+        } else if self.spare.is_none() && self.left == 0 {
             (self.next, self.left) = (first, count);
-        } else if first == end {
-            self.left = self.left.saturating_add(count);
         } else {
             self.spare = Some((first, count));
         }
@@ -77,5 +97,22 @@ mod tests {
         assert_eq!(fences.take(), None);
         fences.add(101, 1);
         assert_eq!(fences.take(), Some(101));
+        assert_eq!(fences.used(), 0, "the server drew it");
+        fences.add(102, 2);
+        assert_eq!([fences.take(), fences.take()], [Some(102), Some(103)]);
+        assert_eq!(fences.used(), 103);
+    }
+
+    #[test]
+    fn a_refill_that_begins_inside_of_the_last_block_adds_what_is_behind_it() {
+        let mut fences = Fences::new(10, 3);
+        assert_eq!(fences.take(), Some(10));
+        fences.add(11, 4);
+        assert_eq!(fences.left(), 4);
+        fences.add(30, 2);
+        fences.add(31, 3);
+        assert_eq!(fences.left(), 8);
+        let rest = core::iter::from_fn(|| fences.take()).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(rest, [11, 12, 13, 14, 30, 31, 32, 33]);
     }
 }

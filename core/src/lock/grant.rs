@@ -12,7 +12,7 @@ use crate::ids::Token;
 use crate::options::Mode;
 use crate::session::{Context, ReleaseParams};
 use crate::time::Instant;
-use crate::wire::{Answer, Granted};
+use crate::wire::{Answer, Granted, Status};
 
 impl LockState {
     /// The waiting token is granted, according to an answer.
@@ -25,6 +25,12 @@ impl LockState {
         let ourselves = u64::from(!self.subscription.is_polling());
         let waiting = answer.waiting.map(|waiting| waiting.saturating_sub(ourselves));
         self.begin_hold(cx, validity, answer.server, fences, waiting);
+        if answer.status == Status::Again
+            && let Some(hold) = &mut self.hold
+        {
+            // The key has the fence of an answer that was lost.
+            hold.stamp = None;
+        }
     }
 
     /// A message says that one of our tokens was granted. It may be late, a duplicate, or for a token that was given up.
@@ -93,6 +99,8 @@ impl LockState {
             mode: claim.mode,
             validity,
             server,
+            server_at: cx.now,
+            stamp: fences.first(),
             fences,
             heard: cx.now,
             budget: None,
@@ -129,7 +137,8 @@ impl LockState {
         old.clear_timers(cx, self.id);
         let valid_until = Some(old.validity.until);
         let params = ReleaseParams::of(old.token, old.in_flight.any());
-        cx.give_back(&self.name, ReleaseParams { valid_until, heirs: old.holders.clone(), ..params });
+        let used = old.used(cx);
+        cx.give_back(&self.name, ReleaseParams { valid_until, used, heirs: old.holders.clone(), ..params });
         old.holders
     }
 

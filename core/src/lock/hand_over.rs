@@ -7,8 +7,8 @@ use super::{LockState, is_try};
 use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId};
-use crate::options::{AcquireOptions, Wait};
-use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
+use crate::options::{AcquireOptions, Family, Mode, Wait};
+use crate::session::{CommonPath, Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
@@ -109,16 +109,22 @@ impl LockState {
         let valid_until = Some(hold.validity.until);
         let moved = hold.converting.is_some();
         let bury = hold.in_flight.any() || moved;
+        let used = hold.used(cx);
         if let Some(converting) = hold.converting.take() {
             cx.complete(converting.op, Err(Error::NotHeld));
-            let new = ReleaseParams { valid_until, ..ReleaseParams::of(converting.new, bury) };
+            let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, bury) };
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
-        cx.give_back(
-            &self.name,
-            ReleaseParams { valid_until, op, moved, wanted, ..ReleaseParams::of(hold.token, bury) },
-        );
+        let common = match (self.name.family, hold.mode) {
+            _ if wanted || used > 0 => None,
+            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| (CommonPath::Release, fence)),
+            (Family::Lock, Mode::Shared) => Some((CommonPath::Unshare, 0)),
+            (Family::Semaphore, _) => Some((CommonPath::Unpermit, 0)),
+            (Family::Reentrant, _) => None,
+        };
+        let params = ReleaseParams::of(hold.token, bury);
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });
     }
 
     /// Removes the waiting token from the server's queue.

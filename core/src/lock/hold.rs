@@ -21,8 +21,11 @@ pub(crate) struct Hold {
     /// The mode on the server.
     pub(crate) mode: Mode,
     pub(crate) validity: Validity,
-    /// The server's time, in µs, of the newest answer that said that we hold the lock.
+    /// The server's time, in µs, of the newest answer that said that we hold the lock, and when that answer arrived.
     pub(crate) server: u64,
+    pub(super) server_at: Instant,
+    /// The fence in the lock's key, if it is known.
+    pub(super) stamp: Option<u64>,
     pub(super) fences: Fences,
     /// When the client last learned the length of the queue.
     pub(super) heard: Instant,
@@ -124,6 +127,18 @@ impl Hold {
         !self.holders.is_empty()
     }
 
+    /// The last fence that this hold may use.
+    #[cfg(feature = "quorum")]
+    pub(crate) const fn last_fence(&self) -> u64 {
+        self.fences.last()
+    }
+
+    /// A quorum gives out this fence.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn uses(&mut self, fence: u64) {
+        self.fences.uses(fence);
+    }
+
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
@@ -201,6 +216,21 @@ impl Hold {
             self.budget = Some(Budget { left: cx.config.local_handoffs, until });
             cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(until));
         }
+    }
+
+    /// The server has said at this time that we hold the lock.
+    pub(super) fn confirmed_at(&mut self, cx: &Context, server: u64) {
+        if server > self.server {
+            (self.server, self.server_at) = (server, cx.now);
+        }
+    }
+
+    /// The greatest fence that was used, if the next grant might not be above it by the server's clock alone. Else 0.
+    pub(super) fn used(&self, cx: &Context) -> u64 {
+        let elapsed = cx.now.since(self.server_at);
+        let clock = self.server.saturating_add(crate::time::micros(elapsed.saturating_sub(elapsed / 100)));
+        let used = self.fences.used();
+        if used < clock { 0 } else { used }
     }
 
     /// Processes a successful renewal or new grant. A late answer never shortens the validity.

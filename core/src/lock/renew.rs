@@ -9,7 +9,9 @@ use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Acquire, AcquireMode, Context, OpKind, Purpose, SentCommand, Timer, covering, within};
+use crate::session::{
+    Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within,
+};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
@@ -38,7 +40,7 @@ impl LockState {
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command)
+                cx.send_together(soon, purpose, command, (CommonPath::Renew, 0))
             } else {
                 cx.send(soon, purpose, command)
             };
@@ -177,12 +179,10 @@ impl LockState {
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }
-        #[cfg(feature = "quorum")]
-        let lasts = lease.ttl;
         let command = match raise {
             0 => cx.renew_command(form, &self.name, hold.token, hold.mode, ttl),
             #[cfg(feature = "quorum")]
-            fence => cx.raise_command(form, &self.name, hold.token, fence, lasts),
+            fence => cx.raise_command(form, &self.name, hold.token, fence),
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
@@ -272,7 +272,7 @@ impl LockState {
             Status::Again => {
                 hold.refill.failures = 0;
                 hold.refill.size = hold.refill.asked;
-                hold.server = hold.server.max(answer.server);
+                hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 if hold.converting.is_none() {

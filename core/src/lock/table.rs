@@ -59,7 +59,7 @@ impl LockTable {
             return Ok(id);
         }
         let key = Name::check(&cx.config.prefix, name)?;
-        Ok(self.add(Name::new(key, family)))
+        Ok(self.add(Name::new(key, family, &cx.counter)))
     }
 
     /// Creates a machine for a name.

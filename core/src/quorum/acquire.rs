@@ -98,10 +98,20 @@ impl QuorumLock {
         let AcquireOptions { ttl, max_hold, .. } = self.options;
         let ttl = max_hold.map_or(ttl, |most| ttl.min(covering(most)));
         let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
+        let same = mem::replace(&mut self.asked, options) == options;
         for (at, state) in (0..).zip(&mut self.states) {
-            let owes = || members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key));
+            let owes = |members: &Members| {
+                members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key))
+            };
+            if let MemberState::Late(op) = *state {
+                if same {
+                    *state = MemberState::Asked(op);
+                } else {
+                    clear(cx, members, at, mem::replace(state, MemberState::Empty), None);
+                }
+            }
             if let MemberState::Empty | MemberState::Denied(_) = state {
-                if owes() {
+                if owes(members) {
                     let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
                     *state = MemberState::Denied(Error::unreachable(Duration::ZERO, cause));
                     continue;
@@ -135,10 +145,13 @@ impl QuorumLock {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
         match (&mut *state, result) {
             (MemberState::Asked(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
-                *state = MemberState::Ours { lease: grant.lease, fence: grant.fence, raise: Raise::No };
+                let (lease, drawn) = (grant.lease, grant.fence);
+                let mut fence = drawn;
                 if let Some(member) = members.get(at) {
-                    member.leases.insert(grant.lease, self.id);
+                    member.leases.insert(lease, self.id);
+                    fence = member.client.last_fence(lease).unwrap_or(drawn);
                 }
+                *state = MemberState::Ours { lease, drawn, fence, raise: Raise::No };
                 if let Some(until) = self.until {
                     members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
                 }
@@ -147,7 +160,7 @@ impl QuorumLock {
                 if raise.asked() == Some(op) && held =>
             {
                 if let Raise::Asked(_, least) = *raise {
-                    *fence = least;
+                    *fence = least.max(*fence);
                 }
                 *raise = Raise::Done;
             }
@@ -157,6 +170,12 @@ impl QuorumLock {
                 clear(cx, members, at, given, None);
             }
             (MemberState::Asked(asked), Err(error)) if *asked == op => *state = MemberState::Denied(error),
+            (MemberState::Late(asked), result) if *asked == op => {
+                *state = MemberState::Empty;
+                if let Ok(Outcome::Acquired(grant)) = result {
+                    members.release(at, cx.now, grant.lease, None);
+                }
+            }
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! A name in use: its local callers, and what each server answered.
 //!
 //! ```text
-//!           ask every server           a majority agrees          a majority has the fence and is valid
+//!           ask every server           a majority agrees          a majority has the fence, most often at once
 //! (nobody) ------------------> Asking -------------------> Raising -----------------------------------> Held
 //!    ^                           |                            |                                           |
 //!    '----- random pause --------+---- no majority: give all back       released, or majority lost -------'
@@ -33,6 +33,8 @@ pub(crate) struct QuorumLock {
     pub(super) states: Vec<MemberState>,
     /// The options of the current caller or holder.
     pub(super) options: AcquireOptions,
+    /// What the servers were last asked.
+    pub(super) asked: AcquireOptions,
     /// When a renewed lease ends at the latest.
     pub(crate) until: Option<Instant>,
     /// The result of the last attempt, if nothing has been granted since.
@@ -62,9 +64,13 @@ pub(super) enum MemberState {
     Empty,
     /// The server was asked for the lock.
     Asked(OpId),
-    /// We hold the lock there. `fence` is the last fence that the server remembers.
+    /// The server has not answered yet, and the lease that it was asked for has ended: a majority was faster. The next
+    /// caller may use the answer. Without one, a lease is given back.
+    Late(OpId),
+    /// We hold the lock there. The server drew the fence `drawn` for us, and remembers all up to `fence`.
     Ours {
         lease: LeaseId,
+        drawn: u64,
         fence: u64,
         raise: Raise,
     },
@@ -97,6 +103,7 @@ impl QuorumLock {
             stage: Stage::Idle,
             states: (0..servers).map(|_| MemberState::Empty).collect(),
             options: AcquireOptions::default(),
+            asked: AcquireOptions::default(),
             until: None,
             votes: Votes::default(),
             attempts: 0,
@@ -106,7 +113,8 @@ impl QuorumLock {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none()
+        let late = self.states.iter().any(|state| matches!(state, MemberState::Late(_)));
+        matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none() && !late
     }
 
     pub(super) fn count(&self, which: impl Fn(&MemberState) -> bool) -> usize {
@@ -150,7 +158,7 @@ impl QuorumLock {
     pub(super) fn votes(&self, members: &Members) -> Votes {
         let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
             let answer = match state {
-                MemberState::Empty | MemberState::Asked(_) => None,
+                MemberState::Empty | MemberState::Asked(_) | MemberState::Late(_) => None,
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
             };
@@ -159,13 +167,18 @@ impl QuorumLock {
         votes.collect()
     }
 
-    /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock.
+    /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock: then the lease
+    /// was released, and servers that have not answered yet are not told to forget the token, which would cost them more
+    /// than a lease that is given back later.
     pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
         cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
         self.stage = Stage::Idle;
         self.until = None;
         for (at, state) in (0..).zip(&mut self.states) {
-            clear(cx, members, at, mem::replace(state, MemberState::Empty), task);
+            match *state {
+                MemberState::Asked(op) if task.is_some() => *state = MemberState::Late(op),
+                _ => clear(cx, members, at, mem::replace(state, MemberState::Empty), task),
+            }
         }
     }
 
@@ -179,7 +192,7 @@ impl QuorumLock {
 /// Gives back whatever one server may have for us.
 pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
-        MemberState::Asked(op) => {
+        MemberState::Asked(op) | MemberState::Late(op) => {
             members.tasks.remove(&op);
             members.tell(at, cx.now, Input::Cancel { op });
         }

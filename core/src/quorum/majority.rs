@@ -32,22 +32,28 @@ impl QuorumLock {
     }
 
     fn greatest_fence(&self) -> u64 {
-        let fences =
-            self.states.iter().map(|state| if let MemberState::Ours { fence, .. } = state { *fence } else { 0 });
-        fences.max().unwrap_or_default()
+        let drawn = |state: &MemberState| if let MemberState::Ours { drawn, .. } = state { *drawn } else { 0 };
+        self.states.iter().map(drawn).max().unwrap_or_default()
     }
 
     /// How many servers remember this fence and have drawn no greater one.
     fn remember(&self, most: u64) -> usize {
-        self.count(|state| matches!(state, MemberState::Ours { fence, raise: Raise::Done, .. } if *fence <= most))
+        self.count(|state| matches!(state, MemberState::Ours { drawn, raise: Raise::Done, .. } if *drawn <= most))
     }
 
-    /// Makes every server of ours remember the fence. A server that drew it, or a greater one, already does.
+    /// Makes every server of ours remember the fence. A server whose block reaches as far already does. With clocks that
+    /// differ by less than a millisecond, these are most servers.
     fn raise(&mut self, cx: &Context, members: &mut Members, least: u64) {
         for (at, state) in (0..).zip(&mut self.states) {
-            let MemberState::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done) } = state else { continue };
+            let MemberState::Ours { lease, fence, raise: raise @ (Raise::No | Raise::Done), .. } = state else {
+                continue;
+            };
             if *fence >= least {
                 *raise = Raise::Done;
+                // The release tells the server, if its clock has not passed the fence by then.
+                if let Some(member) = members.get(at) {
+                    member.client.uses(*lease, least);
+                }
                 continue;
             }
             let op = members.new_op(Some(Task::Member(self.id)));

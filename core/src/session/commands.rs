@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use super::Context;
-use super::flow::Queued;
-use super::unanswered::Purpose;
+use super::flow::{CommonPath, Queued};
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -19,7 +18,9 @@ struct Script {
 }
 
 const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
+const ACQUIRE_FAST: Script = Script::of(leasehold_lua::ACQUIRE_FAST);
 const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
+const RELEASE_FAST: Script = Script::of(leasehold_lua::RELEASE_FAST);
 const RENEW: Script = Script::of(leasehold_lua::RENEW);
 const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
 #[cfg(feature = "quorum")]
@@ -49,7 +50,7 @@ pub(crate) enum AcquireMode {
 }
 
 /// How many keys each name has in the scripts.
-const KEYS: usize = 7;
+const KEYS: usize = 6;
 
 /// How long the server remembers a token that was given up.
 const BURIED: Duration = Duration::from_secs(60);
@@ -70,6 +71,8 @@ pub(crate) struct Convert {
     pub(crate) ttl: Duration,
     pub(crate) block: u64,
     pub(crate) bury: bool,
+    /// The greatest fence that was used.
+    pub(crate) used: u64,
 }
 
 impl Script {
@@ -113,11 +116,11 @@ impl Context {
         });
         command.push_number(millis(self.config.claim_window));
         command.push_number(what.block);
-        self.push_fleet(&mut command, name);
+        self.push_fleet(&mut command, name, 0);
         command
     }
 
-    pub(super) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool) -> Command {
+    pub(super) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool, used: u64) -> Command {
         let script = match name.family {
             Family::Lock => &RELEASE,
             Family::Reentrant => &REENTRANT_RELEASE,
@@ -126,7 +129,7 @@ impl Context {
         let mut command = all_keys(script, form, name);
         self.push_token(&mut command, token);
         push_bury(&mut command, bury);
-        self.push_fleet(&mut command, name);
+        self.push_fleet(&mut command, name, used);
         command
     }
 
@@ -168,20 +171,18 @@ impl Context {
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
         push_bury(&mut command, what.bury);
-        self.push_fleet(&mut command, name);
+        self.push_fleet(&mut command, name, what.used);
         command
     }
 
     /// Makes the server remember a quorum's fence, if the token still holds the lock.
     #[cfg(feature = "quorum")]
-    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64, ttl: Duration) -> Command {
+    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64) -> Command {
         let mut command = begin(&RAISE, form, 2, 160);
         command.push(name.key.as_bytes());
-        command.push_parts(&[name.side(), "fence"]);
+        command.push(name.fence.as_bytes());
         self.push_token(&mut command, token);
         command.push_number(fence);
-        command.push_number(millis(ttl));
-        command.push_number(millis(self.config.fence_retention));
         command
     }
 
@@ -192,27 +193,63 @@ impl Context {
 
     /// All names at once, each with its own token.
     pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
-        let keys = parts.len().saturating_mul(KEYS);
+        let keys = parts.len().saturating_mul(3).saturating_add(1);
         let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
-        parts.iter().for_each(|(name, _)| push_keys(&mut command, name));
+        for (name, _) in parts {
+            command.push(name.key.as_bytes());
+            command.push_parts(&[name.side(), "queue"]);
+            command.push_parts(&[name.side(), "waiters"]);
+        }
+        // They are in one slot, so they have one counter.
+        command.push(parts.first().map(|(name, _)| name.fence.as_bytes()).unwrap_or_default());
         command.push_number(millis(ttl));
-        command.push_number(millis(self.config.fence_retention));
         parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
         command
     }
 
-    /// Commands that leave together. The batch has the words of each that its common path needs.
-    pub(crate) fn batch_command(&self, form: Form, entries: &[Queued]) -> Command {
-        let picks = || entries.iter().map(|entry| (pick(entry.purpose), &entry.command));
-        let keys = picks().map(|((_, keys, _), _)| keys.len()).sum();
-        let mut command = begin(&BATCH, form, keys, entries.len().saturating_mul(256));
-        for ((_, keys, _), words) in picks() {
-            keys.iter().for_each(|index| command.push(words.word(*index)));
+    /// The common path of commands that leave together, or of one command.
+    pub(crate) fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
+        let (script, is_batch) = match entries {
+            [Queued { common: CommonPath::Acquire, .. }] => (&ACQUIRE_FAST, false),
+            [Queued { common: CommonPath::Release, .. }] => (&RELEASE_FAST, false),
+            _ => (&BATCH, true),
+        };
+        let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
+        for entry in entries {
+            let (_, words, arguments) = common_words(entry.common);
+            keys = keys.saturating_add(words.len());
+            if arguments.first() == Some(&ACQUIRE_TTL) {
+                takes = takes.saturating_add(1);
+                fence = Some(entry.command.word(FENCE));
+            }
         }
-        command.push_number(millis(self.config.fence_retention));
-        for ((what, _, arguments), words) in picks() {
-            command.push(what);
-            arguments.iter().for_each(|index| command.push(words.word(*index)));
+        let keys = keys.saturating_add(usize::from(fence.is_some()));
+        let mut command = begin(script, form, keys, entries.len().saturating_mul(256));
+        for entry in entries {
+            command.push_words(&entry.command, common_words(entry.common).1);
+        }
+        if let Some(fence) = fence {
+            command.push(fence);
+        }
+        if is_batch {
+            command.push_number(takes);
+        }
+        for entry in entries {
+            let (what, _, arguments) = common_words(entry.common);
+            if is_batch {
+                command.push(what);
+            }
+            command.push_words(&entry.command, &[if entry.common == CommonPath::Renew { 4 } else { 9 }]);
+            // As the lock's key begins with the token, or has it with the fence.
+            match entry.common {
+                CommonPath::Acquire => command.extend_word(" "),
+                CommonPath::Release => {
+                    command.extend_word(" ");
+                    command.extend_word(Digits::of(entry.fence).as_str());
+                }
+                _ => {}
+            }
+            command.push_words(&entry.command, arguments);
         }
         command
     }
@@ -224,7 +261,7 @@ impl Context {
             Family::Semaphore => &SEMAPHORE_FORCE,
         };
         let mut command = all_keys(script, form, name);
-        self.push_fleet(&mut command, name);
+        self.push_fleet(&mut command, name, 0);
         command
     }
 
@@ -232,24 +269,35 @@ impl Context {
         command.push_parts(&[&self.client, ":", Digits::of(token.0).as_str()]);
     }
 
-    fn push_fleet(&self, command: &mut Command, name: &Name) {
-        command.push_number(millis(self.config.fence_retention));
+    /// The last two arguments: the greatest fence that was used, and the fleet.
+    fn push_fleet(&self, command: &mut Command, name: &Name, used: u64) {
+        command.push_number(used);
         command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }
 
-/// What a command is called in a batch, and the indexes of the keys and arguments that it takes along.
-const fn pick(purpose: Purpose) -> (&'static [u8], &'static [usize], &'static [usize]) {
-    match purpose {
-        Purpose::Acquire { .. } => (b"acquire", &[3, 4, 5, 7, 8], &[10, ACQUIRE_TTL, ACQUIRE_BLOCK]),
-        Purpose::Release { .. } => (b"release", &[3, 5, 7], &[10]),
-        _ => (b"renew", &[3], &[4, 5]),
+/// What an entry is called in a batch, and the words of its command that it takes along: keys, and arguments after the
+/// token.
+const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &'static [usize]) {
+    match common {
+        CommonPath::Acquire => (b"acquire", &[KEY, QUEUE], &[ACQUIRE_TTL]),
+        CommonPath::Release => (b"release", &[KEY], &[]),
+        CommonPath::Renew => (b"renew", &[KEY], &[5]),
+        CommonPath::Share => (b"share", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL]),
+        CommonPath::Unshare => (b"unshare", &[KEY, MEMBERS], &[]),
+        CommonPath::Permit => (b"permit", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL, ACQUIRE_MODE]),
+        CommonPath::Unpermit => (b"unpermit", &[KEY, QUEUE, MEMBERS], &[]),
     }
 }
 
-/// Where an acquire has its TTL and its block.
-pub(crate) const ACQUIRE_TTL: usize = 12;
-pub(crate) const ACQUIRE_BLOCK: usize = 15;
+/// Where an acquire and a release have their keys, and where an acquire has its mode, TTL and block.
+const KEY: usize = 3;
+const FENCE: usize = 4;
+const QUEUE: usize = 5;
+const MEMBERS: usize = 7;
+const ACQUIRE_MODE: usize = 10;
+pub(crate) const ACQUIRE_TTL: usize = 11;
+pub(crate) const ACQUIRE_BLOCK: usize = 14;
 
 fn push_bury(command: &mut Command, bury: bool) {
     command.push_number(if bury { millis(BURIED) } else { 0 });
@@ -270,7 +318,7 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
 }
 
 fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
-    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(6)).saturating_add(192);
+    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(4)).saturating_add(208);
     let mut command = begin(script, form, KEYS, bytes);
     push_keys(&mut command, name);
     command
@@ -278,6 +326,7 @@ fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
 
 fn push_keys(command: &mut Command, name: &Name) {
     command.push(name.key.as_bytes());
+    command.push(name.fence.as_bytes());
     for side in name.sides() {
         command.push_parts(&[name.side(), side]);
     }

@@ -68,6 +68,34 @@ pub(crate) struct Queued {
     number: u64,
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
+    pub(crate) common: CommonPath,
+    /// The fence in the lock's key, for a release.
+    pub(crate) fence: u64,
+}
+
+/// What a command is on its common path: see `lua/src/batch.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommonPath {
+    /// Take a free lock exclusively.
+    Acquire,
+    /// Give an exclusive lock back. Its key has the entry's fence.
+    Release,
+    /// Renew an exclusive lease.
+    Renew,
+    /// Read with others.
+    Share,
+    /// Stop reading.
+    Unshare,
+    /// Take permits of a semaphore.
+    Permit,
+    /// Give them back.
+    Unpermit,
+}
+
+impl Queued {
+    pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath, fence: u64) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, command, common, fence }
+    }
 }
 
 /// The flows to all servers.
@@ -87,7 +115,7 @@ struct Flow {
     together: BinaryHeap<Queued>,
     since: Instant,
     round_trip: RoundTrip,
-    /// When a command last had to wait for room.
+    /// Until when a command had to wait for room, or since when one waits.
     full_at: Option<Instant>,
     /// When a command was last answered.
     answered: Option<Instant>,
@@ -128,10 +156,18 @@ impl Flows {
     }
 
     /// The flow by which a command may leave now. None if it must wait.
-    pub(super) fn room(&self, command: &Command) -> Option<u8> {
+    pub(super) fn room(&self, purpose: Purpose, command: &Command) -> Option<u8> {
         let place = self.place(command);
         let flow = self.flows.get(usize::from(place))?;
-        (flow.in_flight < flow.window && flow.queue.is_empty()).then_some(place)
+        let may_leave = flow.in_flight < flow.window && flow.queue.is_empty();
+        (may_leave || self.may_renew(flow, purpose)).then_some(place)
+    }
+
+    /// Whether it is a renewal, and there is room for it beside a full window. If the window is full of commands whose
+    /// replies were lost, no lease ends because of them.
+    fn may_renew(&self, flow: &Flow, purpose: Purpose) -> bool {
+        let most = flow.window.saturating_add(LEAST).min(self.most);
+        matches!(purpose, Purpose::Renew { op: None, .. }) && flow.in_flight < most
     }
 
     /// Queues a command until there is room. `due` is when it is needed.
@@ -140,12 +176,12 @@ impl Flows {
         let (place, number) = (self.place(&command), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
             flow.full_at = Some(now);
-            flow.queue.push(Queued { due, number, purpose, command });
+            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, CommonPath::Renew, 0) });
         }
     }
 
     /// Queues a command until the driver has nothing else to say.
-    pub(super) fn push_together(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+    pub(super) fn push_together(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
         let number = self.numbers;
         let Some(flow) = self.flows.first_mut() else { return };
@@ -155,14 +191,15 @@ impl Flows {
         if flow.in_flight >= flow.window {
             flow.full_at = Some(now);
         }
-        flow.together.push(Queued { due, number, purpose, command });
+        flow.together.push(Queued { due, number, ..entry });
     }
 
     /// When the commands that may travel together leave. None while there is no room.
     pub(crate) fn leave_together(&self) -> Option<Instant> {
         let flow = self.flows.first()?;
-        if flow.together.is_empty() || flow.in_flight >= flow.window {
-            None
+        let first = flow.together.peek()?;
+        if flow.in_flight >= flow.window {
+            self.may_renew(flow, first.purpose).then_some(flow.since)
         } else if flow.in_flight < PARALLEL || flow.together.len() >= TOGETHER {
             Some(flow.since)
         } else {
@@ -173,6 +210,10 @@ impl Flows {
     /// The next command that leaves together with others.
     pub(crate) fn pop_together(&mut self, now: Instant) -> Option<Queued> {
         let flow = self.flows.first_mut()?;
+        if flow.waits_for_room() {
+            // Until now, for all whose calls it is.
+            flow.full_at = Some(now);
+        }
         flow.since = now;
         flow.together.pop()
     }
@@ -182,12 +223,24 @@ impl Flows {
         self.flows.len() == 1
     }
 
-    /// The next queued command for which there is room.
-    pub(crate) fn pop(&mut self) -> Option<(u8, Queued)> {
+    /// The next queued command for which there is room, unless it is the turn of commands that leave together.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(u8, Queued)> {
+        if self.is_turn_of_together(now) {
+            return None;
+        }
         let flow =
             self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.in_flight < flow.window && !flow.queue.is_empty());
         let (flow, place) = flow?;
+        flow.full_at = Some(now);
         Some((place, flow.queue.pop()?))
+    }
+
+    /// Whether a command that leaves together with others is needed sooner than every queued one. The others that could
+    /// leave with it have waited long enough, too.
+    pub(crate) fn is_turn_of_together(&self, now: Instant) -> bool {
+        let Some(flow) = self.flows.first() else { return false };
+        let sooner = flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
+        sooner && self.leave_together().is_some_and(|at| at <= now)
     }
 
     /// Whether no command waits for room.
@@ -238,7 +291,9 @@ impl Flows {
 
     /// Whether a command had to wait for room since then: in this flow, or in any.
     pub(crate) fn was_full_since(&self, place: Option<u8>, since: Instant) -> bool {
-        self.some(place).iter().any(|flow| !flow.queue.is_empty() || flow.full_at.is_some_and(|at| at >= since))
+        self.some(place)
+            .iter()
+            .any(|flow| !flow.queue.is_empty() || flow.waits_for_room() || flow.full_at.is_some_and(|at| at >= since))
     }
 
     /// When a command was last answered: in this flow, or in any.
@@ -259,6 +314,11 @@ impl Flows {
 }
 
 impl Flow {
+    /// Whether a command that may travel together found no room.
+    fn waits_for_room(&self) -> bool {
+        !self.together.is_empty() && self.full_at.is_some_and(|at| at >= self.since)
+    }
+
     fn new(most: u16) -> Self {
         Self {
             in_flight: 0,

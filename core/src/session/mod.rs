@@ -32,10 +32,10 @@ use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
-use crate::wire::{Command, Form};
+use crate::wire::{Command, FenceCounter, Form};
 
 pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert};
-pub(crate) use flow::{Queued, TOGETHER, within};
+pub(crate) use flow::{CommonPath, Queued, TOGETHER, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -59,6 +59,9 @@ pub(crate) struct Context {
     pub(crate) timers: Timers,
     pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
+    pub(crate) counter: FenceCounter,
+    /// Commands that left as entries of one call and have no answer yet.
+    pub(crate) batches: IdMap<LeaseId, Vec<Queued>>,
     pub(crate) ops: IdMap<Caller, Op>,
     pub(crate) leases: IdMap<LeaseId, Lease>,
     /// The users' leases that were lost and have holds that are not released yet.
@@ -75,6 +78,8 @@ pub(crate) struct Context {
     pub(crate) closed: bool,
     /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
+    /// How many fences an acquire for a single caller reserves.
+    pub(crate) least_block: u64,
     last_token: u64,
     last_lease: u64,
 }
@@ -89,8 +94,11 @@ impl Context {
             parts: Vec::new(),
             timers: Timers::default(),
             patience: config.response_timeout,
+            least_block: 1,
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
+            counter: FenceCounter::Server("leasehold:fence".into()),
+            batches: IdMap::default(),
             config,
             ops: IdMap::default(),
             leases: IdMap::default(),
@@ -110,6 +118,12 @@ impl Context {
     /// Whether waiters poll, on equal terms with clients of other libraries.
     pub(crate) fn is_mixed(&self, family: Family) -> bool {
         self.config.mixed_fleet || family == Family::Reentrant
+    }
+
+    /// Names can be on different servers of a cluster.
+    pub(crate) fn set_cluster(&mut self) {
+        self.flows.by_slot();
+        self.counter = FenceCounter::Slots;
     }
 
     pub(crate) fn new_token(&mut self) -> Token {
@@ -135,7 +149,7 @@ impl Context {
         if form == Form::Source {
             self.is_answered(purpose);
         }
-        match self.flows.room(&command) {
+        match self.flows.room(purpose, &command) {
             Some(flow) => {
                 self.transmit(flow, purpose, command);
                 true
@@ -152,15 +166,46 @@ impl Context {
         }
     }
 
-    /// As [`send`](Self::send), for a command that may travel together with others: see `client/batch.rs`.
-    pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, command: Command) -> bool {
-        if !self.config.batches || !self.flows.is_one() {
+    /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
+    /// see `client/batch.rs`. The fence is the one that a release finds in the lock's key.
+    pub(crate) fn send_together(
+        &mut self,
+        soon: Duration,
+        purpose: Purpose,
+        command: Command,
+        (common, fence): (CommonPath, u64),
+    ) -> bool {
+        if !self.config.batches {
             return self.send(soon, purpose, command);
         }
-        // Releases go first: what leaves at the same moment may want the same name.
-        let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
-        self.flows.push_together(self.now, self.now + within, purpose, command);
-        false
+        let entry = Queued::new(purpose, command, common, fence);
+        if self.flows.is_one() {
+            // Releases go first: what leaves at the same moment may want the same name.
+            let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
+            self.flows.push_together(self.now, self.now + within, entry);
+            return false;
+        }
+        match self.flows.room(purpose, &entry.command) {
+            Some(flow) => {
+                self.transmit_entries(flow, Form::Digest, Vec::from([entry]));
+                true
+            }
+            None => self.send(soon, purpose, entry.command),
+        }
+    }
+
+    /// Sends the common path of one command or several. A renewal alone has no shorter one.
+    pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
+        if let [entry] = entries.as_slice()
+            && entry.common == CommonPath::Renew
+        {
+            let Some(entry) = entries.pop() else { return };
+            return self.transmit(flow, entry.purpose, entry.command);
+        }
+        let command = self.common_command(form, &entries);
+        let batch = self.new_lease();
+        self.batches.insert(batch, entries);
+        self.transmit(flow, Purpose::Batch { batch }, command);
     }
 
     /// The server has answered that it needs the script's source. What a user's call sends now is another command.

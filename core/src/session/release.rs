@@ -4,14 +4,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::within;
+use super::flow::{CommonPath, within};
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
 use super::unanswered::{InFlight, Purpose};
 use crate::error::Error;
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
-use crate::options::Family;
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Form, Name, Status};
 
@@ -38,6 +37,8 @@ pub(crate) struct Release {
     failures: u32,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
+    /// The greatest fence that was used, unless the server's clock is above it.
+    used: u64,
     timer: Slot,
 }
 
@@ -60,11 +61,25 @@ pub(crate) struct ReleaseParams {
     pub(crate) moved: bool,
     /// Whether other clients are known to wait for the lock.
     pub(crate) wanted: bool,
+    /// The greatest fence that was used, unless the server's clock is above it.
+    pub(crate) used: u64,
+    /// What it is on the common path, if nobody is known to wait.
+    pub(crate) common: Option<(CommonPath, u64)>,
 }
 
 impl ReleaseParams {
     pub(crate) const fn of(token: Token, bury: bool) -> Self {
-        Self { token, bury, valid_until: None, op: None, heirs: Vec::new(), moved: false, wanted: false }
+        Self {
+            token,
+            bury,
+            valid_until: None,
+            op: None,
+            heirs: Vec::new(),
+            moved: false,
+            wanted: false,
+            used: 0,
+            common: None,
+        }
     }
 }
 
@@ -77,7 +92,7 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Name, params: ReleaseParams) {
-        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted } = params;
+        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, common } = params;
         let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
@@ -95,6 +110,7 @@ impl Context {
             sends: 0,
             failures: 0,
             wanted,
+            used,
             timer: None,
         };
         self.unreleased = self.unreleased.saturating_add(u32::from(held));
@@ -103,8 +119,7 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release, Some(self.patience()));
         }
-        // A token that only waited is in the queue, where the common path of a batch leaves it.
-        self.send_release(token, if held { Form::Entry } else { Form::Digest });
+        self.send_release(token, Form::Digest, common.filter(|_| held && !bury));
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -115,15 +130,15 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
-    fn send_release(&mut self, token: Token, form: Form) {
+    /// Sends a release, by the common path first if it has one.
+    fn send_release(&mut self, token: Token, form: Form, common: Option<(CommonPath, u64)>) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
-        let command = self.release_command(form, &release.name, token, release.bury);
+        let command = self.release_command(form, &release.name, token, release.bury, release.used);
         let purpose = Purpose::Release { token };
-        let sent = if form == Form::Entry && release.name.family == Family::Lock && !release.bury {
-            self.send_together(soon, purpose, command)
-        } else {
-            self.send(soon, purpose, command)
+        let sent = match common {
+            Some(common) => self.send_together(soon, purpose, command, common),
+            None => self.send(soon, purpose, command),
         };
         if sent {
             self.release_sent(token);
@@ -160,7 +175,7 @@ impl Context {
             self.forget_release(token);
             return;
         }
-        self.send_release(token, Form::Digest);
+        self.send_release(token, Form::Digest, None);
     }
 
     pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
@@ -171,7 +186,7 @@ impl Context {
             self.owed = self.owed.saturating_add(1);
         }
         match failed.class {
-            FailureClass::NoScript => self.send_release(token, Form::Source),
+            FailureClass::NoScript => self.send_release(token, Form::Source, None),
             FailureClass::Retry(_) => {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);

@@ -1,5 +1,6 @@
 //! Timers, each with the reason it was set for.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
@@ -94,11 +95,19 @@ impl Place {
 pub(crate) struct Timers {
     ends: Heap,
     others: Heap,
+    /// No timer is due before this moment. Most inputs arrive earlier, and need not look at the timers.
+    quiet_until: Instant,
 }
 
 impl Timers {
     /// Sets `timer`, moves it or clears it. `slot` tells whether it is set now.
     pub(crate) fn set(&mut self, timer: Timer, slot: &mut Slot, to: Option<Instant>) {
+        if slot.is_none() && to.is_none() {
+            return;
+        }
+        if let Some(at) = to {
+            self.quiet_until = self.quiet_until.min(at);
+        }
         let heap = match timer {
             Timer::Deadline(_) | Timer::LeaseEnds(_) => &mut self.ends,
             _ => &mut self.others,
@@ -108,10 +117,7 @@ impl Timers {
             slot.filter(|set| heap.entries.get(set.place.index()).is_some_and(|entry| entry.timer == Some(timer)));
         *slot = match (set, to) {
             (Some(set), Some(at)) if set.at == at => return,
-            (Some(set), Some(at)) => {
-                heap.change(set.place, at, timer);
-                Some(Set { at, ..set })
-            }
+            (Some(set), Some(at)) => Some(Set { at, place: heap.change(set.place, at, timer) }),
             (None, Some(at)) => Some(Set { at, place: heap.insert(at, timer) }),
             (set, None) => {
                 set.and_then(|set| heap.remove(set.place));
@@ -122,24 +128,39 @@ impl Timers {
 
     /// Removes and returns the next timer that is due. Ends of leases come first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
-        [&mut self.ends, &mut self.others].into_iter().find_map(|heap| {
-            let (at, _) = heap.first()?;
-            if at <= now { heap.remove(heap.order.first()?.place) } else { None }
-        })
+        if now < self.quiet_until {
+            return None;
+        }
+        let due = self.ends.pop_due(now).or_else(|| self.others.pop_due(now));
+        if due.is_none() {
+            self.quiet_until = self.next().map_or(now, |(at, _)| at);
+        }
+        due
     }
 
     /// The earliest timer.
     pub(crate) fn next(&self) -> Option<(Instant, Reason)> {
-        let earliest = [self.ends.first(), self.others.first()].into_iter().flatten().min_by_key(|(at, _)| *at);
-        earliest.map(|(at, timer)| (at, timer.reason()))
+        let (heap, due) = match (self.ends.first(), self.others.first()) {
+            (Some(end), Some(other)) if other.at < end.at => (&self.others, other),
+            (Some(end), _) => (&self.ends, end),
+            (None, other) => (&self.others, other?),
+        };
+        Some((due.at, heap.entries.get(due.place.index())?.timer?.reason()))
     }
 }
 
-/// A heap of timers in which each timer knows its position, so that it is moved and removed in logarithmic time. With
-/// four children to a node, and the times beside each other, it is half as deep as a binary heap and stays in the cache.
+/// Timers in the order in which they are due. Most are set later than all others and cleared in the order in which they
+/// were set: the time limits of calls that wait for one lock. They are in a list, where both cost the same for any number
+/// of timers. The others are in a heap in which each timer knows its position, so that it is moved and removed in
+/// logarithmic time. With four children to a node, and the times beside each other, the heap is half as deep as a binary
+/// heap and stays in the cache.
 #[derive(Default)]
 struct Heap {
     order: Vec<Due>,
+    /// In order. The first one is set. Others that are cleared are removed later, and keep their places until then.
+    list: VecDeque<Due>,
+    /// How many timers in the list are cleared.
+    cleared: usize,
     entries: Vec<Entry>,
     free: Vec<Place>,
     /// How many timers were set so far: among equals the one that was set first is first.
@@ -156,19 +177,29 @@ struct Due {
 
 /// A timer keeps its place while it is set.
 struct Entry {
-    /// None while the place is free.
+    /// None while the place is free, and for a timer in the list that is cleared.
     timer: Option<Timer>,
+    /// In the heap, or [`LISTED`].
     position: u32,
 }
+
+/// The position of a timer in the list.
+const LISTED: u32 = u32::MAX;
 
 /// How many children a node of the heap has.
 const CHILDREN: usize = 4;
 
 impl Heap {
-    fn first(&self) -> Option<(Instant, Timer)> {
-        let due = self.order.first()?;
-        let timer = self.entries.get(due.place.index())?.timer?;
-        Some((due.at, timer))
+    fn first(&self) -> Option<Due> {
+        match (self.list.front(), self.order.first()) {
+            (Some(listed), Some(due)) => Some(*listed.min(due)),
+            (listed, due) => listed.or(due).copied(),
+        }
+    }
+
+    fn pop_due(&mut self, now: Instant) -> Option<Timer> {
+        let due = self.first().filter(|due| due.at <= now)?;
+        self.remove(due.place)
     }
 
     fn insert(&mut self, at: Instant, timer: Timer) -> Place {
@@ -176,32 +207,74 @@ impl Heap {
             self.entries.push(Entry { timer: None, position: 0 });
             Place(NonZeroU32::new(self.entries.len() as u32).unwrap_or(NonZeroU32::MAX))
         });
+        let due = self.due(at, timer, place);
+        let listed = self.list.back().is_none_or(|last| *last < due);
+        let position = if listed { LISTED } else { self.order.len() as u32 };
         if let Some(entry) = self.entries.get_mut(place.index()) {
-            entry.position = self.order.len() as u32;
+            *entry = Entry { timer: Some(timer), position };
         }
-        self.order.push(Due { at, rank: 0, place });
-        self.change(place, at, timer);
+        if listed {
+            self.list.push_back(due);
+        } else {
+            self.order.push(due);
+            self.sift(position as usize);
+        }
         place
     }
 
-    fn change(&mut self, place: Place, at: Instant, timer: Timer) {
+    fn due(&mut self, at: Instant, timer: Timer, place: Place) -> Due {
         self.count += 1;
-        let Some(entry) = self.entries.get_mut(place.index()) else { return };
-        entry.timer = Some(timer);
-        let position = entry.position as usize;
-        if let Some(due) = self.order.get_mut(position) {
-            *due = Due { at, rank: timer.rank() << 56 | self.count, place };
+        Due { at, rank: timer.rank() << 56 | self.count, place }
+    }
+
+    /// Moves a timer. Returns its new place.
+    fn change(&mut self, place: Place, at: Instant, timer: Timer) -> Place {
+        let position = self.entries.get(place.index()).map_or(LISTED, |entry| entry.position);
+        if position == LISTED {
+            self.remove(place);
+            return self.insert(at, timer);
         }
-        self.sift(position);
+        let due = self.due(at, timer, place);
+        if let Some(old) = self.order.get_mut(position as usize) {
+            *old = due;
+        }
+        self.sift(position as usize);
+        place
     }
 
     fn remove(&mut self, place: Place) -> Option<Timer> {
         let entry = self.entries.get_mut(place.index())?;
-        let (timer, position) = (entry.timer.take(), entry.position as usize);
-        self.free.push(place);
-        self.order.swap_remove(position);
-        self.sift(position);
+        let (timer, position) = (entry.timer.take(), entry.position);
+        if position == LISTED {
+            self.cleared += 1;
+            self.tidy();
+        } else {
+            self.free.push(place);
+            self.order.swap_remove(position as usize);
+            self.sift(position as usize);
+        }
         timer
+    }
+
+    /// Removes cleared timers from the list: all at its beginning, and the others once they are the most.
+    fn tidy(&mut self) {
+        let Self { list, cleared, entries, free, .. } = self;
+        let is_set = |due: &Due| entries.get(due.place.index()).is_some_and(|entry| entry.timer.is_some());
+        while let Some(due) = list.front().filter(|due| !is_set(due)) {
+            free.push(due.place);
+            *cleared -= 1;
+            list.pop_front();
+        }
+        if *cleared > list.len() / 2 + 32 {
+            list.retain(|due| {
+                let keep = is_set(due);
+                if !keep {
+                    free.push(due.place);
+                }
+                keep
+            });
+            *cleared = 0;
+        }
     }
 
     /// Puts the timer at this position where it belongs.
@@ -308,5 +381,21 @@ mod tests {
         assert_eq!(timers.pop_due(Instant::from_micros(0)), None);
         assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::LeaseEnds(LeaseId(1))));
         assert_eq!(timers.pop_due(Instant::from_micros(2)), Some(Timer::OpEnds(Caller::User(OpId(1)))));
+    }
+
+    #[test]
+    fn timers_that_are_cleared_behind_a_patient_one_are_forgotten() {
+        let (mut timers, mut first) = (Timers::default(), None);
+        timers.set(Timer::OpEnds(Caller::User(OpId(0))), &mut first, Some(Instant::from_micros(1)));
+        for number in 1..1_000 {
+            let (timer, mut slot) = (Timer::OpEnds(Caller::User(OpId(number))), None);
+            timers.set(timer, &mut slot, Some(Instant::from_micros(number + 1)));
+            timers.set(timer, &mut slot, None);
+        }
+        assert!(timers.others.list.len() < 100, "{} timers in the list", timers.others.list.len());
+        assert!(timers.others.entries.len() < 100, "{} places", timers.others.entries.len());
+        assert_eq!(timers.pop_due(Instant::from_micros(1)), Some(Timer::OpEnds(Caller::User(OpId(0)))));
+        assert_eq!(timers.pop_due(Instant::from_micros(5_000)), None);
+        assert_eq!(timers.next(), None);
     }
 }

@@ -42,6 +42,13 @@ pub(crate) struct SentCommand {
     pub(super) flow: u8,
 }
 
+impl SentCommand {
+    /// The flow that it left by.
+    pub(crate) const fn flow(&self) -> u8 {
+        self.flow
+    }
+}
+
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
 pub(crate) struct Unanswered {
     next: u64,
@@ -61,6 +68,11 @@ impl Unanswered {
         self.sent.push_back((sent.at, id));
         self.open.insert(id, sent);
         id
+    }
+
+    /// A command that has no reply yet.
+    pub(crate) fn get(&self, id: CommandId) -> Option<&SentCommand> {
+        self.open.get(&id)
     }
 
     /// Removes a command. None if it has already ended, so the reply is late or a duplicate.

@@ -60,7 +60,8 @@ impl Answer {
 
     fn of(reply: &Reply) -> Option<Self> {
         let Reply::List(list) = reply else { return None };
-        let [status, value, block, server, ms, waiting, foreign] = list.as_slice() else { return None };
+        // The holder may follow: see `labels`.
+        let [status, value, block, server, ms, waiting, foreign, ..] = list.as_slice() else { return None };
         let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
         let (value, block) = (count(value)??, count(block)??);
         let (status, left) = (Self::status(status)?, count(ms)?);

@@ -30,6 +30,19 @@ impl Command {
         self.end_word();
     }
 
+    /// Appends words of another command.
+    pub(crate) fn push_words(&mut self, other: &Self, indexes: &[usize]) {
+        for index in indexes {
+            self.push(other.word(*index));
+        }
+    }
+
+    /// Appends to the last word.
+    pub(crate) fn extend_word(&mut self, more: &str) {
+        self.ends.pop();
+        self.push(more.as_bytes());
+    }
+
     pub(crate) fn push_number(&mut self, number: u64) {
         self.push(Digits::of(number).as_bytes());
     }
@@ -40,7 +53,7 @@ impl Command {
 
     /// The words in order. The first two are `EVALSHA` and the digest, or `EVAL` and the script. Then come the number
     /// of keys, the keys and the arguments. Without the feature `sources`, `EVAL` carries the digest too, and the
-    /// driver replaces it with the script's text.
+    /// driver replaces it with the script's text. The commands of [`Labels`](crate::Labels) have their key as the second word.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|index| self.word(index))
     }
@@ -57,8 +70,11 @@ impl Command {
         if self.words().next() == Some(b"EVAL") { Form::Source } else { Form::Digest }
     }
 
-    /// The key that decides which server of a cluster runs the command: the script's first key. None if it has no key.
+    /// The key that decides which server of a cluster runs the command: the first one. None if it has no key.
     pub fn key(&self) -> Option<&[u8]> {
+        if matches!(self.word(0), b"SET" | b"GET" | b"DEL") {
+            return Some(self.word(1));
+        }
         let mut words = self.words().skip(2);
         words.next().filter(|keys| *keys != b"0").and(words.next())
     }

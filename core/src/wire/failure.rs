@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::command::Form;
 use crate::error::{Error, Failure, Votes};
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FailureClass {
     /// The server doesn't have the script. Send its source.
     NoScript,
@@ -35,7 +35,10 @@ impl FailureClass {
             "NOSCRIPT" => Self::NoScript,
             code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
             // A fence that none of our scripts can have written.
-            "BADFENCE" => Self::Fatal(Error::Protocol(text)),
+            "BADFENCE" => {
+                let remedy = ": update this client, or DEL the key if no newer version uses the server";
+                Self::Fatal(Error::Protocol([&text, remedy].concat()))
+            }
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
             _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
@@ -69,6 +72,7 @@ impl Error {
 }
 
 /// A command without a usable answer.
+#[derive(Clone)]
 pub(crate) struct Failed {
     pub(crate) class: FailureClass,
     /// Whether the server may have run it, or may still run it.

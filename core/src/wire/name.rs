@@ -17,19 +17,22 @@ pub(crate) struct Name {
     pub(crate) key: Arc<str>,
     /// The beginning of the side keys. It contains the name's hash tag, or the name as the hash tag, so all keys are in one slot.
     side: Arc<str>,
+    /// The counter that its fences are drawn from.
+    pub(crate) fence: Arc<str>,
     /// The kind of data under the key, which decides the scripts to use.
     pub(crate) family: Family,
 }
 
 impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
-    pub(crate) fn new(key: String, family: Family) -> Self {
+    pub(crate) fn new(key: String, family: Family, counter: &FenceCounter) -> Self {
+        let fence = counter.of(&key);
         let side = if hash_tag(key.as_bytes()).is_some() {
             ["leasehold::", &key, ":"].concat()
         } else {
             ["leasehold:{", &key, "}:"].concat()
         };
-        Self { key: key.into(), side: side.into(), family }
+        Self { key: key.into(), side: side.into(), fence, family }
     }
 
     /// The whole key: prefix and name.
@@ -60,14 +63,81 @@ impl Name {
         &self.side
     }
 
-    /// The side keys, in the order in which the scripts take them after the lock's own key. The last one never exists.
-    /// It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a script that finds
-    /// all its keys, and stop it after it has deleted one.
-    pub(crate) const fn sides(&self) -> [&'static str; 6] {
+    /// The side keys, in the order in which the scripts take them after the lock's own key and the fence. The last one
+    /// never exists. It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a
+    /// script that finds all its keys, and stop it after it has deleted one.
+    pub(crate) const fn sides(&self) -> [&'static str; 4] {
         let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
-        ["fence", "queue", "waiters", members, "buried", "none"]
+        ["queue", "waiters", members, "none"]
     }
 }
+
+/// Which key counts the fences of a name.
+pub(crate) enum FenceCounter {
+    /// One key for all names of the server.
+    Server(Arc<str>),
+    /// In a cluster, one key for each slot.
+    Slots,
+}
+
+impl FenceCounter {
+    fn of(&self, key: &str) -> Arc<str> {
+        match self {
+            Self::Server(fence) => fence.clone(),
+            Self::Slots => {
+                let tag = slot_tag(hash_slot(key.as_bytes()));
+                ["leasehold:fence:{", core::str::from_utf8(&tag).unwrap_or_default(), "}"].concat().into()
+            }
+        }
+    }
+}
+
+/// A hash tag of four characters from `@` to `O` that is in this slot. Their lower four bits can be chosen, and a CRC
+/// is linear: each of these bits changes the slot in its own way.
+fn slot_tag(slot: u16) -> [u8; 4] {
+    let change = slot ^ slot_of(&letters(0));
+    let bits = CHANGES.iter().enumerate().filter(|(bit, _)| change >> bit & 1 == 1).fold(0, |bits, (_, by)| bits ^ by);
+    letters(bits)
+}
+
+const fn letters(bits: u16) -> [u8; 4] {
+    [b'@' | (bits >> 12) as u8, b'@' | (bits >> 8 & 15) as u8, b'@' | (bits >> 4 & 15) as u8, b'@' | (bits & 15) as u8]
+}
+
+/// For each bit of a slot, the bits of the letters that change just this one, by Gaussian elimination.
+const CHANGES: [u16; 14] = {
+    let (mut changes, mut bits) = ([0_u16; 16], [0_u16; 16]);
+    let mut row = 0;
+    while row < 16 {
+        bits[row] = 1 << row;
+        changes[row] = slot_of(&letters(bits[row])) ^ slot_of(&letters(0));
+        row += 1;
+    }
+    let mut result = [0; 14];
+    let mut column = 0;
+    while column < 14 {
+        let mut pivot = column;
+        while changes[pivot] >> column & 1 == 0 {
+            pivot += 1;
+        }
+        (changes[column], changes[pivot]) = (changes[pivot], changes[column]);
+        (bits[column], bits[pivot]) = (bits[pivot], bits[column]);
+        row = 0;
+        while row < 16 {
+            if row != column && changes[row] >> column & 1 == 1 {
+                changes[row] ^= changes[column];
+                bits[row] ^= bits[column];
+            }
+            row += 1;
+        }
+        column += 1;
+    }
+    while column > 0 {
+        column -= 1;
+        result[column] = bits[column];
+    }
+    result
+};
 
 /// Redis's rule: the bytes between the first `{` and the next `}`, if there are any.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
@@ -80,10 +150,22 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 ///
 /// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
 pub fn hash_slot(key: &[u8]) -> u16 {
-    let add = |crc: u16, byte: &u8| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
-    };
-    hash_tag(key).unwrap_or(key).iter().fold(0, add) & 0x3fff
+    slot_of(hash_tag(key).unwrap_or(key))
+}
+
+/// The slot of a whole text.
+const fn slot_of(text: &[u8]) -> u16 {
+    let (mut crc, mut rest) = (0_u16, text);
+    while let [byte, after @ ..] = rest {
+        crc ^= (*byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            bit += 1;
+        }
+        rest = after;
+    }
+    crc & 0x3fff
 }
 
 #[cfg(test)]
@@ -92,9 +174,20 @@ mod tests {
 
     #[test]
     fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
-        assert_eq!(Name::new("a".into(), Family::Lock).side(), "leasehold:{a}:");
-        assert_eq!(Name::new("{a}".into(), Family::Lock).side(), "leasehold::{a}:");
-        assert_eq!(Name::new("x{a}y".into(), Family::Lock).side(), "leasehold::x{a}y:");
+        let side = |key: &str| String::from(Name::new(key.into(), Family::Lock, &FenceCounter::Slots).side());
+        assert_eq!(side("a"), "leasehold:{a}:");
+        assert_eq!(side("{a}"), "leasehold::{a}:");
+        assert_eq!(side("x{a}y"), "leasehold::x{a}y:");
+    }
+
+    #[test]
+    fn in_a_cluster_each_slot_has_a_counter_of_its_own() {
+        for slot in 0..1 << 14 {
+            assert_eq!(hash_slot(&slot_tag(slot)), slot);
+        }
+        let name = Name::new("x{a}y".into(), Family::Lock, &FenceCounter::Slots);
+        assert_eq!(hash_slot(name.fence.as_bytes()), hash_slot(b"a"), "{}", name.fence);
+        assert!(name.fence.starts_with("leasehold:fence:{"), "{}", name.fence);
     }
 
     #[test]

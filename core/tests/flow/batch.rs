@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Wait,
+    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
 use crate::client::{Client, batch_reply, denied, entries, fixed, name_of, tries, words};
@@ -57,12 +57,75 @@ fn what_is_said_at_one_moment_travels_as_one_call() {
 }
 
 #[test]
-fn a_command_that_is_alone_travels_as_itself() {
+fn a_command_that_is_alone_has_a_short_script_of_its_own() {
     let mut client = batching();
-    client.acquire("alone", fixed());
+    let call = client.acquire("alone", fixed());
     client.feed(Input::Wake);
-    let [(_, command)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
-    assert!(entries(command).is_none() && name_of(command) == "alone");
+    assert_eq!(words(&client.unanswered[0].1)[1], leasehold_lua::ACQUIRE_FAST.sha1);
+    client.answer();
+    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease: grant.lease });
+    client.feed(Input::Wake);
+    let released = words(&client.unanswered[0].1);
+    assert_eq!(released[1], leasehold_lua::RELEASE_FAST.sha1);
+    assert!(released[4].ends_with(&format!(":1 {}", grant.fence)), "the value as it was written: {}", released[4]);
+    client.answer();
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
+}
+
+#[test]
+fn a_command_alone_whose_common_path_does_nothing_is_sent_to_its_own_script() {
+    let mut client = batching();
+    let call = client.acquire("held", tries());
+    client.feed(Input::Wake);
+    leave_undone(&mut client, &["held"]);
+    assert_eq!(words(&client.unanswered[0].1)[1], leasehold_lua::ACQUIRE.sha1);
+    client.answer();
+    assert!(matches!(client.result_of(call), Some(Ok(Outcome::Acquired(_)))));
+}
+
+#[test]
+fn a_fence_above_the_clock_is_answered_with_the_clock() {
+    let mut client = batching();
+    let call = client.acquire("alone", fixed());
+    client.feed(Input::Wake);
+    let (id, _) = client.unanswered.remove(0);
+    let server = 1_700_000_000_000_000 + client.now as i64;
+    client.feed(Input::Reply { id, result: Ok(Reply::List([server, server + 7].map(Scalar::Int).to_vec())) });
+    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.ended) };
+    assert_eq!(grant.fence as i64, server + 7);
+}
+
+#[test]
+fn a_release_tells_a_fence_that_the_servers_clock_may_not_have_reached() {
+    for passes in [false, true] {
+        let mut client = batching();
+        let mut lease = client.hold(1, AcquireOptions { linger: Some(Duration::from_secs(1)), ..fixed() })[0];
+        client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
+        let mut last = 0;
+        // Ten hand-overs in no time.
+        for _ in 0..10 {
+            let (op, call) = (client.next_op(), client.next_op());
+            let options = fixed();
+            client.feed(Input::Acquire { op: call, name: "n0", options: &options });
+            client.feed(Input::Release { op, lease });
+            let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.ended) };
+            (lease, last) = (grant.lease, grant.fence);
+        }
+        if passes {
+            client.now += 1_000;
+        }
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease });
+        client.feed(Input::Wake);
+        let words = words(&client.unanswered.last().unwrap().1);
+        if passes {
+            assert_eq!(words[1], leasehold_lua::RELEASE_FAST.sha1);
+        } else {
+            assert_eq!((words[1].as_str(), words[11].as_str()), (leasehold_lua::RELEASE.sha1, &*last.to_string()));
+        }
+    }
 }
 
 #[test]
@@ -106,22 +169,24 @@ fn a_call_that_is_refused_as_a_whole_is_split_so_that_one_name_is_not_another_on
 }
 
 #[test]
-fn a_server_that_lost_the_script_gets_its_text_with_the_next_batch_and_only_then() {
-    let mut client = batching();
-    for round in 0..3 {
-        for name in ["a", "b"] {
-            client.acquire(&format!("{name}{round}"), fixed());
+fn a_server_that_lost_the_script_gets_its_text_at_once_and_only_then() {
+    for names in [&["a", "b"][..], &["a"]] {
+        let mut client = batching();
+        for round in 0..2 {
+            for name in names {
+                client.acquire(&format!("{name}{round}"), fixed());
+            }
+            client.feed(Input::Wake);
+            assert_eq!(words(&client.unanswered[0].1)[0], "EVALSHA");
+            if round == 0 {
+                fail(&mut client, Failure::Refused("NOSCRIPT No matching script.".into()));
+                assert_eq!(words(&client.unanswered[0].1)[0], "EVAL");
+            }
+            client.serve(Duration::from_micros(100));
         }
-        client.feed(Input::Wake);
-        let form = &words(&client.unanswered[0].1)[0];
-        assert_eq!(form, if round == 1 { "EVAL" } else { "EVALSHA" }, "round {round}");
-        if round == 0 {
-            fail(&mut client, Failure::Refused("NOSCRIPT No matching script.".into()));
-        }
-        client.serve(Duration::from_micros(100));
+        assert_eq!(client.ended.len(), 2 * names.len());
+        assert!(client.ended.iter().all(|(_, result)| result.is_ok()));
     }
-    assert_eq!(client.ended.len(), 6);
-    assert!(client.ended.iter().all(|(_, result)| result.is_ok()));
 }
 
 #[test]
@@ -152,7 +217,7 @@ fn entries_of_a_call_without_a_reply_are_asked_again_each_with_its_token_and_a_l
     for (_, command) in &client.unanswered {
         match entries(command) {
             Some(_) => again.extend(tokens(command)),
-            None => again.push(words(command)[10].clone()),
+            None => again.push(words(command)[9].clone()),
         }
     }
     assert!(before.iter().all(|token| again.contains(token)), "{before:?} {again:?}");
@@ -185,6 +250,25 @@ fn while_two_calls_are_out_the_next_waits_and_grows_but_never_for_long() {
     let slow = client.acquire("slow", fixed());
     client.pass(Duration::from_millis(400));
     assert!(client.unanswered.iter().any(|(_, command)| name_of(command) == "slow"), "{:?}", client.result_of(slow));
+}
+
+#[test]
+fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
+    let mut client = Client::new(Config { batches: true, max_in_flight: 1, ..Config::default() });
+    client.acquire("busy", fixed());
+    client.feed(Input::Wake);
+    let mut left = Vec::new();
+    for round in 0..20 {
+        client.pass(Duration::from_millis(10));
+        let op = client.next_op();
+        client.feed(Input::Inspect { op, name: &format!("alone{round}") });
+        client.acquire(&format!("together{round}"), fixed());
+        client.feed(Input::Wake);
+        client.answer_anything();
+        client.feed(Input::Wake);
+        left.extend(client.unanswered.iter().map(|(_, command)| entries(command).is_some()));
+    }
+    assert!(left.iter().filter(|together| **together).count() >= 4, "{left:?}");
 }
 
 #[test]
@@ -224,21 +308,18 @@ fn a_call_that_is_cancelled_while_its_entry_is_out_leaves_no_lock_behind() {
     // The token is buried, so no late copy of its command can take the lock. The command itself is not sent again.
     let about: Vec<_> = client.unanswered.iter().filter(|(_, command)| name_of(command) == "held").collect();
     assert_eq!(about.len(), 1, "{about:?}");
-    assert_eq!(words(&about[0].1)[11], "60000", "a release that buries");
+    assert_eq!(words(&about[0].1)[10], "60000", "a release that buries");
 }
 
 #[test]
 fn a_reply_that_no_script_of_ours_gives_is_an_error_and_grants_nothing() {
-    let nothing = |client: &Client, number: Option<i64>| {
-        let command = &client.unanswered[0].1;
-        batch_reply(&entries(command).expect("a batch"), client.now, |_| number)
-    };
-    for number in [Some(-1), Some(1 << 53), Some(i64::MAX)] {
+    for number in [-1, 1 << 53, i64::MAX] {
         let mut client = batching();
         let calls = ["a", "b"].map(|name| client.acquire(name, fixed()));
         client.feed(Input::Wake);
-        let result = Ok(nothing(&client, number));
         let (id, _) = client.unanswered.remove(0);
+        let server = 1_700_000_000_000_000 + client.now as i64;
+        let result = Ok(Reply::List([server, number, 1, 1].map(Scalar::Int).to_vec()));
         client.feed(Input::Reply { id, result });
         for call in calls {
             assert!(matches!(client.result_of(call), Some(Err(Error::Protocol(_)))), "{:?}", client.result_of(call));
@@ -254,9 +335,10 @@ fn the_fences_of_a_block_end_where_the_server_ends_them() {
     let mut call = client.acquire("n", options);
     client.feed(Input::Wake);
     // A fence this far ahead of the server's clock leaves room for one more.
-    let (id, command) = client.unanswered.remove(0);
-    let ahead = 1_700_000_000_000_000 + client.now as i64 + 1_022;
-    let result = Ok(batch_reply(&entries(&command).expect("a batch"), client.now, |_| Some(ahead)));
+    let (id, _) = client.unanswered.remove(0);
+    let server = 1_700_000_000_000_000 + client.now as i64;
+    let ahead = server + 1_022;
+    let result = Ok(Reply::List([server, ahead, 1, 1].map(Scalar::Int).to_vec()));
     client.feed(Input::Reply { id, result });
     client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
     let mut fences = Vec::new();
@@ -280,14 +362,28 @@ fn a_cluster_gets_no_batches_because_names_have_different_slots() {
 }
 
 #[test]
-fn readers_semaphores_and_conversions_travel_alone() {
+fn readers_and_semaphores_travel_along_and_reentrant_locks_alone() {
     let mut client = batching();
-    client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
-    client.acquire(
-        "permits",
-        AcquireOptions { kind: leasehold_core::Kind::Semaphore { permits: 1, limit: 2 }, ..fixed() },
-    );
-    assert_eq!(client.unanswered.len(), 2);
+    let kind = leasehold_core::Kind::Semaphore { permits: 1, limit: 2 };
+    let read = client.acquire("read", AcquireOptions { mode: Mode::Shared, ..fixed() });
+    let permit = client.acquire("permits", AcquireOptions { kind, ..fixed() });
+    client.feed(Input::Wake);
+    let all = ["share read", "permit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.answer();
+    for call in [read, permit] {
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease: grant.lease });
+    }
+    client.feed(Input::Wake);
+    let all = ["unshare read", "unpermit permits"].map(|text| text.split_once(' ').unwrap());
+    assert_eq!(out(&client), all.map(|(what, name)| (what.to_owned(), name.to_owned())));
+    client.serve(Duration::from_micros(100));
+
+    let kind = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
+    client.acquire("reentrant", AcquireOptions { kind, ..fixed() });
+    assert_eq!(client.unanswered.len(), 1, "it leaves at once");
 }
 
 #[test]
@@ -351,4 +447,28 @@ fn a_released_lease_that_was_gone_is_told_as_expired() {
     client.feed(Input::Reply { id, result: Ok(denied("gone")) });
     assert_eq!(client.result_of(ops[0].0), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
     assert_eq!(client.result_of(ops[1].0), Some(&Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
+}
+
+#[test]
+fn a_later_caller_of_a_command_that_waits_for_room_has_its_time_again() {
+    // Nothing is sent again meanwhile.
+    let claim_window = Duration::from_secs(30);
+    let mut client = Client::new(Config { batches: true, max_in_flight: 1, claim_window, ..Config::default() });
+    let timeout = Config::default().response_timeout;
+    client.acquire("first", fixed());
+    client.feed(Input::Wake);
+    let holds = client.acquire("n", tries());
+    client.pass(Duration::from_millis(10));
+    let tries = client.acquire("n", tries());
+    client.pass(timeout - Duration::from_millis(20));
+    client.answer();
+    client.feed(Input::Wake);
+    assert_eq!(name_of(&client.unanswered[0].1), "n");
+
+    // The time of the second call is over, and its command left a moment ago.
+    client.pass(Duration::from_millis(30));
+    assert_eq!(client.result_of(tries), None);
+    client.answer();
+    assert!(matches!(client.result_of(holds), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
+    assert!(matches!(client.result_of(tries), Some(Err(Error::Busy { .. }))), "{:?}", client.ended);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Input, Instant, LeaseId, OpId, Outcome,
-    Output, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, LeaseId, OpId,
+    Outcome, Output, Reply, Scalar, Wait,
 };
 
 /// One engine, its commands that have no answer yet, and what it told its users.
@@ -68,6 +68,14 @@ impl Client {
         let (id, command) = self.unanswered.remove(0);
         self.feed(Input::Reply { id, result: Ok(granting(&command, self.now)) });
         command
+    }
+
+    /// The server answers the oldest command, or refuses one that grants nothing.
+    pub(crate) fn answer_anything(&mut self) {
+        let (id, command) = self.unanswered.remove(0);
+        let known = entries(&command).is_some();
+        let result = if known { Ok(granting(&command, self.now)) } else { Err(Failure::Refused("ERR".into())) };
+        self.feed(Input::Reply { id, result });
     }
 
     /// The server answers everything, each command `pace` after the one before.
@@ -138,42 +146,64 @@ pub(crate) struct Entry {
     ttl: i64,
 }
 
-/// The commands inside a batch. None if the command is something else.
+/// The commands inside a call of the common path. None if the command is something else.
 pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
     let words = words(command);
-    if ![leasehold_lua::BATCH.sha1, leasehold_lua::BATCH.source].contains(&&*words[1]) {
+    let is = |script: leasehold_lua::Script| [script.sha1, script.source].contains(&&*words[1]);
+    let count: usize = words[2].parse().unwrap();
+    let (mut keys, mut arguments) = (&words[3..3 + count], &words[3 + count..]);
+    let entry = |what: &str, name: &String, token: &String, ttl: Option<&String>| {
+        let token = token.split(' ').next().unwrap_or_default().to_owned();
+        let ttl = ttl.map_or(0, |ttl| ttl.parse().unwrap());
+        Entry { what: what.to_owned(), name: name.clone(), token, ttl }
+    };
+    if is(leasehold_lua::ACQUIRE_FAST) {
+        return Some(vec![entry("acquire", &keys[0], &arguments[0], arguments.get(1))]);
+    }
+    if is(leasehold_lua::RELEASE_FAST) {
+        return Some(vec![entry("release", &keys[0], &arguments[0], None)]);
+    }
+    if !is(leasehold_lua::BATCH) {
         return None;
     }
-    let count: usize = words[2].parse().unwrap();
-    let (mut keys, mut arguments) = (&words[3..3 + count], &words[4 + count..]);
+    if arguments[0] != "0" {
+        keys = &keys[..keys.len() - 1];
+    }
+    arguments = &arguments[1..];
     let mut entries = Vec::new();
     while let [what, token, ..] = arguments {
         let (of_keys, of_arguments) = match &**what {
-            "acquire" => (5, 4),
-            "release" => (3, 2),
+            "acquire" => (2, 3),
+            "share" => (3, 3),
+            "permit" => (3, 4),
+            "unpermit" => (3, 2),
+            "unshare" => (2, 2),
+            "release" => (1, 2),
             _ => (1, 3),
         };
-        let ttl = arguments.get(2).filter(|_| what != "release").map_or(0, |ttl| ttl.parse().unwrap());
-        entries.push(Entry { what: what.clone(), name: keys[0].clone(), token: token.clone(), ttl });
+        let ttl = arguments.get(2).filter(|_| of_arguments > 2);
+        entries.push(entry(what, &keys[0], token, ttl));
         (keys, arguments) = (&keys[of_keys..], &arguments[of_arguments..]);
     }
     assert!(keys.is_empty(), "{words:?}");
     Some(entries)
 }
 
-/// A batch's reply: what `number` says for each entry, where None is what grants everything.
+/// The reply of the common path: what `number` says for each entry, where None is what grants everything.
 pub(crate) fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Option<i64>) -> Reply {
     let server = 1_700_000_000_000_000 + now as i64;
-    let granting = |entry: &Entry| match &*entry.what {
-        "acquire" => server,
-        "release" => 1,
-        _ => entry.ttl,
-    };
-    let numbers = entries.iter().map(|entry| number(entry).unwrap_or_else(|| granting(entry)));
-    Reply::List(numbers.chain([server]).map(Scalar::Int).collect())
+    let numbers =
+        entries.iter().map(|entry| number(entry).unwrap_or(if entry.what == "renew" { entry.ttl } else { 1 }));
+    match entries {
+        [entry] if entry.what == "acquire" => {
+            Reply::One(Scalar::Text(number(entry).unwrap_or(server).to_string().into_bytes()))
+        }
+        [entry] => Reply::One(Scalar::Int(number(entry).unwrap_or(1))),
+        _ => Reply::List([server, server].into_iter().chain(numbers).map(Scalar::Int).collect()),
+    }
 }
 
-/// By the number of arguments: acquire has eight behind its six keys, release four, force none, and renew two behind one
+/// By the number of arguments: acquire has eight behind its six keys, release four, force two, and renew two behind one
 /// key.
 pub(crate) fn granting(command: &Command, now: u64) -> Reply {
     if let Some(entries) = entries(command) {
@@ -182,10 +212,10 @@ pub(crate) fn granting(command: &Command, now: u64) -> Reply {
     let words = words(command);
     let (keys, server) = (words[2].parse::<usize>().unwrap(), 1_700_000_000_000_000 + now as i64);
     let arguments = &words[3 + keys..];
-    let (status, fence, block, ttl) = match arguments.len() {
-        8 => ("entered", server, 1, arguments[2].parse().unwrap()),
-        4 | 0 => ("released", 0, 0, 0),
-        2 => ("renewed", 0, 0, arguments[1].parse().unwrap()),
+    let (status, fence, block, ttl) = match (keys, arguments.len()) {
+        (_, 8) => ("entered", server, 1, arguments[2].parse().unwrap()),
+        (_, 4 | 0) => ("released", 0, 0, 0),
+        (1, 2) => ("renewed", 0, 0, arguments[1].parse().unwrap()),
         _ => panic!("{words:?}"),
     };
     let numbers = [fence, block, server, ttl, 0, 0].map(Scalar::Int);

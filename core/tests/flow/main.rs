@@ -7,7 +7,8 @@ mod client;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, OpId, Outcome, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, Command, Config, Error, Failure, Input, Mode, NodeId, OpId, Outcome, ReleaseOutcome, Reply, Scalar,
+    Wait,
 };
 
 use self::client::{Client, denied, fixed, granting, name_of, tries, words};
@@ -134,6 +135,23 @@ fn thousands_of_renewals_that_are_due_at_once_lose_no_lease() {
     }
     assert!(client.lost.is_empty(), "{} lost", client.lost.len());
     assert!(client.most <= 1_024, "{} at once", client.most);
+}
+
+#[test]
+fn no_lease_is_lost_because_commands_without_a_reply_fill_the_window() {
+    for batches in [false, true] {
+        let mut client = Client::new(Config { batches, ..Config::default() });
+        client.hold(1, AcquireOptions::default());
+        client.pass(Duration::from_secs(9));
+        for place in 0..64 {
+            client.acquire(&format!("fill{place}"), AcquireOptions { mode: Mode::Shared, ..fixed() });
+            client.feed(Input::Wake);
+        }
+        let lost: Vec<_> = client.unanswered.drain(..).collect();
+        client.pass(Duration::from_millis(1_200));
+        let is_renewal = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
+        assert!(lost.len() > 1 && client.unanswered.iter().any(is_renewal), "{batches}: {:?}", client.unanswered);
+    }
 }
 
 #[test]

@@ -117,10 +117,10 @@ pub(crate) fn sane_answer(command: &Command, server: u64) -> Reply {
         return answer("renewed", [0, 0, server, ttl(words.len() - 1), 0, 0]);
     }
     if is(leasehold_lua::CONVERT) {
-        return answer("converted", [server, 33, server, ttl(13), 0, 0]);
+        return answer("converted", [server, 33, server, ttl(12), 0, 0]);
     }
-    let status = if words[13] == b"refill" { "again" } else { "entered" };
-    answer(status, [server, 33, server, ttl(12), 0, 0])
+    let status = if words[12] == b"refill" { "again" } else { "entered" };
+    answer(status, [server, 33, server, ttl(11), 0, 0])
 }
 
 pub(crate) fn answer(status: &str, numbers: [u64; 6]) -> Reply {

@@ -143,7 +143,6 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
                 "claim_window",
                 "response_timeout",
                 "node_timeout",
-                "fence_retention",
                 "servers",
             ],
         ),

@@ -109,9 +109,13 @@ fn inspection(inspection: &Inspection) -> Value {
             "mode": mode(holder.mode),
             "remaining": holder.remaining.map(ms),
             "foreign": holder.foreign,
+            "held": holder.held.map(ms),
         })
     });
-    let waiters = inspection.waiters.iter().map(|waiter| json!({ "token": waiter.token, "mode": mode(waiter.mode) }));
+    let waiters = inspection
+        .waiters
+        .iter()
+        .map(|waiter| json!({ "token": waiter.token, "mode": mode(waiter.mode), "waited": waiter.waited.map(ms) }));
     json!({
         "holders": holders.collect::<Vec<_>>(),
         "waiters": waiters.collect::<Vec<_>>(),

@@ -48,7 +48,6 @@ struct ConfigText {
     response_timeout: Option<u64>,
     node_timeout: Option<u64>,
     mixed_fleet: Option<bool>,
-    fence_retention: Option<u64>,
     batches: Option<bool>,
 }
 
@@ -117,7 +116,6 @@ impl ConfigText {
             response_timeout: millis(self.response_timeout, default.response_timeout),
             node_timeout: millis(self.node_timeout, default.node_timeout),
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
-            fence_retention: millis(self.fence_retention, default.fence_retention),
             max_in_flight: default.max_in_flight,
             batches: self.batches.unwrap_or(default.batches),
         }

@@ -1,6 +1,6 @@
--- What acquire, release and convert share: the arguments, the clock, and the variables that change while the script
--- runs. The last two arguments of all of them are the fence's retention and the fleet.
-local retention, mixed = tonumber(ARGV[#ARGV - 1]), ARGV[#ARGV] == 'mixed'
+-- What acquire, release, convert and force share: the arguments, the clock, and the variables that change while the
+-- script runs. The last two arguments of all of them are the greatest fence that the caller used, and the fleet.
+local mixed = ARGV[#ARGV] == 'mixed'
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
@@ -8,18 +8,22 @@ local now = math.floor(us / 1000)
 
 local waiting, graves = 0, 0 -- how many wait, how many tokens are buried
 local granted_here = false -- whether N was written by this script
-local drawn -- ten times the longest TTL that drew a fence here, if any did
 local grants = {} -- what is published at the end
 local mine -- the caller's own grant, if the queue reached it
 local propose -- what a new acquire tells about the lock, if its kind wants to know
 
--- The last fence that was given out. If the value is no valid fence, no fence could rise above it, so nobody is
--- granted.
-local last = tonumber(redis.call('GET', KEYS[2]) or 0) or 2 ^ 53
-if not (last < 2 ^ 53 - 1) then
-  return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fencing token: delete it' }
+-- The server's last fence. A lost counter begins above each fence that a block can still contain. A counter that these
+-- scripts can't have written stops the script before it grants anything.
+local stored = redis.pcall('GET', KEYS[2])
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
+  return stored
 end
-last = math.floor(last)
+local last = not stored and us + 1024
+  or type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
+if last > 2 ^ 53 - 4096 then
+  return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
+end
+local fence -- the fence for all grants of this script, if it grants anything
 
 -- Lua 5.1's tostring loses digits, and some servers write 1e+8 for a bare number.
 local function text(number)
@@ -36,3 +40,26 @@ end
 local function is_token(holder)
   return string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
 end
+
+-- The fence of this script. It is greater than every fence before it on this server.
+local function draw()
+  fence = fence or math.max(last + 1, us)
+  return fence
+end
+
+-- Makes the next fence greater than this one, which was used. A wrong number can't move the counter far.
+local function pass(used)
+  last = math.max(last, math.min(used, math.max(last, us) + 1024))
+end
+pass(tonumber(ARGV[#ARGV - 1]))
+
+-- Reads the queue. The graves are its members with a negative score.
+local function read_queue()
+  waiting = redis.call('ZCARD', KEYS[3])
+  if waiting > 0 then
+    graves = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+    waiting = waiting - graves
+    redis.call('HLEN', KEYS[4]) -- fails here, before the first write, if the key has another type
+  end
+end
+read_queue()

@@ -1,26 +1,20 @@
-
--- A lock's state: N is the holder's token, or `shared` beside KEYS[5], a ZSET of reader -> its own expiry. Reads every
--- key before the first write, so a key of the wrong type fails the script while nothing has changed.
+-- A lock's state: N is `<holder> <fence>`, where the holder is a token, or `shared` beside KEYS[5], a ZSET of reader ->
+-- its own expiry. `*` in place of the space says that clients wait, so that the fast release leaves the lock to the
+-- slow one. Any other value is the token of another library's client. Reads every key that counts before the first write,
+-- so one of the wrong type fails the script while nothing has changed. KEYS[5] counts only while N is `shared`.
 local lingers = true -- a client can keep a lock that nobody holds
-local holder = redis.call('GET', KEYS[1])
-local readers = 0
-if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5], KEYS[6]) > 0 then
-  waiting = redis.call('ZCARD', KEYS[3])
-  redis.call('HLEN', KEYS[4])
-  readers = redis.call('ZCARD', KEYS[5])
-  graves = redis.call('ZCARD', KEYS[6])
+local holder, mark, held_fence = redis.call('GET', KEYS[1])
+if holder then
+  local token, sign, number = string.match(holder, '^([^ *]+)([ *])(%d+)$')
+  if token then
+    holder, mark, held_fence = token, sign, number
+  end
 end
+local readers = holder == 'shared' and redis.call('ZCARD', KEYS[5]) or 0
 
 -- A reader counts until its own expiry and only while N is `shared`. If the readers were evicted, `shared` stays until
 -- its TTL is over and nobody enters, because the readers may still be valid.
 local function purge()
-  if holder ~= 'shared' then
-    if readers > 0 then
-      redis.call('DEL', KEYS[5])
-      readers = 0
-    end
-    return
-  end
   if readers > 0 then
     readers = readers - redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(now))
     if readers == 0 then
@@ -35,7 +29,7 @@ local function held(token)
   if holder == token then
     return 'exclusive'
   end
-  if holder == 'shared' and redis.call('ZSCORE', KEYS[5], token) then
+  if readers > 0 and redis.call('ZSCORE', KEYS[5], token) then
     return 'shared'
   end
 end
@@ -43,27 +37,43 @@ end
 -- A waiter of another kind is never granted here. It asks for itself.
 local function compatible(mode)
   if mode == 'shared' then
-    return not holder or holder == 'shared' and readers > 0
+    return not holder or readers > 0
   end
   return not holder and mode == 'exclusive'
+end
+
+-- Tells the holder's client that others wait, when it gives the lock back.
+local function mark_holder()
+  if mark == ' ' and (holder == 'shared' or is_token(holder)) then
+    redis.call('SET', KEYS[1], holder .. '*' .. held_fence, 'KEEPTTL')
+    mark = '*'
+  end
+end
+
+local function write_holder(token, ms)
+  holder, mark, held_fence = token, waiting > 0 and '*' or ' ', text(draw())
+  redis.call('SET', KEYS[1], holder .. mark .. held_fence, 'PX', text(ms))
+  granted_here = true
 end
 
 -- Requires that the lock is free, or that both the lock and the mode are shared. `shared` keeps the longest TTL of its
 -- readers.
 local function hold(token, mode, ms)
-  granted_here = true
   if mode == 'exclusive' then
-    redis.call('SET', KEYS[1], token, 'PX', text(ms))
-    holder = token
-    return
+    return write_holder(token, ms)
   end
-  local keep_ms = holder and math.max(cut(redis.call('PTTL', KEYS[1])), ms) or ms
-  redis.call('SET', KEYS[1], 'shared', 'PX', text(keep_ms))
+  if holder then
+    write_holder('shared', math.max(cut(redis.call('PTTL', KEYS[1])), ms))
+  else
+    -- N first, because a delete would let a new lock in at maxmemory.
+    write_holder('shared', ms)
+    -- Readers from before N was something else don't count.
+    redis.call('DEL', KEYS[5])
+  end
   readers = readers + redis.call('ZADD', KEYS[5], text(now + ms), token)
   if redis.call('PTTL', KEYS[5]) < ms then
     redis.call('PEXPIRE', KEYS[5], text(ms))
   end
-  holder = 'shared'
 end
 
 -- Raises a token's remaining time to `ms` and returns the new value.
@@ -88,7 +98,7 @@ local function give_up(token)
     holder = false
     return true
   end
-  if holder ~= 'shared' or redis.call('ZREM', KEYS[5], token) == 0 then
+  if readers == 0 or redis.call('ZREM', KEYS[5], token) == 0 then
     return false
   end
   -- Only this lowers the TTL of `shared`: to the expiry of the last remaining reader.
@@ -105,7 +115,7 @@ end
 
 -- The holders, up to this position. `shared` itself stands for readers that were evicted.
 local function holders(till)
-  if holder == 'shared' and readers > 0 then
+  if readers > 0 then
     return redis.call('ZRANGE', KEYS[5], '0', text(till))
   end
   return holder and { holder } or {}
@@ -121,10 +131,10 @@ local function absent()
   return holder and 'taken' or 'gone'
 end
 
--- Whether another library's client holds the lock: the value is none of our tokens, or the key never ends.
+-- Whether another library's client holds the lock: the value is none of ours, or the key never ends.
 local function foreign()
   if granted_here or not holder or holder == 'shared' then
     return 0
   end
-  return is_token(holder) and redis.call('PTTL', KEYS[1]) >= 0 and 0 or 1
+  return mark and is_token(holder) and redis.call('PTTL', KEYS[1]) >= 0 and 0 or 1
 end

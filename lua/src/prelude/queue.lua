@@ -1,28 +1,33 @@
-
 -- Fences, the queue, grants, and the answer. The same for every kind.
 
--- The next fence, and how many are reserved from it on. Never more than about a millisecond ahead of the clock.
-local function draw(wanted, ttl)
-  local fence = math.max(last + 1, us)
-  local block = math.max(1, math.min(wanted, us + 1024 - fence))
-  last = fence + block - 1
-  drawn = math.max(drawn or 0, 10 * ttl)
-  return fence, block
+-- How many fences a grant may use, from the script's fence on. Never more than about a millisecond ahead of the clock.
+local function block(wanted)
+  return math.max(1, math.min(wanted, us + 1024 - draw()))
+end
+
+-- Removes a waiter from the queue.
+local function drop(token)
+  redis.call('ZREM', KEYS[3], token)
+  redis.call('HDEL', KEYS[4], token)
+  waiting = waiting - 1
+end
+
+-- A token's score in the queue: when it joined, or the negative end of its burial in server ms.
+local function score(token)
+  return waiting + graves > 0 and tonumber(redis.call('ZSCORE', KEYS[3], token) or 0) or 0
 end
 
 -- Removes a token from the queue. Returns whether it was there.
 local function leave(token)
-  local left = waiting > 0 and redis.call('ZREM', KEYS[3], token) == 1
-  if left then
-    redis.call('HDEL', KEYS[4], token)
-    waiting = waiting - 1
+  if score(token) <= 0 then
+    return false
   end
-  return left
+  drop(token)
+  return true
 end
 
 local function buried(token)
-  local till = graves > 0 and redis.call('ZSCORE', KEYS[6], token)
-  return till and tonumber(till) > now
+  return graves > 0 and score(token) < -now
 end
 
 -- Buries a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is allowed at
@@ -31,24 +36,25 @@ local function bury(token, ms)
   if ms == 0 then
     return
   end
-  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', text(now))
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
   leave(token)
-  redis.call('ZADD', KEYS[6], text(now + ms), token)
-  if redis.call('PTTL', KEYS[6]) < ms then
-    redis.call('PEXPIRE', KEYS[6], text(ms))
+  redis.call('ZADD', KEYS[3], text(-now - ms), token)
+  graves = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+  if redis.call('PTTL', KEYS[3]) < ms then
+    redis.call('PEXPIRE', KEYS[3], text(ms))
   end
 end
 
 -- The first live waiter. Dead waiters before it are dropped.
 local function head()
   while waiting > 0 do
-    local token = redis.call('ZRANGE', KEYS[3], '0', '0')[1]
+    local token = redis.call('ZRANGE', KEYS[3], text(graves), text(graves))[1]
     local record = redis.call('HGET', KEYS[4], token) or ''
-    local mode, ttl, claim, block, expiry = string.match(record, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+    local mode, ttl, claim, wanted, expiry = string.match(record, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
     if expiry and tonumber(expiry) > now then
-      return token, mode, ttl, claim, block
+      return token, mode, ttl, claim, wanted
     end
-    leave(token)
+    drop(token)
   end
 end
 
@@ -64,13 +70,13 @@ local function grant(caller)
     if token ~= caller then
       ms = math.min(ms, tonumber(claim))
     end
-    leave(token)
+    drop(token)
     hold(token, mode, ms)
-    local fence, block = draw(tonumber(wanted), ttl)
+    local granted = { token = token, mode = mode, block = block(tonumber(wanted)), ms = ms }
     if token == caller then
-      mine = { fence = fence, block = block, ms = ms }
+      mine = granted
     else
-      grants[#grants + 1] = { token = token, mode = mode, fence = fence, block = block, ms = ms }
+      grants[#grants + 1] = granted
     end
     if mode == 'exclusive' then
       return
@@ -84,16 +90,19 @@ local function publish(token, payload)
 end
 
 -- Writes the last fence, publishes the grants, and returns the answer.
-local function answer(status, value, block, ms)
-  if drawn then
-    local keep_ms = math.max(retention, drawn, math.min(redis.call('PTTL', KEYS[2]), 2592000000))
-    redis.call('SET', KEYS[2], text(last), 'PX', text(keep_ms))
+local function answer(status, value, size, ms)
+  if fence or stored and last > tonumber(stored) then
+    if not fence then
+      -- Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
+      redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
+    end
+    redis.call('SET', KEYS[2], text(fence or last))
   end
-  local reply = { status, value or 0, block or 0, us, ms or 0, waiting, foreign() }
+  local reply = { status, value or 0, size or 0, us, ms or 0, waiting, foreign() }
   for _, to in ipairs(grants) do
     -- Lua 5.1's format would cut the name at a NUL byte.
     publish(to.token, string.format('grant %s %s %.0f %.0f %.0f %.0f %.0f ',
-      to.token, to.mode, to.fence, to.block, us, to.ms, waiting) .. KEYS[1])
+      to.token, to.mode, fence, to.block, us, to.ms, waiting) .. KEYS[1])
   end
   return reply
 end

@@ -9,9 +9,6 @@ if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], 
   return { err = 'WRONGTYPE the hash is no reentrant lock' }
 end
 local holder = fields[1] or false
-if redis.call('EXISTS', KEYS[6]) > 0 then
-  graves = redis.call('ZCARD', KEYS[6])
-end
 
 local channel = 'redisson_lock__channel:' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
 -- How many clients listen there. If the server doesn't tell, assume that others wait. On a cluster, Redisson's clients
@@ -78,4 +75,8 @@ end
 -- Clients of other libraries don't matter here: all waiters poll in addition to the messages.
 local function foreign()
   return 0
+end
+
+-- Its waiters never join the queue.
+local function mark_holder()
 end

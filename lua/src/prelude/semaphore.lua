@@ -1,6 +1,6 @@
 
--- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used`
--- and the `limit`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for more than the
+-- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used`,
+-- the `limit` and the last `fence`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for more than the
 -- limit is granted when everything else is free. Reads every key before the first write, so a key of the wrong type
 -- fails the script while nothing has changed.
 local lingers = false
@@ -13,11 +13,6 @@ local used, limit = 0, 0
 if known > 0 then
   used = tonumber(redis.call('HGET', KEYS[5], 'used') or 0)
   limit = tonumber(redis.call('HGET', KEYS[5], 'limit') or 0)
-end
-if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[6]) > 0 then
-  waiting = redis.call('ZCARD', KEYS[3])
-  redis.call('HLEN', KEYS[4])
-  graves = redis.call('ZCARD', KEYS[6])
 end
 
 -- Unknown permits count as more than the limit: somebody deleted the HASH under its holders.
@@ -51,7 +46,7 @@ local function give_up(token)
 end
 
 local function purge()
-  if known ~= (members > 0 and members + 2 or 0) then
+  if known ~= (members > 0 and members + 3 or 0) then
     used = 0
     for _, token in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
       used = used + permits(redis.call('HGET', KEYS[5], token))
@@ -98,7 +93,7 @@ local function hold(token, mode, ms)
     if limit == 0 then
       limit = tonumber(string.match(mode, '%d+$'))
     end
-    redis.call('HSET', KEYS[5], token, mode)
+    redis.call('HSET', KEYS[5], token, mode, 'fence', text(draw()))
     save()
   end
   if redis.call('PTTL', KEYS[1]) < ms then
@@ -135,4 +130,8 @@ end
 -- No other library uses this format.
 local function foreign()
   return 0
+end
+
+-- A release always looks into the queue.
+local function mark_holder()
 end

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Wait};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, Wait, check_label};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
+use super::host::default_label;
 use super::lock::set_wait;
 use super::manager::LockManager;
 use crate::client::Client;
@@ -42,6 +43,7 @@ pub struct Builder {
     defaults: AcquireOptions,
     login: Login,
     check_eviction: bool,
+    label: Option<String>,
 }
 
 impl Builder {
@@ -88,9 +90,13 @@ impl Builder {
         self
     }
 
-    /// How long an unused name remembers its last fence: 1 min to 30 days. Default: 1 h.
-    pub fn fence_retention(mut self, retention: Duration) -> Self {
-        self.config.fence_retention = retention;
+    /// What operators call this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
+    /// empty label tells them nothing.
+    ///
+    /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to
+    /// the server when it first waits, and when it renews its first lease. A quorum has no labels.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
         self
     }
 
@@ -166,10 +172,10 @@ impl Builder {
     /// As [`connect`](Self::connect).
     #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
     pub async fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
-        let engine = self.engine()?;
+        let (engine, labels) = self.engine()?;
         let info = self.login.apply(client.get_connection_info().clone())?;
         let server = self.server("url", info)?;
-        self.connect_to(engine, Endpoint::server(server)).await
+        self.connect_to((engine, labels), Endpoint::server(server)).await
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`].
@@ -184,13 +190,13 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
-        let mut engine = self.engine()?;
+        let (mut engine, labels) = self.engine()?;
         engine.set_cluster();
         let mut seeds = Vec::new();
         for info in parse_addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);
         }
-        self.connect_to(engine, Endpoint::cluster(seeds)).await
+        self.connect_to((engine, labels), Endpoint::cluster(seeds)).await
     }
 
     /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
@@ -205,7 +211,7 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "sentinels";
-        let (engine, service) = (self.engine()?, service.into());
+        let ((engine, labels), service) = (self.engine()?, service.into());
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
@@ -218,7 +224,7 @@ impl Builder {
         // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
         let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
         let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
-        self.connect_to(engine, endpoint).await
+        self.connect_to((engine, labels), endpoint).await
     }
 
     /// Uses a connection that you provide: see [`LockManager::from_connection`].
@@ -233,8 +239,8 @@ impl Builder {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let engine = self.engine()?;
-        self.start(engine, Arc::new(connection), None, Instant::now()).await
+        let (engine, labels) = self.engine()?;
+        self.start((engine, labels), Arc::new(connection), None, Instant::now()).await
     }
 
     /// Connects to several independent servers: see [`LockManager::quorum`].
@@ -253,22 +259,22 @@ impl Builder {
             given.push(self.server(QUORUM_FIELD, self.login.apply(info)?)?);
         }
         let addresses: Vec<String> = given.iter().map(Server::address).collect();
-        let labels: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        let engine = self.engine_of(|id, config| Engine::quorum(id, config, &labels))?;
+        let names: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let (engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
         let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
         let link = connect_quorum(given, requirements, self.config.node_timeout).await?;
-        Ok(self.run(engine, link, None, None))
+        Ok(self.run(engine, None, link, None, None))
     }
 
     /// Checks the options and the runtime before anything is sent.
-    fn engine(&self) -> Result<Engine, Error> {
+    fn engine(&self) -> Result<(Engine, Labels), Error> {
         self.engine_of(Engine::new)
     }
 
     fn engine_of(
         &self,
         make: impl FnOnce(ClientId, Config) -> Result<Engine, leasehold_core::Error>,
-    ) -> Result<Engine, Error> {
+    ) -> Result<(Engine, Labels), Error> {
         if tokio::runtime::Handle::try_current().is_err() {
             let problem =
                 "a lock manager needs a tokio runtime with I/O and time enabled; create it inside one".to_owned();
@@ -281,14 +287,19 @@ impl Builder {
         })?;
         // The driver wakes the engine when it has nothing else to say.
         let config = Config { batches: true, ..self.config.clone() };
-        make(ClientId::from_random(id), config).map_err(|error| Error::from_engine(error, None, None))
+        let id = ClientId::from_random(id);
+        let label = self.label.clone().unwrap_or_else(default_label);
+        let engine = check_label(&label).and_then(|()| make(id, config));
+        let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
+        tracing::debug!(client = %id, label, "lock manager made");
+        Ok((engine, Labels::new(id, &label)))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
         Server::new(info, self.config.response_timeout).map_err(|error| Error::invalid_address(field, &error))
     }
 
-    async fn connect_to(self, engine: Engine, endpoint: Endpoint) -> Result<LockManager, Error> {
+    async fn connect_to(self, engine: (Engine, Labels), endpoint: Endpoint) -> Result<LockManager, Error> {
         let start = Instant::now();
         let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
         let connection = endpoint.connect().await.map_err(failed)?;
@@ -301,7 +312,7 @@ impl Builder {
 
     async fn start(
         self,
-        engine: Engine,
+        (engine, labels): (Engine, Labels),
         connection: SharedConnection,
         endpoint: Option<Endpoint>,
         since: Instant,
@@ -314,12 +325,19 @@ impl Builder {
         let limit = response_timeout.saturating_sub(since.elapsed());
         check_server(&connection, server.as_deref(), requirements, limit).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
-        Ok(self.run(engine, link, server, endpoint))
+        Ok(self.run(engine, Some(labels), link, server, endpoint))
     }
 
-    fn run(self, engine: Engine, link: Link, server: Option<String>, endpoint: Option<Endpoint>) -> LockManager {
+    fn run(
+        self,
+        engine: Engine,
+        labels: Option<Labels>,
+        link: Link,
+        server: Option<String>,
+        endpoint: Option<Endpoint>,
+    ) -> LockManager {
         metrics::describe();
-        let client = Client::start(engine, link, server, endpoint, self.config.response_timeout);
+        let client = Client::start(engine, labels, link, server, endpoint, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }
 }

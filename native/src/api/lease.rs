@@ -36,9 +36,8 @@ pub struct Lease {
 pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
 
 impl Lease {
-    pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant) -> Self {
+    pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant, holding: Holding) -> Self {
         let at_grant = (Fence(grant.fence), grant.mode);
-        let holding = Holding::begin(&name, grant.fence);
         Self { client, id: grant.lease, name, at_grant, fences: None, released: false, holding }
     }
 
@@ -168,7 +167,7 @@ impl Lease {
             Outcome::Held(_) => {
                 let (client, name, fences) = (Arc::clone(&self.client), Arc::clone(&self.name), self.fences.clone());
                 let at_grant = (self.fence(), self.mode());
-                let holding = Holding::begin(&name, at_grant.0.get());
+                let holding = self.holding.nested(&name, at_grant.0.get());
                 Ok(Self { client, id: self.id, name, at_grant, fences, released: false, holding })
             }
             other => Err(unexpected_outcome(&other, &self.name)),
@@ -207,7 +206,10 @@ impl Lease {
 
     async fn convert(&self, mode: Mode) -> Result<(), Error> {
         match self.execute(Operation::Convert { lease: self.id, mode }).await? {
-            Outcome::Converted(_) => Ok(()),
+            Outcome::Converted(_) => {
+                self.holding.converted(self.fence().get());
+                Ok(())
+            }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
     }

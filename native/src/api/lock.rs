@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::lease::{Fence, Lease};
-use super::spans::Acquiring;
+use super::spans::{Acquiring, Holding, ModeLabel};
 use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
 
@@ -230,13 +230,15 @@ impl Lock {
 
     /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
     fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
-        self.acquire_in_span(wait).instrument(Acquiring::span(&self.name, self.options.mode))
+        let mode = ModeLabel::of(&self.options, self.several.is_some());
+        self.acquire_in_span(wait, mode, Span::current()).instrument(Acquiring::span(&self.name, mode))
     }
 
-    async fn acquire_in_span(&self, wait: Wait) -> Result<Lease, Error> {
+    /// `caller` is the span that the lease's span will be a child of.
+    async fn acquire_in_span(&self, wait: Wait, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
-        let acquiring = Acquiring::begin(&self.options, self.several.is_some());
+        let acquiring = Acquiring::begin(mode);
         if self.options.replicas.is_some() && !self.client.can_connect() {
             let problem = "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a \
                            client. A quorum doesn't support it, because its servers are independent of each other";
@@ -259,7 +261,8 @@ impl Lock {
         match granted {
             Ok((outcome, grant)) => {
                 acquiring.granted(&grant);
-                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant);
+                let holding = Holding::begin(&self.name, mode, grant.fence, &caller);
+                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant, holding);
                 Ok(match (outcome, &self.several) {
                     (Outcome::AcquiredAll { fences, .. }, Some(several)) => {
                         let fences = fences.into_iter().map(Fence::new);

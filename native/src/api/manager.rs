@@ -255,10 +255,11 @@ impl LockManager {
         Lock::of_several(Arc::clone(&self.client), names, self.defaults)
     }
 
-    /// Asks the server who holds the lock `name` and who waits for it, in one round trip.
+    /// Asks the server who holds the lock `name`, who waits for it, and for how long. A second round trip asks for their
+    /// [labels](Builder::label).
     ///
     /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
-    /// It returns within one response timeout.
+    /// It returns within two response timeouts.
     ///
     /// # Cancel safety
     /// It changes nothing, so you can drop the future at any time.
@@ -299,7 +300,7 @@ impl LockManager {
     /// Ends the client for all its clones: waits end with [`Error::Closed`], and leases are released. It never fails,
     /// and you can call it twice.
     ///
-    /// It returns at once if nothing is held. Otherwise it returns when the server has confirmed all releases, or when
+    /// It returns at once if nothing is held and the server has no [label](Builder::label) of this client. Otherwise it returns when the server has confirmed all releases, or when
     /// the server has been silent for one response timeout. Leases without a confirmation end with their TTL;
     /// [`Closed::unreleased`] counts them.
     ///

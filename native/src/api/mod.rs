@@ -3,6 +3,7 @@
 //! Everything that leaves this folder is public.
 
 mod builder;
+mod host;
 mod lease;
 mod lock;
 mod manager;

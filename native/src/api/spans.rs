@@ -1,14 +1,47 @@
 //! What traces show: a span for each acquire, and one for the time that a lease is held. Metrics count the same events.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Grant, Instant, LeaseId, LossReason, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, Grant, Instant, Kind, LeaseId, LossReason, Mode, ReleaseOutcome};
 use tracing::field::Empty;
 use tracing::{Level, Span};
 
 use crate::client::{Client, now};
 use crate::errors::Error;
-use crate::metrics::{self, ModeLabel};
+use crate::metrics;
+
+/// What spans and metrics say about the kind of a lock. `docs/metrics.md` describes the values.
+#[derive(Clone, Copy)]
+pub(super) enum ModeLabel {
+    Exclusive,
+    Shared,
+    Reentrant,
+    Semaphore,
+    Multi,
+}
+
+impl ModeLabel {
+    pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
+        match (options.kind, options.mode) {
+            _ if several => Self::Multi,
+            (Kind::Reentrant(_), _) => Self::Reentrant,
+            (Kind::Semaphore { .. }, _) => Self::Semaphore,
+            (Kind::Lock, Mode::Shared) => Self::Shared,
+            (Kind::Lock, _) => Self::Exclusive,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+            Self::Reentrant => "reentrant",
+            Self::Semaphore => "semaphore",
+            Self::Multi => "multi",
+        }
+    }
+}
 
 /// Records how an acquire ends, in the current span. Costs a comparison if nobody listens.
 pub(super) struct Acquiring {
@@ -18,41 +51,49 @@ pub(super) struct Acquiring {
 
 impl Acquiring {
     /// The span of an acquire: see `docs/operations.md`.
-    pub(super) fn span(name: &str, mode: leasehold_core::Mode) -> Span {
+    pub(super) fn span(name: &str, mode: ModeLabel) -> Span {
         tracing::info_span!(
             "leasehold.acquire",
-            name,
-            ?mode,
-            code = Empty,
-            waited = Empty,
-            fence = Empty,
-            local = Empty
+            leasehold.lock.name = name,
+            leasehold.mode = mode.text(),
+            leasehold.code = Empty,
+            leasehold.waited_ms = Empty,
+            leasehold.fence = Empty,
+            leasehold.local = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty
         )
     }
 
-    pub(super) fn begin(options: &AcquireOptions, several: bool) -> Self {
+    pub(super) fn begin(mode: ModeLabel) -> Self {
         metrics::acquire_begins();
         let start = (metrics::ON || tracing::enabled!(Level::INFO)).then(now);
-        Self { start, mode: ModeLabel::of(options, several) }
+        Self { start, mode }
     }
 
     pub(super) fn granted(mut self, grant: &Grant) {
-        if let Some(waited) = self.end("ok", grant.local) {
-            Span::current().record("fence", grant.fence).record("local", grant.local);
+        if let Some(waited) = self.end("granted", grant.local) {
+            Span::current().record("leasehold.fence", signed(grant.fence)).record("leasehold.local", grant.local);
             tracing::debug!(fence = grant.fence, ?waited, local = grant.local, "lease granted");
         }
     }
 
     pub(super) fn failed(mut self, error: &Error) {
-        if let Some(waited) = self.end(error.code(), false) {
-            tracing::debug!(code = error.code(), ?waited, "lease not granted");
+        let code = error.code();
+        if let Some(waited) = self.end(code, false) {
+            // A lock that is busy is no failure of the program.
+            if code != "busy" {
+                fails(&Span::current(), error);
+            }
+            let holder = error.holder().map(tracing::field::display);
+            tracing::debug!(code, ?waited, holder, "lease not granted");
         }
     }
 
     fn end(&mut self, code: &'static str, local: bool) -> Option<Duration> {
         let waited = now().since(self.start.take()?);
-        metrics::acquire_ended(if code == "ok" { "granted" } else { code }, self.mode, local, waited);
-        Span::current().record("code", code).record("waited", waited.as_secs_f64());
+        metrics::acquire_ended(code, self.mode.text(), local, waited);
+        Span::current().record("leasehold.code", code).record("leasehold.waited_ms", milliseconds(waited));
         Some(waited)
     }
 }
@@ -66,27 +107,46 @@ impl Drop for Acquiring {
 
 /// The span of a lease, from its grant to its end.
 ///
-/// It is no child of the acquire's span, which would then end as late as the lease. It follows from it.
+/// It is a child of the span in which the lock was asked for, so a trace has both. It is no child of the acquire's span,
+/// which would then end as late as the lease. It follows from it.
 pub(super) struct Holding {
     span: Span,
     since: Option<Instant>,
+    mode: ModeLabel,
 }
 
 impl Holding {
-    pub(super) fn begin(name: &str, fence: u64) -> Self {
+    /// Begins in the acquire's span. `caller` is the span around that.
+    pub(super) fn begin(name: &str, mode: ModeLabel, fence: u64, caller: &Span) -> Self {
         let span = tracing::info_span!(
-            parent: None,
+            parent: caller,
             "leasehold.hold",
-            name,
-            fence,
-            code = Empty,
-            held = Empty,
-            reason = Empty
+            leasehold.lock.name = name,
+            leasehold.mode = mode.text(),
+            leasehold.fence = signed(fence),
+            leasehold.code = Empty,
+            leasehold.held_ms = Empty,
+            leasehold.reason = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty
         );
-        span.follows_from(Span::current());
+        let acquire = Span::current();
+        if acquire.id() != caller.id() {
+            span.follows_from(acquire);
+        }
         metrics::hold_begins();
         let since = (metrics::ON || !span.is_disabled()).then(now);
-        Self { span, since }
+        Self { span, since, mode }
+    }
+
+    /// One more hold on the lease, in the span that is current.
+    pub(super) fn nested(&self, name: &str, fence: u64) -> Self {
+        Self::begin(name, self.mode, fence, &Span::current())
+    }
+
+    /// The lease has another fence.
+    pub(super) fn converted(&self, fence: u64) {
+        self.span.record("leasehold.fence", signed(fence));
     }
 
     /// Why the lease was lost, if it was and somebody listens.
@@ -117,10 +177,25 @@ impl Holding {
         let code = if loss.is_some() { "lost" } else { code };
         metrics::hold_ended(code, held);
         if let Some(reason) = loss {
-            self.span.record("reason", reason.code());
+            self.span.record("leasehold.reason", reason.code());
+            fails(&self.span, &format_args!("the lease was lost: {}", reason.code()));
         }
-        self.span.record("code", code).record("held", held.as_secs_f64());
+        self.span.record("leasehold.code", code).record("leasehold.held_ms", milliseconds(held));
         self.span.in_scope(|| tracing::debug!(code, ?held, "lease ended"));
         self.span = Span::none();
     }
+}
+
+/// What `tracing-opentelemetry` makes the span's status.
+fn fails(span: &Span, why: &dyn Display) {
+    span.record("otel.status_code", "ERROR").record("otel.status_description", tracing::field::display(why));
+}
+
+/// OpenTelemetry has no unsigned numbers, and would get a text. A fence fits in 53 bits.
+fn signed(fence: u64) -> i64 {
+    i64::try_from(fence).unwrap_or(i64::MAX)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

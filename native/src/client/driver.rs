@@ -62,14 +62,14 @@ impl Driver {
                 timer.set(actions.wake_at);
                 self.next_wakeup(&mut completions, &mut timer).await
             };
-            self.shared.drive(&mut actions, |engine, now| match wakeup {
+            self.shared.drive(&mut actions, |state, now| match wakeup {
                 Wakeup::Notified => {}
                 Wakeup::Completions => {
                     for Completion { id, result } in completions.drain(..) {
-                        engine.handle(now, Input::Reply { id, result });
+                        state.reply(now, id, result);
                     }
                 }
-                Wakeup::Timer => engine.handle(now, Input::Wake),
+                Wakeup::Timer => state.engine.handle(now, Input::Wake),
             });
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error as EngineError, Outcome};
+use leasehold_core::{Engine, Error as EngineError, Labels, Outcome};
 
 use super::driver::Driver;
 use super::operation::{Operation, OperationFuture};
@@ -21,12 +21,13 @@ impl Client {
     /// Spawns the task that drives the engine. `server` is the server's URL, for error messages.
     pub(crate) fn start(
         engine: Engine,
+        labels: Option<Labels>,
         link: Link,
         server: Option<String>,
         endpoint: Option<Endpoint>,
         response_timeout: Duration,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(engine, server));
+        let shared = Arc::new(Shared::new(engine, labels, server));
         let can_connect = endpoint.is_some();
         tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint, response_timeout).run());
         Arc::new(Self { shared, can_connect })

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
+use leasehold_core::{Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
 use tokio::sync::{Notify, watch};
 
 use super::clock;
@@ -27,13 +27,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, server: Option<String>) -> Self {
-        Self { state: Mutex::new(State::new(engine)), server, driver_wakeup: Notify::new() }
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>) -> Self {
+        Self { state: Mutex::new(State::new(engine, labels)), server, driver_wakeup: Notify::new() }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
     pub(super) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
-        crate::Error::from_engine(error, name, self.server.as_deref())
+        let busy = matches!(error, Error::Busy { .. });
+        let mut error = crate::Error::from_engine(error, name, self.server.as_deref());
+        if let (true, crate::Error::Busy { name, holder, .. }) = (busy, &mut error) {
+            *holder = self.lock().holder(name).map(Box::new);
+        }
+        error
     }
 
     /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
@@ -172,9 +177,10 @@ impl Shared {
     }
 
     /// One turn of the driver. `inputs` passes events to the engine, and `actions` is filled with what the driver has to do.
-    pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut Engine, Instant)) {
+    pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut State, Instant)) {
         self.with_state(|state, now, deferred| {
-            inputs(&mut state.engine, now);
+            inputs(state, now);
+            state.keep_label(now);
             state.drain_outputs(deferred);
             state.driver_notified = false;
             state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
@@ -209,9 +215,7 @@ impl Shared {
         if deferred.notify_driver {
             self.driver_wakeup.notify_one();
         }
-        for waker in deferred.wakers {
-            waker.wake();
-        }
+        deferred.wakers.for_each(Waker::wake);
         for (name, loss_sender, reason) in deferred.losses {
             tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
             if let Some(loss_sender) = loss_sender {

@@ -5,10 +5,12 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, Command, CommandId, Engine, Error, Input, Instant, LeaseId, LossReason, NodeId, OpId, Outcome, Output,
+    BusyHolder, ByNumber, Command, CommandId, Engine, Error, Failure, Input, Instant, Labels, LeaseId, LossReason,
+    NodeId, OpId, Outcome, Output, Reply,
 };
 use tokio::sync::watch;
 
+use super::clock;
 use crate::net::ChannelRequest;
 
 /// The result of an operation, as the engine returns it.
@@ -16,6 +18,8 @@ pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
     pub(super) engine: Engine,
+    /// None for a quorum.
+    labels: Option<Labels>,
     /// The operation that is starting now. Most end at once, so they don't need a place in the map.
     pub(super) starting: Option<(OpId, PendingOperation)>,
     pub(super) operations: HashMap<OpId, PendingOperation, ByNumber>,
@@ -68,16 +72,46 @@ pub(super) struct Actions {
 #[derive(Default)]
 pub(super) struct Deferred {
     pub(super) notify_driver: bool,
-    pub(super) wakers: Vec<Waker>,
+    pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
-    released: Vec<LeaseState>,
+    released: Few<LeaseState>,
     closed: Vec<LossSender>,
 }
 
+/// A list that allocates nothing for its first value. A hand-over wakes one task and ends one lease.
+pub(super) struct Few<T> {
+    first: Option<T>,
+    more: Vec<T>,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, more: Vec::new() }
+    }
+}
+
+impl<T> Few<T> {
+    fn push(&mut self, value: T) {
+        if self.first.is_none() {
+            self.first = Some(value);
+        } else {
+            self.more.push(value);
+        }
+    }
+
+    pub(super) fn for_each(self, act: impl Fn(T)) {
+        if let Some(first) = self.first {
+            act(first);
+            self.more.into_iter().for_each(act);
+        }
+    }
+}
+
 impl State {
-    pub(super) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
         Self {
             engine,
+            labels,
             starting: None,
             operations: HashMap::default(),
             leases: HashMap::default(),
@@ -96,21 +130,60 @@ impl State {
     }
 
     pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
-        while let Some(output) = self.engine.poll_output() {
-            match output {
-                Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
-                Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
-                Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
-                Output::Subscribe { node, channel } => {
-                    self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
-                }
-                Output::Unsubscribe { node: _, channel } => {
-                    self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
-                }
-                Output::Completed { op, result } => self.complete(op, result, deferred),
-                Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
+        while let Some(mut output) = self.engine.poll_output() {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+                continue;
             }
+            self.take_output(output, deferred);
         }
+        let Some(labels) = &mut self.labels else { return };
+        while let Some((id, command)) = labels.poll_command() {
+            self.actions.commands.push((NodeId(0), id, command));
+        }
+        while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
+            self.complete(op, Ok(outcome), deferred);
+        }
+    }
+
+    // Separate from the loop, which mostly finds nothing to take.
+    #[inline(never)]
+    fn take_output(&mut self, output: Output, deferred: &mut Deferred) {
+        match output {
+            Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
+            Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
+            Output::CloseDedicated { op } => self.actions.dedicated.push((op, None)),
+            Output::Subscribe { node, channel } => {
+                self.actions.channel_requests.push(ChannelRequest::Subscribe { node, channel });
+            }
+            Output::Unsubscribe { node: _, channel } => {
+                self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
+            }
+            Output::Completed { op, result } => self.complete(op, result, deferred),
+            Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
+        }
+    }
+
+    /// The result of a command of the engine or about a label.
+    pub(super) fn reply(&mut self, now: Instant, id: CommandId, result: Result<Reply, Failure>) {
+        let of_labels = self.labels.as_mut().is_some_and(|labels| labels.takes(now, id, &result, &self.engine));
+        if !of_labels {
+            self.engine.handle(now, Input::Reply { id, result });
+        }
+    }
+
+    /// Writes the client's label again before the server forgets it, if the client still uses locks.
+    pub(super) fn keep_label(&mut self, now: Instant) {
+        if let Some(labels) = self.labels.as_mut().filter(|_| !self.leases.is_empty() || !self.operations.is_empty()) {
+            labels.keep(now);
+        }
+    }
+
+    /// Who holds a lock that a caller did not get.
+    pub(super) fn holder(&self, name: &str) -> Option<BusyHolder> {
+        let labels = self.labels.as_ref()?;
+        // A caller of this client has it, or the holder is unknown. A long search is not worth it.
+        let here = || self.leases.values().take(1000).any(|lease| lease.name.as_deref() == Some(name));
+        labels.holder(clock::now(), name).or_else(|| here().then(|| labels.own()))
     }
 
     fn complete(&mut self, op: OpId, result: OperationResult, deferred: &mut Deferred) {
@@ -123,11 +196,16 @@ impl State {
         let Some(operation) = starting.or_else(|| self.operations.get_mut(&op)) else { return };
         if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
             let name = operation.name.take();
+            if let (Some(labels), Some(name)) = (&mut self.labels, &name) {
+                labels.granted(name);
+            }
             // The owner of a reentrant lock may get a lease that it already has.
             self.leases.entry(grant.lease).or_insert(LeaseState { name, loss_sender: None });
         }
         operation.result = Some(result);
-        deferred.wakers.extend(operation.waker.take());
+        if let Some(waker) = operation.waker.take() {
+            deferred.wakers.push(waker);
+        }
     }
 
     fn notify_loss(&self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
@@ -147,7 +225,9 @@ impl State {
         self.stopped = true;
         for operation in self.operations.values_mut() {
             operation.result.get_or_insert(Err(Error::Closed));
-            deferred.wakers.extend(operation.waker.take());
+            if let Some(waker) = operation.waker.take() {
+                deferred.wakers.push(waker);
+            }
         }
         if self.closing {
             return;
@@ -162,13 +242,18 @@ impl State {
     /// The engine releases every lease, so losses are no longer reported.
     pub(super) fn close_leases(&mut self, deferred: &mut Deferred) {
         self.closing = true;
+        if let Some(labels) = &mut self.labels {
+            labels.close();
+        }
         deferred.closed.extend(self.leases.values_mut().filter_map(|lease| lease.loss_sender.take()));
     }
 
     pub(super) fn release(&mut self, now: Instant, op: OpId, lease: LeaseId, deferred: &mut Deferred) {
         self.engine.handle(now, Input::Release { op, lease });
-        if self.engine.lease(lease).is_none() {
-            deferred.released.extend(self.leases.remove(&lease));
+        if self.engine.lease(lease).is_none()
+            && let Some(released) = self.leases.remove(&lease)
+        {
+            deferred.released.push(released);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Failure, LossReason, Votes, shown_time as shown};
+use leasehold_core::{BusyHolder, Failure, LossReason, Votes, shown_time as shown};
 use redis::{ErrorKind, RedisError};
 
 use super::failure::{cause_of, connect_failure, error_text, shortened};
@@ -69,7 +69,7 @@ pub enum Error {
     #[error("the lock manager is closed")]
     Closed,
     /// Another client held the lock for the whole wait.
-    #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(*holder_remaining))]
+    #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(holder.as_deref(), *holder_remaining))]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -78,6 +78,8 @@ pub enum Error {
         waited: Duration,
         /// How long the holder's lease will last unless it is renewed, if known.
         holder_remaining: Option<Duration>,
+        /// Who holds the lock, if one client does and it is known.
+        holder: Option<Box<BusyHolder>>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
@@ -173,8 +175,10 @@ fn votes_text(votes: &Votes) -> String {
     if votes.is_empty() { String::new() } else { format!(": {votes}") }
 }
 
-fn holder_text(remaining: Option<Duration>) -> String {
-    remaining.map_or_else(String::new, |left| format!("; the holder's lease expires in {}", shown(left)))
+fn holder_text(holder: Option<&BusyHolder>, remaining: Option<Duration>) -> String {
+    let by = holder.map_or_else(String::new, |holder| format!("; {holder}"));
+    let whose = if holder.is_some() { "its" } else { "the holder's" };
+    by + &remaining.map_or_else(String::new, |left| format!("; {whose} lease expires in {}", shown(left)))
 }
 
 /// Which server did not answer, and why. Without a lock's name, the error is about connecting.
@@ -279,6 +283,14 @@ impl Error {
         }
     }
 
+    /// Who holds the lock, if one client holds it alone and it is known.
+    pub fn holder(&self) -> Option<&BusyHolder> {
+        match self {
+            Self::Busy { holder, .. } => holder.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Converts the engine's error. `name` is the lock, `server` the server's URL, if known.
     pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
         use leasehold_core::Error as Engine;
@@ -292,7 +304,7 @@ impl Error {
             Engine::CrossSlot => Self::CrossSlot { name: lock() },
             Engine::Closed => Self::Closed,
             Engine::Busy { waited, holder_remaining, votes } => {
-                Self::Busy { name: lock(), waited, holder_remaining, votes }
+                Self::Busy { name: lock(), waited, holder_remaining, holder: None, votes }
             }
             Engine::Cancelled => Self::Cancelled { name: lock() },
             Engine::Lost(reason) => Self::Lost { name: lock(), reason },
@@ -304,7 +316,8 @@ impl Error {
                 Self::NotReplicated { name: lock(), confirmed, wanted, waited }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
-            Engine::Server(problem) if problem.starts_with("MOVED ") => {
+            // A name and the server's one counter of fences are seldom in the same slot.
+            Engine::Server(problem) if problem.starts_with("MOVED ") || problem.starts_with("CROSSSLOT ") => {
                 let problem =
                     format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
                 Self::Unsupported { name, problem }

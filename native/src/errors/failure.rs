@@ -48,6 +48,10 @@ pub(super) fn cause_of(error: &RedisError) -> String {
             kind => kind,
         };
     }
+    // The detail is the parser's: which byte it did not expect.
+    if error.kind() == ErrorKind::Parse {
+        return "the answer is not in the protocol of Redis; another service may listen there".to_owned();
+    }
     // The `redis` crate puts its own name for the kind between the message and the detail.
     shortened(error).replacen(&format!(" - {:?}", error.kind()), "", 1)
 }

@@ -34,7 +34,7 @@ test('a waiter is granted the lock by message, with a greater fence', async () =
   const lease = await one.acquire(mutex('handed'), undefined);
   assert.equal(await other.tryAcquire(mutex('handed'), undefined), undefined);
   const waiting = other.acquire(mutex('handed'), undefined);
-  await until(async () => await redis.zcard('leasehold:{handed}:queue') === 1);
+  await until(async () => await redis.zcount('leasehold:{handed}:queue', 0, '+inf') === 1);
   assert.notEqual((await redis.pubsub('CHANNELS', 'leasehold:*')).length, 0);
   await lease.release();
   const next = await waiting;

@@ -218,6 +218,8 @@ fn npm_projects(full: bool) -> (Tally, Result) {
         "leasehold-examples",
         "--bin",
         "demo-worker",
+        "--bin",
+        "traced",
         "--package",
         "leasehold-live",
         "--bin",

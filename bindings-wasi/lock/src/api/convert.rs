@@ -34,7 +34,6 @@ pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
         response_timeout: time(options.response_timeout_ms, default.response_timeout),
         node_timeout: time(options.node_timeout_ms, default.node_timeout),
         mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
-        fence_retention: time(options.fence_retention_ms, default.fence_retention),
         ..default
     }
 }
@@ -121,13 +120,20 @@ fn call_time(field: &'static str, ms: u64) -> Result<Duration, Error> {
 }
 
 pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
-    let holder = |engine::Holder { token, mode: held, remaining, foreign, .. }| Holder {
-        token,
-        mode: mode(held),
-        remaining_ms: remaining.map(millis),
-        foreign,
+    let holder = |holder: engine::Holder| Holder {
+        token: holder.token,
+        mode: mode(holder.mode),
+        remaining_ms: holder.remaining.map(millis),
+        foreign: holder.foreign,
+        label: holder.label,
+        held_ms: holder.held.map(millis),
     };
-    let waiter = |engine::Waiter { token, mode: wanted, .. }| Waiter { token, mode: mode(wanted) };
+    let waiter = |waiter: engine::Waiter| Waiter {
+        token: waiter.token,
+        mode: mode(waiter.mode),
+        label: waiter.label,
+        waited_ms: waiter.waited.map(millis),
+    };
     Inspection {
         holders: inspection.holders.into_iter().map(holder).collect(),
         waiters: inspection.waiters.into_iter().map(waiter).collect(),

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use leasehold_core::{AcquireOptions, ClientId, Engine, Error as EngineError, Outcome, Wait};
+use leasehold_core::{AcquireOptions, ClientId, Engine, Error as EngineError, Labels, Outcome, Wait, check_label};
 
 use super::convert::{self, Names};
 use super::lease::Lease;
@@ -25,28 +25,31 @@ pub(crate) struct LockManager {
 
 impl GuestLockManager for LockManager {
     async fn open(topology: Topology, options: Option<ManagerOptions>) -> Result<locks::LockManager, Error> {
+        let label = options.as_ref().and_then(|options| options.label.clone()).unwrap_or_default();
+        check_label(&label).map_err(|error| error::from_engine(&error, None))?;
         let config = convert::config(options);
         let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
-        let (engine, permit, servers, limit) = match convert::servers(topology) {
+        let (engine, labels, permit, servers, limit) = match convert::servers(topology) {
             Ok(servers) => {
-                let (mut engine, permit) = new_engine(1, |id| Engine::new(id, config))?;
+                let ((mut engine, id), permit) = new_engine(1, |id| Engine::new(id, config))?;
                 if matches!(servers, Servers::Cluster(_)) {
                     engine.set_cluster();
                 }
-                (engine, permit, vec![net::connect(servers, response_timeout).await?], response_timeout)
+                let servers = vec![net::connect(servers, response_timeout).await?];
+                (engine, Some(Labels::new(id, &label)), permit, servers, response_timeout)
             }
             Err(addresses) => {
-                let labels: Vec<&str> = addresses.iter().map(|address| net::label(address)).collect();
-                let (engine, permit) = new_engine(addresses.len(), |id| Engine::quorum(id, config, &labels))?;
-                (engine, permit, net::connect_quorum(&addresses, response_timeout).await?, node_timeout)
+                let names: Vec<&str> = addresses.iter().map(|address| net::label(address)).collect();
+                let ((engine, _), permit) = new_engine(addresses.len(), |id| Engine::quorum(id, config, &names))?;
+                (engine, None, permit, net::connect_quorum(&addresses, response_timeout).await?, node_timeout)
             }
         };
-        Ok(locks::LockManager::new(Self { client: Client::start(engine, servers, limit, permit) }))
+        Ok(locks::LockManager::new(Self { client: Client::start(engine, labels, servers, limit, permit) }))
     }
 
     async fn acquire(&self, target: Target, options: Option<locks::AcquireOptions>) -> Result<locks::Lease, Error> {
         let (names, options) = convert::acquire(target, options)?;
-        self.take(&names, options).await.map_err(|error| error::from_engine(&error, Some(names.label())))
+        self.take(&names, options).await.map_err(|error| self.not_taken(&error, names.label()))
     }
 
     async fn try_acquire(
@@ -80,6 +83,12 @@ impl GuestLockManager for LockManager {
 }
 
 impl LockManager {
+    fn not_taken(&self, error: &EngineError, name: &str) -> Error {
+        let busy = matches!(error, EngineError::Busy { .. });
+        let holder = if busy { self.client.shared.holder(name) } else { None };
+        error::held_by(error::from_engine(error, Some(name)), holder)
+    }
+
     async fn take(&self, target: &Names, options: AcquireOptions) -> Result<locks::Lease, EngineError> {
         let client = &self.client;
         let outcome = match target {
@@ -107,11 +116,12 @@ impl LockManager {
 fn new_engine(
     servers: usize,
     new: impl FnOnce(ClientId) -> Result<Engine, EngineError>,
-) -> Result<(Engine, Permit), Error> {
+) -> Result<((Engine, ClientId), Permit), Error> {
     let permit = limits::manager_permit(servers)?;
     let random = [random::get_random_u64(), random::get_random_u64()].map(u64::to_ne_bytes);
     let mut id = [0; 16];
     id.copy_from_slice(random.as_flattened());
-    let engine = new(ClientId::from_random(id)).map_err(|error| error::from_engine(&error, None))?;
-    Ok((engine, permit))
+    let id = ClientId::from_random(id);
+    let engine = new(id).map_err(|error| error::from_engine(&error, None))?;
+    Ok(((engine, id), permit))
 }

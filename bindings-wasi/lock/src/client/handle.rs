@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{Engine, Error as EngineError, Outcome};
+use leasehold_core::{Engine, Error as EngineError, Labels, Outcome};
 
 use super::driver;
 use super::operation::{Operation, OperationFuture};
@@ -21,8 +21,14 @@ pub(crate) struct Client {
 
 impl Client {
     /// Starts the task that drives the engine. A command may take `limit`. `permit` is returned when the task ends.
-    pub(crate) fn start(engine: Engine, servers: Vec<Rc<Server>>, limit: Duration, permit: Permit) -> Rc<Self> {
-        let shared = Rc::new(Shared::new(engine));
+    pub(crate) fn start(
+        engine: Engine,
+        labels: Option<Labels>,
+        servers: Vec<Rc<Server>>,
+        limit: Duration,
+        permit: Permit,
+    ) -> Rc<Self> {
+        let shared = Rc::new(Shared::new(engine, labels));
         // The host keeps running it after the call of `open` that spawned it has returned.
         drop(wit_bindgen::spawn_local(driver::run(Rc::clone(&shared), servers, limit, permit)));
         Rc::new(Self { shared })

@@ -10,7 +10,7 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome};
+use leasehold_core::{BusyHolder, Engine, Error, Input, Instant, Labels, LeaseId, LossReason, Mode, OpId, Outcome};
 
 use super::operation::Operation;
 use super::state::{Actions, OperationResult, PendingOperation, State};
@@ -21,8 +21,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine) -> Self {
-        Self { state: RefCell::new(State::new(engine)) }
+    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
+        Self { state: RefCell::new(State::new(engine, labels)) }
     }
 
     /// Runs an operation that the engine completes at once. None if it does not.
@@ -108,6 +108,7 @@ impl Shared {
         self.turn(|state, now| {
             let op = state.next_op();
             state.engine.handle(now, Input::Close { op });
+            state.delete_label();
         });
     }
 
@@ -149,7 +150,14 @@ impl Shared {
 
     /// Tells the engine what happened.
     pub(super) fn handle(&self, input: Input<'_>) {
-        self.turn(|state, now| state.engine.handle(now, input));
+        self.turn(|state, now| state.handle(now, input));
+    }
+
+    /// Who holds a lock that a caller did not get.
+    pub(crate) fn holder(&self, name: &str) -> Option<BusyHolder> {
+        let mut state = self.state.borrow_mut();
+        let now = time::now(&mut state.clock);
+        state.labels.as_ref()?.holder(now, name)
     }
 
     /// Called by the driver when it wakes. `wake_at` and `closed` stay, so that the state knows when the driver wakes next.

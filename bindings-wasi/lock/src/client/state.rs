@@ -8,8 +8,8 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 use leasehold_core::{
-    ByNumber, Clock, Command, CommandId, Engine, Error, Grant, Input, Instant, LeaseId, LossReason, NodeId, OpId,
-    Outcome, Output,
+    ByNumber, Clock, Command, CommandId, Engine, Error, Grant, Input, Instant, Labels, LeaseId, LossReason, NodeId,
+    OpId, Outcome, Output,
 };
 
 use crate::limits::Permit;
@@ -22,6 +22,8 @@ pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
     pub(super) engine: Engine,
+    /// None for a quorum.
+    pub(super) labels: Option<Labels>,
     pub(super) clock: Clock,
     pub(super) operations: Table<OpId, PendingOperation>,
     pub(super) leases: Table<LeaseId, LeaseState>,
@@ -85,9 +87,10 @@ pub(super) enum ChannelRequest {
 }
 
 impl State {
-    pub(super) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
         Self {
             engine,
+            labels,
             clock: Clock::default(),
             operations: Table::default(),
             leases: Table::default(),
@@ -109,7 +112,10 @@ impl State {
     }
 
     pub(super) fn drain_outputs(&mut self, now: Instant) {
-        while let Some(output) = self.engine.poll_output() {
+        while let Some(mut output) = self.engine.poll_output() {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(|| now, &mut output)) {
+                continue;
+            }
             match output {
                 Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
                 Output::Subscribe { node: _, channel } => {
@@ -123,6 +129,32 @@ impl State {
                 // The contract has no call that waits for replicas.
                 Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
+        }
+        let Some(labels) = &mut self.labels else { return };
+        if !self.leases.is_empty() || !self.operations.is_empty() {
+            labels.keep(now);
+        }
+        while let Some((id, command)) = labels.poll_command() {
+            self.actions.commands.push((NodeId(0), id, command));
+        }
+        while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
+            self.complete(now, op, Ok(outcome));
+        }
+    }
+
+    pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
+        if let (Some(labels), Input::Reply { id, result }) = (&mut self.labels, &input)
+            && labels.takes(now, *id, result, &self.engine)
+        {
+            return;
+        }
+        self.engine.handle(now, input);
+    }
+
+    /// The client closes. Its close ends when the server has deleted its label.
+    pub(super) fn delete_label(&mut self) {
+        if let Some(labels) = &mut self.labels {
+            labels.close();
         }
     }
 

@@ -18,7 +18,7 @@ mod script;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::session::{IdMap, Queued};
+use crate::session::IdMap;
 
 use crate::error::Error;
 use crate::event::Grant;
@@ -43,8 +43,6 @@ enum Entry {
     OnParts(Caller),
     /// A script that was sent or queued.
     Script(Script),
-    /// Commands that travel together.
-    Batch(Vec<Queued>),
 }
 
 /// Names that are wanted together.
@@ -70,15 +68,6 @@ struct Script {
 impl Multi {
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
-    }
-
-    /// Keeps commands that travel together until their batch is answered.
-    pub(super) fn keep_batch(&mut self, id: LeaseId, commands: Vec<Queued>) {
-        self.open.insert(id, Entry::Batch(commands));
-    }
-
-    pub(super) fn take_batch(&mut self, id: LeaseId) -> Option<Vec<Queued>> {
-        if let Some(Entry::Batch(commands)) = self.open.remove(&id) { Some(commands) } else { None }
     }
 
     pub(super) fn group(&self, id: LeaseId) -> Option<&Group> {

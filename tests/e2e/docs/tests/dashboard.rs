@@ -59,3 +59,62 @@ fn the_manual_names_no_metric_that_its_table_lacks() {
     // The prefix of all names, in the example.
     assert_eq!(unknown, ["leasehold_"]);
 }
+
+const IN_RUST: &str = include_str!("../../../../native/src/metrics.rs");
+const IN_JAVASCRIPT: &str = include_str!("../../../../bindings-js/ts/opentelemetry.ts");
+const EVENTS: &str = include_str!("../../../../docs/events.md");
+
+#[test]
+fn both_languages_record_the_documented_metrics_under_the_same_names() {
+    let crates = BTreeSet::from(["leasehold_core", "leasehold_lua"]);
+    assert_eq!(names(IN_RUST).difference(&crates).copied().collect::<BTreeSet<_>>(), documented());
+    // The engine counts these where JavaScript doesn't see them.
+    let rust_only = BTreeSet::from(["leasehold_commands_total", "leasehold_renewals_total"]);
+    let shared: BTreeSet<&str> = documented().difference(&rust_only).copied().collect();
+    assert_eq!(names(IN_JAVASCRIPT), shared);
+    assert_eq!(names(EVENTS), shared);
+}
+
+/// The names of the labels in a row of the manual's tables: the second column.
+fn labels(manual: &'static str, metric: &str) -> BTreeSet<&'static str> {
+    let row = manual.lines().find(|line| line.starts_with(&format!("| `{metric}`"))).unwrap_or_default();
+    row.split('|').nth(2).unwrap_or_default().split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_labels_of_a_metric_are_the_same_in_both_languages_and_in_the_dashboard() {
+    for metric in names(EVENTS) {
+        assert_eq!(labels(EVENTS, metric), labels(MANUAL, metric), "{metric}");
+    }
+    // What Prometheus adds by itself, and a histogram's buckets.
+    let added = ["job", "instance", "le"];
+    for panel in panels() {
+        for target in panel["targets"].as_array().expect("queries") {
+            let query = target["expr"].as_str().expect("a query");
+            let metric = names(query).into_iter().next().expect("a metric");
+            let grouped = query.split("by (").nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+            let selected = query.split('{').nth(1).and_then(|rest| rest.split('}').next()).unwrap_or_default();
+            let selected = selected.split(',').filter_map(|label| label.split(['=', '!']).next());
+            let used = grouped.split(',').chain(selected).map(str::trim).filter(|label| !label.is_empty());
+            for label in used.filter(|label| !added.contains(label)) {
+                assert!(labels(MANUAL, metric).contains(label), "{metric} has no label `{label}`: {query}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_languages_have_the_same_attributes_of_spans() {
+    let in_rust = include_str!("../../../../native/src/api/spans.rs");
+    let operations = include_str!("../../../../docs/operations.md");
+    let attributes = |text: &'static str| -> BTreeSet<&str> {
+        let words = text.split(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '.');
+        let words = words.map(|word| word.trim_end_matches('.')).filter(|word| word.starts_with("leasehold."));
+        words.filter(|word| !word.ends_with(".js")).collect()
+    };
+    assert_eq!(attributes(in_rust), attributes(IN_JAVASCRIPT));
+    for manual in [operations, EVENTS] {
+        let missing: Vec<_> = attributes(in_rust).difference(&attributes(manual)).copied().collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
+}

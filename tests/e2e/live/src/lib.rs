@@ -15,7 +15,7 @@ mod worker;
 pub use clients::{client, quick, shared_server, unique};
 pub use foreign::Foreign;
 pub use guarded::write_guarded;
-pub use raw::{connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
+pub use raw::{FENCE, connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
 pub use toy_server::{OldServer, ToyServer};
 pub use waiting::{SOON, begin, soon, until};
 pub use worker::Worker;

@@ -27,17 +27,20 @@ pub fn is_there(server: &Server, name: &str) -> Result<bool, Error> {
     Ok(number(server, &["EXISTS", name])? == 1)
 }
 
-/// A side key of a lock: `fence`, `queue`, `waiters`, `readers` or `buried`. A brace in the name counts as a hash tag.
+/// The counter of the fences that a server gives out.
+pub const FENCE: &str = "leasehold:fence";
+
+/// A side key of a lock: `queue`, `waiters` or `readers`. A brace in the name counts as a hash tag.
 pub fn side(name: &str, side: &str) -> String {
     if name.contains('{') { format!("leasehold::{name}:{side}") } else { format!("leasehold:{{{name}}}:{side}") }
 }
 
-/// How many waiters are in the server's queue.
+/// How many waiters are in the server's queue. The tokens that were given up are there too, with a negative score.
 ///
 /// # Errors
 /// As [`Server::cli`].
 pub fn waiters(server: &Server, name: &str) -> Result<i64, Error> {
-    number(server, &["ZCARD", &side(name, "queue")])
+    number(server, &["ZCOUNT", &side(name, "queue"), "0", "+inf"])
 }
 
 /// How many clients are subscribed to their channel.

@@ -7,7 +7,7 @@ import { startServer } from '../support/server.mjs';
 import { soon, until } from '../support/wait.mjs';
 
 let server, ends;
-const waiters = (name) => server.cli('ZCARD', `leasehold:{${name}}:queue`);
+const waiters = (name) => server.cli('ZCOUNT', `leasehold:{${name}}:queue`, '0', '+inf');
 
 beforeEach(async () => {
   ends = [];

@@ -14,7 +14,7 @@ const CLAIM_WINDOW = 600;
 for (const [language, program] of Object.entries(LANGUAGES)) {
   describe(`a process in ${language}`, () => {
     let server, redis, locks;
-    const waiters = (name) => server.cli('ZCARD', `leasehold:{${name}}:queue`);
+    const waiters = (name) => server.cli('ZCOUNT', `leasehold:{${name}}:queue`, '0', '+inf');
     const start = (name, ttl = TTL) => startWorker(program, server, name, { ttl, claimWindow: CLAIM_WINDOW });
 
     before(async () => {

@@ -116,7 +116,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         // A timeout that is long enough for a busy machine.
         node_timeout_ms: Some(1_000),
         mixed_fleet: None,
-        fence_retention_ms: None,
+        label: None,
     }
 }
 

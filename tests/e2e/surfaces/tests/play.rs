@@ -55,7 +55,7 @@ impl<'a, S: Surface> Stage<'a, S> {
     async fn until_queued(&self, lock: &str, step: &Value) {
         let Some(count) = step["until-queued"].as_i64() else { return };
         let queue = format!("leasehold:{{{lock}}}:queue");
-        while self.server.cli(&["ZCARD", &queue]).unwrap().integer() != Some(count) {
+        while self.server.cli(&["ZCOUNT", &queue, "0", "+inf"]).unwrap().integer() != Some(count) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

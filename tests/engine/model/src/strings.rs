@@ -8,16 +8,17 @@ pub(crate) fn get(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     Ok(keyspace.text(words[1])?.map_or(Answer::Nil, |text| Answer::Text(text.clone())))
 }
 
-/// `SET key value [NX | XX] [GET] [EX s | PX ms]`. NX together with GET is refused, as in Redis 6.2.
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | KEEPTTL]`. NX together with GET is refused, as in Redis 6.2.
 pub(crate) fn set(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
-    let (mut only_new, mut only_old, mut answer_old, mut ms) = (false, false, false, None);
+    let (mut only_new, mut only_old, mut answer_old, mut keeps, mut ms) = (false, false, false, false, None);
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
             b"NX" => only_new = true,
             b"XX" => only_old = true,
             b"GET" => answer_old = true,
-            unit @ (b"PX" | b"EX") if ms.is_none() => {
+            b"KEEPTTL" if ms.is_none() => keeps = true,
+            unit @ (b"PX" | b"EX") if ms.is_none() && !keeps => {
                 let amount = number::integer(options.next().ok_or(Refusal::SYNTAX)?)?;
                 let factor = if unit == b"EX" { 1000 } else { 1 };
                 ms = Some(u64::try_from(amount).ok().and_then(|amount| amount.checked_mul(factor)));
@@ -29,6 +30,7 @@ pub(crate) fn set(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
         return Err(Refusal::SYNTAX);
     }
     let expires_ms = match ms {
+        None if keeps => keyspace.entry(words[1]).and_then(|entry| entry.expires_ms),
         None => None,
         Some(Some(ms)) if ms > 0 => Some(keyspace.now_ms().checked_add(ms).ok_or(INVALID_TIME)?),
         Some(_) => return Err(INVALID_TIME),

@@ -3,8 +3,8 @@
 mod common;
 
 use common::real::{Real, receive_message};
-use common::{EXCLUSIVE, Host, Lock, SHARED, scalar, scalar_text, token};
-use leasehold_lua::ALL;
+use common::{EXCLUSIVE, Host, Lock, SHARED, list, scalar, scalar_text, token};
+use leasehold_lua::{ALL, BATCH, MULTI, RAISE};
 use leasehold_servers::{Server, Version};
 
 /// Exactly the ACL rights that the README lists.
@@ -72,7 +72,9 @@ fn at_maxmemory_leases_are_given_back_and_renewed(server: &Server) {
         assert_eq!(lock.renew(&token(1, 1), mode, 60_000).status, "renewed");
         assert_eq!(lock.renew(&token(1, 1), mode, 1_000).status, "renewed", "a renewal that raises nothing");
         assert_eq!(lock.convert(&token(1, 1), &token(1, 2), other).status, "converted");
-        assert_eq!(lock.bury(&token(9, 1), bury).status, "taken");
+        lock.used = 2_000_000_000_000_000;
+        assert_eq!(lock.bury(&token(9, 1), bury).status, "taken", "and the used fence is remembered");
+        lock.used = 0;
         assert_eq!(lock.bury(&token(1, 2), bury).status, "released");
         assert_eq!(lock.bury(&token(2, 1), bury).status, "released", "it was granted");
         lock.command(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -135,7 +137,7 @@ fn reentrant_and_semaphore_are_not_confirmed_either(lock: &mut Lock<Real>) {
     lock.command(&["HSET", "a", &holder, "1"]);
     lock.command(&["PEXPIRE", "a", "30000"]);
     lock.command(&["ZADD", "{a}", later, &holder]);
-    lock.command(&["HSET", "{a}permits", &holder, "1/1", "used", "1", "limit", "1"]);
+    lock.command(&["HSET", "{a}permits", &holder, "1/1", "used", "1", "limit", "1", "fence", "5"]);
     lock.command(&["REPLICAOF", "127.0.0.1", "1"]);
     for words in [
         &["EVAL", leasehold_lua::reentrant::RENEW.source, "1", "a", &holder, "0"][..],
@@ -149,6 +151,7 @@ fn reentrant_and_semaphore_are_not_confirmed_either(lock: &mut Lock<Real>) {
 
 fn every_script_runs_in_one_slot_of_a_cluster(server: &Server) {
     let mut lock = Lock::new(Real::connect(server), "invoice:42");
+    lock.keys[1] = "leasehold:fence:{invoice:42}".to_owned();
     let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
     let words: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
     lock.command(&words);
@@ -167,10 +170,27 @@ fn every_script<H: Host>(lock: &mut Lock<H>) {
     assert_eq!(lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "converted");
     assert_eq!(lock.renew(&token(2, 1), SHARED, 60_000).status, "renewed", "the downgrade let it in");
     assert_eq!(lock.renew(&token(9, 1), SHARED, 60_000).status, "taken");
-    assert_eq!(lock.inspect().unwrap().len(), 5 + 4 + 1 + 2);
+    assert_eq!(lock.inspect().unwrap().len(), 5 + 4 + 1 + 3 + 1);
     assert_eq!(lock.bury(&token(3, 1), 60_000).status, "left");
     assert_eq!(lock.release(&token(1, 2)).status, "released");
     assert_eq!(lock.refill(&token(2, 1), SHARED).status, "again");
     assert_eq!(lock.convert(&token(2, 1), &token(2, 2), EXCLUSIVE).status, "converted");
     assert_eq!(lock.release(&token(2, 2)).status, "released");
+    // The queue has the token that was buried.
+    assert_eq!(lock.acquire_fast(&token(4, 1)), 0);
+    let queue = lock.keys[2].clone();
+    lock.command(&["DEL", &queue]);
+    let fence = lock.acquire_fast(&token(4, 1));
+    assert!(fence > 0);
+    assert!(lock.release_fast(&format!("{} {fence}", token(4, 1))));
+    let raised = lock.call(&RAISE, &[0, 1], &[&token(4, 1), "5"]).unwrap();
+    assert_eq!(scalar_text(&list(raised)[0]), "gone");
+    assert_eq!(lock.force().status, "released");
+    let multi = list(lock.call(&MULTI, &[0, 2, 3, 1], &["30000", &token(5, 1)]).unwrap());
+    assert_eq!(scalar_text(&multi[2]), "entered");
+    let value = format!("{} {}", token(5, 1), scalar_text(&multi[3]));
+    let entries =
+        ["1", "release", &value, "acquire", &format!("{} ", token(6, 1)), "30000", "renew", &token(6, 1), "5"];
+    let batch = list(lock.call(&BATCH, &[0, 0, 2, 0, 1], &entries).unwrap());
+    assert_eq!(batch[2..].iter().map(scalar_text).collect::<Vec<_>>(), ["1", "1", "30000"]);
 }

@@ -164,7 +164,6 @@ impl Client {
             claim_window: Duration::from_millis(rng.range(mix.claim_ms)),
             response_timeout: Duration::from_millis(rng.range(mix.response_ms)),
             mixed_fleet: mix.mixed_fleet,
-            fence_retention: Duration::from_secs(60),
             batches: mix.batches && life % 4 != 3,
             max_in_flight: rng.range(mix.in_flight) as u16,
             ..Config::default()

@@ -103,7 +103,9 @@ impl Foreigner {
         if self.form == Form::Hash && !self.squats {
             self.token.clone()
         } else {
-            format!("{}-{}", self.token, self.uses)
+            // Some look like a holder of ours and its fence.
+            let between = if self.uses.is_multiple_of(2) { '-' } else { ' ' };
+            format!("{}{between}{}", self.token, self.uses)
         }
     }
 }

@@ -378,6 +378,10 @@ impl Mix {
         self.trip = (10, rng.spread((30, 2_000)));
         self.mute_hosts = *rng.pick(&[0, 500_000, 1_000_000]);
         self.active = 20_000;
+        // After a force, the counter leads the clock for a millisecond.
+        if self.gap.is_multiple_of(3) {
+            self.chance[Fault::Forced.index()] = 100_000;
+        }
     }
 
     /// Half of the faults, each with its own chance.

@@ -8,7 +8,7 @@ use leasehold_harness::Micros;
 use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::wire::{AcquireMode, Asked, ScriptCommand, is_batch};
+use crate::wire::{AcquireMode, Asked, ScriptCommand, is_common};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
@@ -22,7 +22,7 @@ impl ClusterRun<'_> {
     pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
         let command = Rc::new(command);
         let words: Vec<&[u8]> = command.words().collect();
-        let batched = is_batch(&words);
+        let batched = is_common(&words);
         let read = Asked::read(&words).and_then(|asked| {
             asked.iter().map(|asked| Some((*asked, self.servers.name(asked.key)?))).collect::<Option<Vec<_>>>()
         });
@@ -47,7 +47,7 @@ impl ClusterRun<'_> {
             at,
         }));
         // What a batch left undone leaves at once, alone, whatever is under way.
-        let undone = if it.config.batches { 64 } else { 0 };
+        let undone = if it.config.batches { 64 } else { 1 };
         let (unanswered, most) = (it.under_way(), usize::from(it.config.max_in_flight) + undone);
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
@@ -62,6 +62,7 @@ impl ClusterRun<'_> {
         for (asked, name) in &calls {
             self.note_sent(client, id, at, &words, &asked.script, *name);
         }
+        let releases = |(asked, _): &(Asked<'_>, usize)| matches!(asked.script, ScriptCommand::Release { .. });
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         for (asked, _) in &calls {
             match asked.script {
@@ -86,7 +87,8 @@ impl ClusterRun<'_> {
             command: Rc::clone(&command),
             answers: 1,
             back,
-            releases: calls.iter().any(|(asked, _)| matches!(asked.script, ScriptCommand::Release { .. })),
+            releases: calls.iter().any(releases),
+            mixed: calls.iter().any(releases) && !calls.iter().all(releases),
         };
         self.pass(arrival, there);
     }
@@ -148,7 +150,7 @@ impl ClusterRun<'_> {
         } else if self.strikes(Fault::ReplyLost, client) {
             self.interrupt(&arrival, there);
             arrival.answers = 0;
-        } else if self.strikes(Fault::CommandTwice, client) {
+        } else if !arrival.mixed && self.strikes(Fault::CommandTwice, client) {
             there = self.double(&mut arrival, there);
         } else if self.strikes(Fault::ReplyTwice, client) {
             arrival.answers = 2;
@@ -170,6 +172,7 @@ impl ClusterRun<'_> {
         let first = Arrival {
             answers: first_answers,
             releases: arrival.releases,
+            mixed: arrival.mixed,
             command: arrival.command.clone(),
             client: arrival.client,
             life: arrival.life,

@@ -6,6 +6,7 @@ use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Out
 use leasehold_harness::Micros;
 
 use crate::client::UserCall;
+use crate::invariants::fences::User;
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::LockKind;
@@ -132,8 +133,10 @@ impl ClusterRun<'_> {
         if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
             self.watch.check(broken("revoked", format!("{token:?} was taken by force, but is held: {held:?}")));
         }
+        let server_us = self.servers.time(self.servers.home(name), self.world.now);
         let hold = &mut self.watch.holds[place][name];
-        let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, hold.orphan);
+        let user = User::of(hold.orphan, self.watch.locks[name].fences.is_victim(hold.token));
+        let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
         let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
     }
@@ -152,7 +155,9 @@ impl ClusterRun<'_> {
         });
         self.watch.check(exclusive);
         if grant.fence != before {
-            let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, orphan);
+            let server_us = self.servers.time(self.servers.home(name), self.world.now);
+            let user = User::of(orphan, self.watch.locks[name].fences.is_victim(token));
+            let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
             self.watch.check(verdict);
         }
     }

@@ -1,22 +1,23 @@
 //! Tells the watchers what happens on the servers.
 
-use leasehold_core::{Mode, Reply};
+use leasehold_core::Mode;
 use leasehold_harness::Micros;
 use leasehold_model::Executed;
 
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::hand_overs::{Hold, ServerGrant};
+use crate::invariants::keys::holder_of;
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
-use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token};
+use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_common_reply};
 use crate::world::ClusterRun;
 
 /// A grant of a script.
 struct Granted {
     token: Token,
+    mode: Mode,
     fence: u64,
-    block: u64,
     ms: u64,
     how: Granting,
 }
@@ -70,6 +71,7 @@ impl ClusterRun<'_> {
         self.observe_kind(name, script, &answer, executed);
         self.observe_call(server, name, script, &answer, server_us);
         self.observe_grants(name, script, &answer, executed, server_us);
+        self.observe_mark(server, name, script, &answer, executed, server_us);
         self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
@@ -85,15 +87,47 @@ impl ClusterRun<'_> {
         executed: &Executed,
     ) {
         match &executed.reply {
-            Ok(Reply::List(list)) if list.len() == asked.len() + 1 => {}
+            Ok(reply) if is_common_reply(reply, asked.len()) => {}
             Err(text) if ["NOSCRIPT", "TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
+            Err(text) if text.starts_with("OOM") && matches!(asked[0].script, ScriptCommand::Acquire { .. }) => return,
             reply => return self.watch.check(broken("words", format!("{asked:?} was answered {reply:?}"))),
         }
         for ((asked, name), answer) in asked.iter().zip(names).zip(answers) {
+            if let (ScriptCommand::Release { token, .. }, None) = (asked.script, answer)
+                && executed.reply.is_ok()
+                && self.watch.locks[*name].lost_at.is_none()
+            {
+                let server_us = self.servers.time(server, self.world.now);
+                let verdict = self.watch.keys.undone(&self.servers.models[server], server_us, *name, token);
+                self.watch.check(verdict);
+            }
             if let Some(answer) = answer {
                 let executed = Executed { reply: Ok(answer.as_reply()), published: Vec::new() };
                 self.observe(server, *name, &asked.script, &executed);
             }
+        }
+    }
+
+    /// A waiter is told its place, and every script that lets somebody wait or enter says in N whether clients wait.
+    fn observe_mark(
+        &mut self,
+        server: usize,
+        name: usize,
+        script: &ScriptCommand,
+        answer: &Answer,
+        executed: &Executed,
+        server_us: u64,
+    ) {
+        let model = &self.servers.models[server];
+        if let (ScriptCommand::Acquire { token, .. }, Status::Waiting) = (script, answer.status) {
+            let verdict = self.watch.keys.placed(model, server_us, name, *token, (answer.value, answer.waiting));
+            self.watch.check(verdict);
+        }
+        let told = |(_, payload): &(String, Vec<u8>)| matches!(Message::read(payload), Some(Message::Grant { .. }));
+        let wrote = matches!(answer.status, Status::Waiting | Status::Entered | Status::Converted);
+        if self.mix.kinds[name] == LockKind::Lock && (wrote || executed.published.iter().any(told)) {
+            let verdict = self.watch.keys.marked(&self.servers.models[server], server_us, name);
+            self.watch.check(verdict);
         }
     }
 
@@ -188,7 +222,9 @@ impl ClusterRun<'_> {
             ScriptCommand::Renew { .. } | ScriptCommand::Inspect => return,
             _ => {}
         }
+        let lasts = self.watch.keys.queue_expires(&self.servers.models[server], server_us, name);
         let lock = &mut self.watch.locks[name];
+        lock.queue.lasts(lasts / 1_000);
         if !lock.queue.is_empty() && !self.servers.list[server].suffers(Fault::PublishRefused, self.world.now) {
             let value = match self.mix.kinds[name] {
                 LockKind::Semaphore => {
@@ -203,6 +239,7 @@ impl ClusterRun<'_> {
                 _ => {
                     let value = self.servers.models[server].get(server_us, &self.servers.names[name]);
                     let evicted = || self.watch.keys.readers(&self.servers.models[server], server_us, name) == 0;
+                    let value = value.map(|value| holder_of(&value).to_string());
                     if value.as_deref() == Some("shared") && evicted() { Some("full".to_string()) } else { value }
                 }
             };
@@ -222,7 +259,8 @@ impl ClusterRun<'_> {
     ) {
         let mut grants = Vec::new();
         if answer.grants()
-            && let ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. } = *script
+            && let ScriptCommand::Acquire { token, mode, .. } | ScriptCommand::Convert { new: token, mode, .. } =
+                *script
         {
             let how = match *script {
                 ScriptCommand::Convert { .. } => Granting::Converted,
@@ -230,14 +268,23 @@ impl ClusterRun<'_> {
                 _ => Granting::Again,
             };
             let ms = answer.ms.try_into().unwrap_or(0);
-            grants.push(Granted { token, fence: answer.value, block: answer.block, ms, how });
+            grants.push(Granted { token, mode, fence: answer.value, ms, how });
         }
         for (_, payload) in &executed.published {
-            if let Some(Message::Grant { token, fence, block, ms, .. }) = Message::read(payload) {
-                grants.push(Granted { token, fence, block, ms, how: Granting::Message });
+            if let Some(Message::Grant { token, mode, fence, ms, .. }) = Message::read(payload) {
+                grants.push(Granted { token, mode, fence, ms, how: Granting::Message });
             }
         }
-        grants.sort_by_key(|grant| grant.fence);
+        // A caller that did not wait enters after the waiters ahead of it.
+        let queue = &self.watch.locks[name].queue;
+        grants.sort_by_key(|grant| match grant.how {
+            Granting::Again | Granting::Converted => None,
+            Granting::Entered | Granting::Message => Some(queue.place(grant.token)),
+        });
+        if let Some(other) = grants.iter().find(|grant| grant.fence != grants[0].fence) {
+            let detail = format!("one script drew {} and {}", grants[0].fence, other.fence);
+            self.watch.check(broken("fence-shared", detail));
+        }
         for grant in grants {
             self.observe_grant(name, &grant, server_us);
         }
@@ -247,7 +294,12 @@ impl ClusterRun<'_> {
         let now_ms = server_us / 1_000;
         let blind = self.grants_went_unseen(name);
         let lock = &mut self.watch.locks[name];
-        let drawn = lock.fences.drawn(grant.fence, grant.block, server_us);
+        // Several holders of permits that are granted together share a fence, as readers do.
+        let mode = if self.mix.kinds[name] == LockKind::Semaphore { Mode::Shared } else { grant.mode };
+        if matches!(grant.how, Granting::Entered | Granting::Message) {
+            lock.fences.granted(grant.token);
+        }
+        let drawn = lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us);
         let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {
             Granting::Entered => lock.queue.granted(grant.token, now_ms, None),
@@ -308,7 +360,7 @@ impl ClusterRun<'_> {
         }
         let value = model.get(server_us, &self.servers.names[name]);
         let holder = value.as_deref().and_then(|value| Token::read(value.as_bytes()));
-        let shared = value.as_deref() == Some("shared");
+        let shared = value.as_deref().map(holder_of) == Some("shared");
         let backed = |held: &Held| {
             holder.is_some_and(|holder| holder.life == held.life) || (shared && held.mode == Mode::Shared)
         };

@@ -9,10 +9,10 @@ use crate::client::Delivery;
 use crate::faults::Fault;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::broken;
-use crate::invariants::keys::Part;
+use crate::invariants::keys::{COUNTER, Part};
 use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::wire::{Answer, Asked, ScriptCommand, is_batch};
+use crate::wire::{Answer, Asked, ScriptCommand, is_common};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
@@ -165,9 +165,9 @@ impl ClusterRun<'_> {
             return self.answer(&arrival, Err(Failure::Refused(it.not_ready_error.into())));
         }
         let mut words: Vec<&[u8]> = arrival.command.words().collect();
-        if self.bugs.none_key_left_out && words.get(2) == Some(&&b"7"[..]) {
-            words[2] = b"6";
-            words.remove(9);
+        if self.bugs.none_key_left_out && words.get(2) == Some(&&b"6"[..]) {
+            words[2] = b"5";
+            words.remove(8);
         }
         let migrating = it.suffers(Fault::Migration, self.world.now);
         if migrating && self.keys_are_parted(&words) {
@@ -177,8 +177,14 @@ impl ClusterRun<'_> {
         let Some(asked) = Asked::read(&words) else { return };
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
+        let server_us = self.servers.time(server, self.world.now);
+        let counts = |models: &[ModelServer]| models[server].get(server_us, COUNTER).is_some();
+        let counted = counts(self.servers.models);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
+        if is_common(&words) && !counted && counts(self.servers.models) {
+            self.watch.check(broken("counter-begun", format!("{asked:?} began a counter")));
+        }
         if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
             let who = format!("s{server}");
@@ -190,7 +196,7 @@ impl ClusterRun<'_> {
             Ok(reply) => asked.iter().map(|asked| asked.answer(reply)).collect(),
             Err(_) => Vec::new(),
         };
-        if is_batch(&words) {
+        if is_common(&words) {
             self.observe_batch(server, &asked, &names, &answers, &executed);
         } else {
             self.observe(server, arrival.name, &asked[0].script, &executed);
@@ -231,11 +237,13 @@ impl ClusterRun<'_> {
         };
         let mut keys = self.watch.keys.of_name(name).to_vec();
         // The key that never exists.
-        keys.push(format!("{}none", keys[1].trim_end_matches("fence")));
-        let fleet: &[u8] = if self.mix.mixed_fleet { b"mixed" } else { b"native" };
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"7"];
+        keys.push(format!("{}none", keys[2].trim_end_matches("queue")));
+        // The waiters of a reentrant lock never join the queue.
+        let mixed = self.mix.mixed_fleet || self.mix.kinds[name] == LockKind::Reentrant;
+        let fleet: &[u8] = if mixed { b"mixed" } else { b"native" };
+        let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
         words.extend(keys.iter().map(String::as_bytes));
-        words.extend([b"60000".as_slice(), fleet]);
+        words.extend([b"0".as_slice(), fleet]);
         self.observe_before(server, name);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.lose(name, Part::Lock);
@@ -243,8 +251,9 @@ impl ClusterRun<'_> {
         self.watch.forced.extend(&victims);
         // At its memory limit, a server refuses the tombstone after the lock is already gone.
         if executed.reply.is_err() {
-            return;
+            return self.watch.locks[name].fences.data_lost();
         }
+        self.watch.locks[name].fences.forced(&victims);
         for token in victims.iter().skip(1) {
             self.watch.locks[name].queue.leaves(*token);
             self.watch.locks[name].permits.released(*token);
@@ -298,36 +307,51 @@ impl ClusterRun<'_> {
 
     /// Takes everything from a server: FLUSHALL, or a restart without persistence.
     pub(crate) fn lose_data(&mut self, server: usize) {
+        let server_us = self.servers.time(server, self.world.now);
         self.servers.models[server].flush_all();
         for name in self.servers.at(server) {
             self.watch.locks[name].tokens.data_lost(self.world.now);
+            self.watch.locks[name].fences.data_lost();
+            self.watch.locks[name].fences.counter_lost(server_us);
             [Part::Lock, Part::Fence, Part::Queue].into_iter().for_each(|part| self.lose(name, part));
         }
     }
 
-    /// Evicts one key from a server.
-    pub(crate) fn evict(&mut self, server: usize) {
+    /// Evicts one key from a server, and returns which.
+    pub(crate) fn evict(&mut self, server: usize) -> Option<Part> {
         let server_us = self.servers.time(server, self.world.now);
         let model = &self.servers.models[server];
         let losable = |name| self.watch.keys.losable(model, server_us, name).into_iter().map(move |it| (name, it));
         let all: Vec<_> = self.servers.at(server).flat_map(losable).collect();
         if all.is_empty() {
-            return;
+            return None;
         }
         let (name, (key, part)) = self.world.rng.pick(&all);
         let model = &mut self.servers.models[server];
         model.set_read_only(false);
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
         self.note_line("all", format_args!("   {key}"));
+        if *part == Part::Fence {
+            // All of its names draw from it.
+            self.servers.at(server).for_each(|name| self.watch.locks[name].fences.counter_lost(server_us));
+        }
+        if *part == Part::Lock {
+            self.watch.locks[*name].fences.lock_lost(server_us);
+        }
         self.lose(*name, *part);
+        Some(*part)
     }
 
     /// The watchers forget what they know of a lost key.
     fn lose(&mut self, name: usize, part: Part) {
         let lock = &mut self.watch.locks[name];
         match part {
-            Part::Fence => lock.fences.data_lost(),
-            Part::Queue => lock.queue.data_lost(),
+            Part::Fence => {}
+            Part::Queue => {
+                // With the tokens that were given up.
+                lock.tokens.data_lost(self.world.now);
+                lock.queue.data_lost();
+            }
             Part::Permits => lock.permits.permits_lost(),
             // Their holders are notified early, but they still exclude others.
             Part::Readers => lock.readers_lost = true,

@@ -86,7 +86,7 @@ impl Watch {
             untold: Vec::new(),
             paces: vec![Pace::default(); clients],
             keys: Keys::of(names.iter().map(String::as_str).zip(kinds.iter().copied())),
-            longest: Longest { ttl_ms: 0, claim_ms: 0, retention_ms: 60_000 },
+            longest: Longest { ttl_ms: 0, claim_ms: 0 },
             doomed: Vec::new(),
             crowded,
             now: 0,

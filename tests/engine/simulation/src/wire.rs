@@ -16,9 +16,10 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Parses `<uuid>:<count>`. Every client id of a run begins with its life's number.
+    /// Parses `<uuid>:<count>`, which may have a fence behind it. Every client id of a run begins with its life's number.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
+        let text = text.split([' ', '*']).next()?;
         let (client, count) = text.split_once(':')?;
         Some(Self { life: life_of(client)?, count: count.parse().ok()? })
     }
@@ -157,39 +158,72 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct Entry {
     /// How many stand before it.
     pub(crate) place: usize,
-    /// How many fences an acquire wants.
-    block: u64,
+    /// How many there are.
+    of: usize,
 }
 
 impl<'a> Asked<'a> {
     /// Parses a command's words. None if it is not a script of leasehold.
     pub(crate) fn read(words: &[&'a [u8]]) -> Option<Vec<Self>> {
-        if is_batch(words) {
+        if is_common(words) {
             return Self::entries(words);
         }
         ScriptCommand::read(words).map(|(script, key)| vec![Self { script, key, entry: None }])
     }
 
     fn entries(words: &[&'a [u8]]) -> Option<Vec<Self>> {
-        let (mut keys, arguments) = words.get(3..)?.split_at_checked(number(words.get(2)?)? as usize)?;
-        let (_retention, mut arguments) = arguments.split_first()?;
+        let (mut keys, mut arguments) = words.get(3..)?.split_at_checked(number(words.get(2)?)? as usize)?;
+        let acquire = |token: &[u8], ttl: &[u8]| {
+            let (token, ttl_ms) = (Token::read(token)?, number(ttl)?);
+            let (mode, how) = (Mode::Exclusive, AcquireMode::Try);
+            Some(ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 })
+        };
+        let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false });
+        let one = |script, key| Some(vec![Self { script, key, entry: Some(Entry { place: 0, of: 1 }) }]);
+        match (keys, arguments) {
+            ([key, _queue, _fence], [token, ttl]) if is(words, leasehold_lua::ACQUIRE_FAST) => {
+                return one(acquire(token, ttl)?, key);
+            }
+            ([key], [token]) if is(words, leasehold_lua::RELEASE_FAST) => return one(release(token)?, key),
+            _ => {}
+        }
+        let acquires;
+        (acquires, arguments) = arguments.split_first()?;
+        if number(acquires)? > 0 {
+            keys = keys.split_last()?.1;
+        }
         let mut entries = Vec::new();
         while let [what, token, ..] = arguments {
-            let token = Token::read(token)?;
-            let ttl_ms = arguments.get(2).and_then(|ttl| number(ttl));
-            let (script, block, of_keys, of_arguments) = match *what {
-                b"acquire" => {
-                    let (ttl_ms, mode, how) = (ttl_ms?, Mode::Exclusive, AcquireMode::Try);
-                    let script = ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 };
-                    (script, number(arguments.get(3)?)?, 5, 4)
+            let (script, of_keys, of_arguments) = match *what {
+                b"acquire" => (acquire(token, arguments.get(2)?)?, 2, 3),
+                b"share" => match acquire(token, arguments.get(2)?)? {
+                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, .. } => {
+                        let (mode, permits) = (Mode::Shared, None);
+                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 3)
+                    }
+                    _ => return None,
+                },
+                b"permit" => match acquire(token, arguments.get(2)?)? {
+                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, mode, .. } => {
+                        let permits = permits(arguments.get(3)?);
+                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 4)
+                    }
+                    _ => return None,
+                },
+                b"release" => (release(token)?, 1, 2),
+                b"unshare" => (release(token)?, 2, 2),
+                b"unpermit" => (release(token)?, 3, 2),
+                b"renew" => {
+                    let (token, ttl_ms) = (Token::read(token)?, number(arguments.get(2)?)?);
+                    (ScriptCommand::Renew { token, ttl_ms }, 1, 3)
                 }
-                b"release" => (ScriptCommand::Release { token, bury: false }, 0, 3, 2),
-                b"renew" => (ScriptCommand::Renew { token, ttl_ms: ttl_ms? }, 0, 1, 3),
                 _ => return None,
             };
-            entries.push(Self { script, key: keys.first()?, entry: Some(Entry { place: entries.len(), block }) });
+            entries.push(Self { script, key: keys.first()?, entry: Some(Entry { place: entries.len(), of: 0 }) });
             (keys, arguments) = (keys.get(of_keys..)?, arguments.get(of_arguments..)?);
         }
+        let of = entries.len();
+        entries.iter_mut().filter_map(|asked| asked.entry.as_mut()).for_each(|entry| entry.of = of);
         (keys.is_empty() && arguments.is_empty()).then_some(entries)
     }
 
@@ -200,20 +234,20 @@ impl<'a> Asked<'a> {
 }
 
 impl Entry {
-    /// What a batch's reply says to this entry. None if it was left undone.
+    /// What a reply of the common path says to this entry. None if it was left undone.
     pub(crate) fn answer(&self, script: &ScriptCommand, reply: &Reply) -> Option<Answer> {
-        let Reply::List(list) = reply else { return None };
-        let number =
-            |scalar: &Scalar| if let Scalar::Int(number) = scalar { u64::try_from(*number).ok() } else { None };
-        let (said, server_us) = (number(list.get(self.place)?)?, number(list.last()?)?);
+        let (said, server_us, fence) = match (self.of, reply) {
+            (1, Reply::One(one)) => (count(one)?, count(one)?, count(one)?),
+            (1, Reply::List(list)) if list.len() == 2 => (1, count(list.first()?)?, count(list.get(1)?)?),
+            (_, Reply::List(list)) => (count(list.get(2 + self.place)?)?, count(list.first()?)?, count(list.get(1)?)?),
+            _ => return None,
+        };
         if said == 0 {
             return None;
         }
         let (status, value, block, ms, waiting) = match *script {
-            ScriptCommand::Acquire { ttl_ms, .. } => {
-                let block = self.block.min((server_us + 1024).saturating_sub(said)).max(1);
-                (Status::Entered, said, block, ttl_ms as i64, 0)
-            }
+            // The block is known to the client only.
+            ScriptCommand::Acquire { ttl_ms, .. } => (Status::Entered, fence, 1, ttl_ms as i64, 0),
             ScriptCommand::Release { .. } => (Status::Released, 0, 0, 0, 0),
             _ => (Status::Renewed, 0, 0, said as i64, -1),
         };
@@ -221,10 +255,30 @@ impl Entry {
     }
 }
 
-/// Whether a command is a batch.
-pub(crate) fn is_batch(words: &[&[u8]]) -> bool {
-    let batch = leasehold_lua::BATCH;
-    words.get(1).is_some_and(|script| [batch.sha1.as_bytes(), batch.source.as_bytes()].contains(script))
+/// Whether a reply has the form that the common path answers so many entries.
+pub(crate) fn is_common_reply(reply: &Reply, entries: usize) -> bool {
+    match reply {
+        Reply::One(one) => entries == 1 && count(one).is_some(),
+        Reply::List(list) => list.len() == entries + 2 || entries == 1 && list.len() == 2,
+    }
+}
+
+/// Whether a command is the common path of one command or several.
+pub(crate) fn is_common(words: &[&[u8]]) -> bool {
+    [leasehold_lua::BATCH, leasehold_lua::ACQUIRE_FAST, leasehold_lua::RELEASE_FAST].into_iter().any(|it| is(words, it))
+}
+
+fn is(words: &[&[u8]], script: leasehold_lua::Script) -> bool {
+    words.get(1).is_some_and(|word| [script.sha1.as_bytes(), script.source.as_bytes()].contains(word))
+}
+
+/// A number, as an integer or as text.
+fn count(scalar: &Scalar) -> Option<u64> {
+    match scalar {
+        Scalar::Int(number) => u64::try_from(*number).ok(),
+        Scalar::Text(text) => number(text),
+        Scalar::Nil => None,
+    }
 }
 
 /// How a script ended.
@@ -280,7 +334,8 @@ impl Answer {
             b"conflict" => Status::Conflict,
             _ => return None,
         };
-        let [value, block, server_us, ms, waiting, _foreign] = numbers else { return None };
+        // An acquire that found the lock busy also tells its holder.
+        let [value, block, server_us, ms, waiting, _foreign, ..] = numbers else { return None };
         let int = |scalar: &Scalar| if let Scalar::Int(number) = scalar { Some(*number) } else { None };
         Some(Self {
             status,
@@ -319,12 +374,12 @@ impl Answer {
 pub(crate) enum Message<'a> {
     /// A waiter was granted.
     Grant {
+        /// How it holds.
+        mode: Mode,
         /// The token.
         token: Token,
         /// Its fence.
         fence: u64,
-        /// How many fences are reserved from it on.
-        block: u64,
         /// For how long.
         ms: u64,
         /// How many wait behind it.
@@ -356,13 +411,12 @@ impl<'a> Message<'a> {
         }
         let words: Vec<&str> = text.strip_prefix("grant ")?.splitn(8, ' ').collect();
         let [token, held, fence, block, server_us, ms, waiting, key] = words.as_slice() else { return None };
-        // The mode and the server's time are checked, but no watcher needs them.
-        mode(held.as_bytes())?;
-        server_us.parse::<u64>().ok()?;
+        // The block and the server's time are checked, but no watcher needs them.
+        [block, server_us].iter().try_for_each(|number| number.parse::<u64>().map(|_| ())).ok()?;
         Some(Self::Grant {
+            mode: mode(held.as_bytes())?,
             token: Token::read(token.as_bytes())?,
             fence: fence.parse().ok()?,
-            block: block.parse().ok()?,
             ms: ms.parse().ok()?,
             waiting: waiting.parse().ok()?,
             key,

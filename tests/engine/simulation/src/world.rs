@@ -72,6 +72,8 @@ pub(crate) struct Arrival {
     pub(crate) answers: u32,
     /// Whether it is a release.
     pub(crate) releases: bool,
+    /// Whether it is a batch with releases and other entries.
+    pub(crate) mixed: bool,
     /// How long the answer takes.
     pub(crate) back: Micros,
 }

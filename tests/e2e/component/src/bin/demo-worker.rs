@@ -48,7 +48,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         response_timeout_ms: None,
         node_timeout_ms: None,
         mixed_fleet: None,
-        fence_retention_ms: None,
+        label: None,
     };
     let manager = locks.open(&job.url, Some(options)).await??;
     tell(json!({ "event": "ready", "server": "" }));

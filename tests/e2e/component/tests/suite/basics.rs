@@ -188,6 +188,37 @@ async fn inspect_tells_who_holds_and_who_waits() {
 }
 
 #[tokio::test]
+async fn inspect_and_busy_tell_the_labels_and_the_times() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let named = |label: &str| {
+            Some(ManagerOptions { label: Some(label.to_owned()), ..patient().unwrap_or_else(|| panic!()) })
+        };
+        let one = ok(locks.open(&server.url(), named("nightly")).await);
+        let other = ok(locks.open(&server.url(), named("by hand")).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
+        let holding = async {
+            ok(lease.hold(1_500).await);
+        };
+        let looking = async {
+            until("the holder has renewed", || server.cli(&["KEYS", "leasehold:client:*"]).unwrap().list().len() == 1)
+                .await;
+            let seen = ok(other.inspect("job").await);
+            assert_eq!(seen.holders[0].label.as_deref(), Some("nightly"));
+            assert!(seen.holders[0].held_ms >= Some(200), "{seen:?}");
+            let error = refused(other.acquire(mutex("job"), wait(400)).await);
+            let holder = error.holder.as_ref().unwrap_or_else(|| panic!("{error:?}"));
+            assert_eq!(holder.label.as_deref(), Some("nightly"));
+            assert!(holder.held_ms >= Some(500) && error.message.contains("; held by nightly for "), "{error:?}");
+        };
+        tokio::join!(holding, looking);
+        let bad = refused(locks.open(&server.url(), named(&"x".repeat(1 << 20))).await);
+        assert!(matches!(&bad.kind, ErrorKind::InvalidOption(field) if field == "label"), "{bad:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_be_is_refused_before_anything_is_sent() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {

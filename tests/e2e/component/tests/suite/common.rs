@@ -66,7 +66,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         response_timeout_ms: Some(500),
         node_timeout_ms: None,
         mixed_fleet: None,
-        fence_retention_ms: None,
+        label: None,
     })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn is_there(server: &Server, name: &str) -> bool {
 
 /// How many waiters are in the server's queue.
 pub(crate) fn waiters(server: &Server, name: &str) -> i64 {
-    number(server, &["ZCARD", &format!("leasehold:{{{name}}}:queue")])
+    number(server, &["ZCOUNT", &format!("leasehold:{{{name}}}:queue"), "0", "+inf"])
 }
 
 /// How many commands of the component the server has run so far.

@@ -72,8 +72,6 @@ async fn a_clients_options_out_of_bounds_are_refused_before_anything_is_sent() -
         ("claim_window", quick().claim_window(Duration::MAX)),
         ("response_timeout", quick().response_timeout(Duration::ZERO)),
         ("response_timeout", quick().response_timeout(DAY)),
-        ("fence_retention", quick().fence_retention(Duration::from_secs(1))),
-        ("fence_retention", quick().fence_retention(Duration::MAX)),
         ("local_handoffs", quick().local_handoffs(1024)),
     ];
     for (field, builder) in bad {

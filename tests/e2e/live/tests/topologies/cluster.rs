@@ -130,7 +130,7 @@ async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested 
     for name in ["a", "b", "c"] {
         codes.extend(locks.mutex(name).acquire().await.err().map(|error| error.code()));
     }
-    assert_eq!(codes, ["unsupported"; 2], "two of the three names are on other servers");
+    assert_eq!(codes, ["unsupported"; 3], "the names and the counter of the fences are in different slots");
     let error = quick().database(1).cluster(cluster.urls()).await;
     // In Valkey 9, a cluster can have several databases.
     assert!(error.as_ref().err().is_none_or(|error| !error.is_retryable()), "{error:?}");

@@ -53,7 +53,7 @@ async fn a_release_while_its_slot_moves_grants_the_next_in_line_afterwards() -> 
         let server = cluster.server(owner);
         until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
         // Creates the keys that are missing.
-        for words in [&["ZADD", &side(name, "buried"), "99999999999999", "other"][..], members] {
+        for words in [&["ZADD", &side(name, "queue"), "-99999999999999", "other"][..], members] {
             server.cli(words)?;
             server.cli(&["PEXPIRE", words[1], "60000"])?;
         }
@@ -72,11 +72,11 @@ async fn a_release_while_its_slot_moves_grants_the_next_in_line_afterwards() -> 
     let lease = first.mutex("a").acquire().await?;
     released("a", &junk, lease, begin(second.mutex("a"))).await?;
 
-    let junk = ["ZADD", &side("b", "buried"), "99999999999999", "another"];
+    let junk = ["ZADD", &side("b", "queue"), "-99999999999999", "another"];
     let lease = first.read_write("b").read().acquire().await?;
     released("b", &junk, lease, begin(second.read_write("b").write())).await?;
 
-    let junk = ["ZADD", &side("c", "buried"), "99999999999999", "another"];
+    let junk = ["ZADD", &side("c", "queue"), "-99999999999999", "another"];
     let lease = first.semaphore("c", 1).acquire().await?;
     let semaphore = second.semaphore("c", 1);
     released("c", &junk, lease, tokio::spawn(async move { semaphore.acquire().await })).await?;

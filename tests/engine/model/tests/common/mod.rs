@@ -7,13 +7,13 @@ pub(crate) mod real;
 pub(crate) mod state;
 
 use leasehold_core::{Reply, Scalar};
-use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, RELEASE, RENEW, Script};
+use leasehold_lua::{ACQUIRE, ACQUIRE_FAST, CONVERT, FORCE, INSPECT, RELEASE, RELEASE_FAST, RENEW, Script};
 
 pub(crate) const EXCLUSIVE: &str = "exclusive";
 pub(crate) const SHARED: &str = "shared";
 
 /// The indexes of a lock's keys.
-const ALL_KEYS: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
+pub(crate) const ALL_KEYS: [usize; 6] = [0, 1, 2, 3, 4, 5];
 
 /// A server that runs commands: the model or a real one.
 pub(crate) trait Host {
@@ -32,15 +32,15 @@ pub(crate) fn channel(token: &str) -> String {
 /// A lock, with the options of the next calls.
 pub(crate) struct Lock<H> {
     pub(crate) host: H,
-    pub(crate) keys: [String; 7],
+    pub(crate) keys: [String; 6],
     pub(crate) ttl: u64,
     pub(crate) claim: u64,
     pub(crate) block: u64,
-    pub(crate) retention: u64,
+    pub(crate) used: u64,
     pub(crate) fleet: &'static str,
 }
 
-/// A script's answer: a list of seven items.
+/// A script's answer: a list of seven items, or nine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: String,
@@ -50,6 +50,8 @@ pub(crate) struct Answer {
     pub(crate) ms: i64,
     pub(crate) waiting: i64,
     pub(crate) foreign: i64,
+    /// The holder's token, and its last fence.
+    pub(crate) holder: Option<(String, i64)>,
 }
 
 impl<H: Host> Lock<H> {
@@ -57,14 +59,13 @@ impl<H: Host> Lock<H> {
         let side = |what: &str| format!("leasehold:{{{name}}}:{what}");
         let keys = [
             name.to_owned(),
-            side("fence"),
+            "leasehold:fence".to_owned(),
             side("queue"),
             side("waiters"),
             side("readers"),
-            side("buried"),
             side("none"),
         ];
-        Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, retention: 3_600_000, fleet: "native" }
+        Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, used: 0, fleet: "native" }
     }
 
     pub(crate) fn try_acquire(&mut self, token: &str, mode: &str) -> Answer {
@@ -80,8 +81,29 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn acquire(&mut self, token: &str, mode: &str, how: &str) -> Result<Answer, String> {
-        let [ttl, claim, block, retention] = [self.ttl, self.claim, self.block, self.retention].map(|n| n.to_string());
-        self.call(&ACQUIRE, &ALL_KEYS, &[token, mode, &ttl, how, &claim, &block, &retention, self.fleet]).map(answer)
+        let [ttl, claim, block] = [self.ttl, self.claim, self.block].map(|n| n.to_string());
+        self.call(&ACQUIRE, &ALL_KEYS, &[token, mode, &ttl, how, &claim, &block, "0", self.fleet]).map(answer)
+    }
+
+    /// The common path of an acquire. The fence, or 0 if it has changed nothing.
+    pub(crate) fn acquire_fast(&mut self, token: &str) -> i64 {
+        match self.try_acquire_fast(token).unwrap() {
+            Reply::One(fence) => scalar_number(&fence),
+            // The server's time and the fence.
+            Reply::List(items) => scalar_number(&items[1]),
+        }
+    }
+
+    pub(crate) fn try_acquire_fast(&mut self, token: &str) -> Result<Reply, String> {
+        let ttl = self.ttl.to_string();
+        self.call(&ACQUIRE_FAST, &[0, 2, 1], &[&format!("{token} "), &ttl])
+    }
+
+    /// The common path of a release. Whether the lock was given back.
+    pub(crate) fn release_fast(&mut self, value: &str) -> bool {
+        let done = scalar(self.call(&RELEASE_FAST, &[0], &[value]).unwrap());
+        assert!([Scalar::Int(0), Scalar::Int(1)].contains(&done), "{done:?}");
+        done == Scalar::Int(1)
     }
 
     pub(crate) fn release(&mut self, token: &str) -> Answer {
@@ -93,8 +115,8 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn release_and_bury(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
-        let [bury, retention] = [ms, self.retention].map(|n| n.to_string());
-        self.call(&RELEASE, &ALL_KEYS, &[token, &bury, &retention, self.fleet]).map(answer)
+        let [bury, used] = [ms, self.used].map(|n| n.to_string());
+        self.call(&RELEASE, &ALL_KEYS, &[token, &bury, &used, self.fleet]).map(answer)
     }
 
     pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: i64) -> Answer {
@@ -111,13 +133,12 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn convert_and_bury(&mut self, old: &str, new: &str, mode: &str, ms: u64) -> Result<Answer, String> {
-        let [ttl, block, bury, retention] = [self.ttl, self.block, ms, self.retention].map(|n| n.to_string());
-        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &bury, &retention, self.fleet]).map(answer)
+        let [ttl, block, bury, used] = [self.ttl, self.block, ms, self.used].map(|n| n.to_string());
+        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &bury, &used, self.fleet]).map(answer)
     }
 
     pub(crate) fn force(&mut self) -> Answer {
-        let retention = self.retention.to_string();
-        answer(self.call(&FORCE, &ALL_KEYS, &[&retention, self.fleet]).unwrap())
+        answer(self.call(&FORCE, &ALL_KEYS, &["0", self.fleet]).unwrap())
     }
 
     /// The answer's items as text.
@@ -173,6 +194,11 @@ pub(crate) fn scalar(reply: Reply) -> Scalar {
     }
 }
 
+/// A number, as an integer or as text.
+pub(crate) fn scalar_number(scalar: &Scalar) -> i64 {
+    scalar_text(scalar).parse().unwrap()
+}
+
 pub(crate) fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Nil => "nil".to_owned(),
@@ -187,7 +213,15 @@ fn answer(reply: Reply) -> Answer {
         Scalar::Int(number) => number,
         ref other => panic!("not a number: {other:?}"),
     };
-    assert_eq!(items.len(), 7, "{items:?}");
+    let status = scalar_text(&items[0]);
+    // An acquire that found the lock busy also tells who holds it, and since when.
+    let holder = match items.len() {
+        9 if ["waiting", "busy"].contains(&status.as_str()) => Some((scalar_text(&items[7]), int(8))),
+        length => {
+            assert_eq!(length, 7, "{items:?}");
+            None
+        }
+    };
     let (value, block, us, ms, waiting, foreign) = (int(1), int(2), int(3), int(4), int(5), int(6));
-    Answer { status: scalar_text(&items[0]), value, block, us, ms, waiting, foreign }
+    Answer { status, value, block, us, ms, waiting, foreign, holder }
 }

@@ -36,21 +36,33 @@ impl Lock<Model> {
         self.host.now_us / 1000
     }
 
-    /// The holder: the value of N.
-    pub(crate) fn holder(&self) -> Option<String> {
+    /// The value of N.
+    pub(crate) fn value(&self) -> Option<String> {
         self.host.server.get(self.host.now_us, &self.keys[0])
+    }
+
+    /// The holder: the value of N without its fence.
+    pub(crate) fn holder(&self) -> Option<String> {
+        self.value().map(|value| value.split([' ', '*']).next().unwrap().to_owned())
+    }
+
+    /// Whether N says that clients wait.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.value().unwrap().contains('*')
     }
 
     pub(crate) fn readers(&self) -> Vec<String> {
         self.members(4)
     }
 
+    /// The waiters, in their order.
     pub(crate) fn queue(&self) -> Vec<String> {
-        self.members(2)
+        self.queue_members(false)
     }
 
+    /// The buried tokens, the one that is buried for the longest time first.
     pub(crate) fn buried(&self) -> Vec<String> {
-        self.members(5)
+        self.queue_members(true)
     }
 
     pub(crate) fn waiters(&self) -> Vec<(String, String)> {
@@ -71,11 +83,17 @@ impl Lock<Model> {
     pub(crate) fn deadlines_ms(&self) -> Vec<u64> {
         let (server, now) = (&self.host.server, self.host.now_us);
         let keys = server.keys(now).into_iter().filter_map(|(_, expires)| expires.map(|us| us / 1000));
-        let scores = [4, 5].into_iter().flat_map(|key| server.zset(now, &self.keys[key]));
+        let readers = server.zset(now, &self.keys[4]).into_iter();
+        let graves = server.zset(now, &self.keys[2]).into_iter().filter(|(_, score)| *score < 0.0);
         let records = server.hash(now, &self.keys[3]).into_iter();
-        keys.chain(scores.map(|(_, score)| score as u64))
+        keys.chain(readers.chain(graves).map(|(_, score)| score.abs() as u64))
             .chain(records.filter_map(|(_, record)| record.rsplit(' ').next()?.parse().ok()))
             .collect()
+    }
+
+    fn queue_members(&self, buried: bool) -> Vec<String> {
+        let members = self.host.server.zset(self.host.now_us, &self.keys[2]).into_iter();
+        members.filter(|(_, score)| (*score < 0.0) == buried).map(|(member, _)| member).collect()
     }
 
     fn members(&self, key: usize) -> Vec<String> {

@@ -2,13 +2,16 @@
 //! runs a script as long as no key is missing, and a key that the script has deleted counts as missing.
 
 use leasehold_core::{Reply, Scalar};
-use leasehold_lua::{ACQUIRE, CONVERT, FORCE, INSPECT, MULTI, RELEASE, RENEW, Script, reentrant, semaphore};
+use leasehold_lua::{
+    ACQUIRE, ACQUIRE_FAST, CONVERT, FORCE, INSPECT, MULTI, RELEASE, RELEASE_FAST, RENEW, Script, reentrant, semaphore,
+};
 
 use super::{EXCLUSIVE, Host, SHARED, list, scalar, scalar_text, token};
 
 /// The lock's name. Its hash tag also gives the side keys their slot.
 pub(crate) const NAME: &str = "{invoice}:42";
-const SIDES: [&str; 6] = ["fence", "queue", "waiters", "readers", "buried", "none"];
+const SIDES: [&str; 4] = ["queue", "waiters", "readers", "none"];
+const FENCE: &str = "leasehold:fence:{invoice}";
 
 /// The holders before the script runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,30 +48,27 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for (held, status) in [(Held::Exclusive, "released"), (Held::Shared, "released"), (Held::SharedOver, "gone")] {
         for bury in ["0", "60000"] {
-            all.push(scenario(RELEASE, held, &[one, bury, "3600000", "native"], status));
+            all.push(scenario(RELEASE, held, &[one, bury, "0", "native"], status));
         }
-        all.push(scenario(FORCE, held, &["3600000", "native"], "released"));
+        all.push(scenario(FORCE, held, &["0", "native"], "released"));
         for how in ["try", "wait", "refill"] {
             let busy = if how == "wait" { "waiting" } else { "busy" };
             let status = if how == "refill" { "taken" } else { busy };
-            let arguments = [&other, EXCLUSIVE, "30000", how, "3000", "1", "3600000", "native"];
+            let arguments = [&other, EXCLUSIVE, "30000", how, "3000", "1", "0", "native"];
             all.push(scenario(ACQUIRE, held, &arguments, status));
         }
     }
     for (held, mode) in [(Held::Exclusive, SHARED), (Held::Shared, EXCLUSIVE)] {
-        let arguments = [one, &two, mode, "30000", "1", "60000", "3600000", "native"];
+        let arguments = [one, &two, mode, "30000", "1", "60000", "0", "native"];
         all.push(scenario(CONVERT, held, &arguments, "converted"));
     }
-    all.push(scenario(
-        CONVERT,
-        Held::SharedOver,
-        &[one, &two, SHARED, "30000", "1", "0", "3600000", "native"],
-        "taken",
-    ));
+    all.push(scenario(CONVERT, Held::SharedOver, &[one, &two, SHARED, "30000", "1", "0", "0", "native"], "taken"));
     all.push(scenario(RENEW, Held::Exclusive, &[one, "40000"], "renewed"));
     all.push(scenario(RENEW, Held::Shared, &[one, "40000"], "renewed"));
     all.push(scenario(INSPECT, Held::Shared, &[], "shared"));
-    all.push(scenario(MULTI, Held::Exclusive, &["30000", "3600000", one], "again"));
+    all.push(scenario(MULTI, Held::Exclusive, &["30000", one], "again"));
+    all.push(scenario(ACQUIRE_FAST, Held::Exclusive, &[&format!("{other} "), "30000"], "0"));
+    all.push(scenario(RELEASE_FAST, Held::Exclusive, &[&format!("{one} 5")], "1"));
     for (kind, held, mode) in [
         (REENTRANT, Held::Reentrant, EXCLUSIVE),
         (SEMAPHORE, Held::Permit, "1/1"),
@@ -77,15 +77,15 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         let [acquire, release, renew, force] = kind;
         let over = held == Held::PermitOver;
         let status = if over { "gone" } else { "released" };
-        all.push(scenario(release, held, &[one, "60000", "3600000", "native"], status));
-        all.push(scenario(force, held, &["3600000", "native"], "released"));
+        all.push(scenario(release, held, &[one, "60000", "0", "native"], status));
+        all.push(scenario(force, held, &["0", "native"], "released"));
         for how in ["try", "refill"] {
             let status = match (how, held) {
                 ("try", _) => "busy",
                 (_, Held::Reentrant) => "taken",
                 _ => "gone",
             };
-            let arguments = [&other, mode, "30000", how, "3000", "1", "3600000", "native"];
+            let arguments = [&other, mode, "30000", how, "3000", "1", "0", "native"];
             all.push(scenario(acquire, held, &arguments, status));
         }
         all.push(scenario(renew, held, &[one, "40000"], if over { "gone" } else { "renewed" }));
@@ -112,10 +112,10 @@ impl Scenario {
             run(&["DEL", key]);
         }
         let holder = token(1, 1);
-        let [name, fence, queue, waiters, members, buried, ..] = keys.each_ref().map(String::as_str);
+        let [name, fence, queue, waiters, members, _] = keys.each_ref().map(String::as_str);
         match self.held {
-            Held::Exclusive => run(&["SET", name, &holder]),
-            Held::Shared | Held::SharedOver => run(&["SET", name, "shared"]),
+            Held::Exclusive => run(&["SET", name, &format!("{holder} 5")]),
+            Held::Shared | Held::SharedOver => run(&["SET", name, "shared 5"]),
             Held::Reentrant => run(&["HSET", name, &holder, "1"]),
             Held::Permit => run(&["ZADD", name, &later, &holder]),
             Held::PermitOver => run(&["ZADD", name, &over, &holder]),
@@ -124,14 +124,16 @@ impl Scenario {
             Held::Exclusive | Held::Reentrant => run(&["ZADD", members, &later, &token(7, 1)]),
             Held::Shared => run(&["ZADD", members, &later, &holder]),
             Held::SharedOver => run(&["ZADD", members, &over, &holder]),
-            Held::Permit | Held::PermitOver => run(&["HSET", members, &holder, "1/1", "used", "1", "limit", "1"]),
+            Held::Permit | Held::PermitOver => {
+                run(&["HSET", members, &holder, "1/1", "used", "1", "limit", "1", "fence", "5"])
+            }
         }
         let mode = if matches!(self.held, Held::Permit | Held::PermitOver) { "1/1" } else { EXCLUSIVE };
         run(&["SET", fence, "5"]);
         run(&["ZADD", queue, "1", &token(2, 1)]);
         run(&["HSET", waiters, &token(2, 1), &format!("{mode} 30000 3000 1 {later}")]);
-        run(&["ZADD", buried, &later, &token(9, 1)]);
-        for key in &keys[..6] {
+        run(&["ZADD", queue, &format!("-{later}"), &token(9, 1)]);
+        for key in &keys[..5] {
             run(&["PEXPIRE", key, "30000"]);
         }
     }
@@ -142,12 +144,18 @@ impl Scenario {
             script if script == RENEW && self.held == Held::Exclusive => vec![&keys[0]],
             script if script == reentrant::RENEW => vec![&keys[0]],
             script if script == RENEW || script == semaphore::RENEW => vec![&keys[0], &keys[4]],
+            script if script == RELEASE_FAST => vec![&keys[0]],
+            script if script == ACQUIRE_FAST => vec![&keys[0], &keys[2], &keys[1]],
+            script if script == MULTI => vec![&keys[0], &keys[2], &keys[3], &keys[1]],
             _ => keys.iter().map(String::as_str).collect(),
         };
         let count = keys.len().to_string();
         let words = ["EVAL", self.script.source, &count].into_iter().chain(keys);
         let words: Vec<&str> = words.chain(self.arguments.iter().map(String::as_str)).collect();
-        let items = list(host.run(&words)?);
+        let items = match host.run(&words)? {
+            Reply::One(item) => return Ok(scalar_text(&item)),
+            Reply::List(items) => items,
+        };
         let words: Vec<String> = items.iter().filter(|item| matches!(item, Scalar::Text(_))).map(scalar_text).collect();
         Ok(words[0].clone())
     }
@@ -186,9 +194,13 @@ pub(crate) fn contents(host: &mut impl Host) -> Vec<String> {
             Reply::List(items) => items.iter().map(scalar_text).collect::<Vec<_>>().join(" "),
         })
     };
-    keys()[..6].iter().map(|key| format!("{key}: {}", content(key).unwrap_or_else(|error| error))).collect()
+    keys()[..5].iter().map(|key| format!("{key}: {}", content(key).unwrap_or_else(|error| error))).collect()
 }
 
-fn keys() -> [String; 1 + SIDES.len()] {
-    std::array::from_fn(|n| if n == 0 { NAME.to_owned() } else { format!("leasehold::{NAME}:{}", SIDES[n - 1]) })
+fn keys() -> [String; 2 + SIDES.len()] {
+    std::array::from_fn(|n| match n {
+        0 => NAME.to_owned(),
+        1 => FENCE.to_owned(),
+        _ => format!("leasehold::{NAME}:{}", SIDES[n - 2]),
+    })
 }

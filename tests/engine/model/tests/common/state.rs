@@ -1,4 +1,4 @@
-//! The contents of a lock's six keys, read from the model or from a real server.
+//! The contents of a lock's keys, read from the model or from a real server.
 
 use leasehold_core::Reply;
 

@@ -165,8 +165,10 @@ impl ScriptedQuorum {
     }
 
     pub(crate) fn last_fence(&self, server: usize) -> u64 {
-        let key = format!("leasehold:{{{NAME}}}:fence");
-        self.servers[server].0.get(self.clock(server), &key).map_or(0, |fence| fence.parse().unwrap())
+        self.servers[server]
+            .0
+            .get(self.clock(server), "leasehold:fence:quorum")
+            .map_or(0, |fence| fence.parse().unwrap())
     }
 
     /// How many servers have a holder of the lock.

@@ -21,6 +21,22 @@ fn a_held_lock_is_busy_for_a_try_and_tells_what_the_holder_has_left() {
 }
 
 #[test]
+fn a_busy_lock_tells_who_holds_it_alone_and_since_when() {
+    let mut lock = model_lock();
+    let granted = lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.pass_ms(1_000);
+    let holder = Some((token(1, 1), granted.value + granted.block - 1));
+    assert_eq!(lock.try_acquire(&token(2, 1), EXCLUSIVE).holder, holder);
+    assert_eq!(lock.wait(&token(2, 2), SHARED).holder, holder);
+    assert_eq!(lock.wait(&token(3, 1), SHARED).holder, holder, "a waiter changes nothing");
+    lock.release(&token(1, 1));
+    // Two readers were granted. None of them holds it alone.
+    assert_eq!(lock.wait(&token(4, 1), EXCLUSIVE).holder, Some((String::new(), 0)));
+    lock.release(&token(2, 2));
+    assert_eq!(lock.wait(&token(4, 1), EXCLUSIVE).holder, Some((token(3, 1), 0)), "the last fence may be another's");
+}
+
+#[test]
 fn a_resend_by_the_holder_is_granted_again_with_a_raised_ttl_and_a_fresh_fence() {
     let mut lock = model_lock();
     let first = lock.wait(&token(1, 1), EXCLUSIVE);
@@ -106,9 +122,17 @@ fn a_crashed_holder_frees_the_lock_after_its_ttl() {
 }
 
 #[test]
+fn an_acquire_with_a_lost_counter_enters_and_begins_a_new_one() {
+    let mut lock = model_lock();
+    let entered = lock.try_acquire(&token(1, 1), EXCLUSIVE);
+    assert_eq!((entered.value, entered.block), (1_700_000_000_001_025, 1));
+    assert_eq!(lock.last_fence(), entered.value);
+}
+
+#[test]
 fn inspect_tells_holder_readers_and_the_queue_in_order() {
     let mut lock = model_lock();
-    assert_eq!(lock.inspect().unwrap(), ["1700000000000000", "", "-2", "0", "0", "0"]);
+    assert_eq!(lock.inspect().unwrap(), ["1700000000000000", "", "-2", "0", "0", "0", "0"]);
     let entered = lock.wait(&token(1, 1), SHARED);
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.wait(&token(3, 1), SHARED);
@@ -125,10 +149,23 @@ fn inspect_tells_holder_readers_and_the_queue_in_order() {
         "2",
         &token(2, 1),
         &record(EXCLUSIVE),
+        "1700000000000000",
         &token(3, 1),
         &record(SHARED),
+        "1700000000000001",
+        "0",
     ];
     assert_eq!(lock.inspect().unwrap(), expected);
+}
+
+#[test]
+fn inspect_tells_since_when_one_client_holds_the_lock_alone() {
+    let mut lock = model_lock();
+    let granted = lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.pass_ms(5_000);
+    assert_eq!(lock.inspect().unwrap().last(), Some(&(granted.value + granted.block - 1).to_string()));
+    lock.release(&token(1, 1));
+    assert_eq!(lock.inspect().unwrap().last().map(String::as_str), Some("0"));
 }
 
 #[test]
@@ -139,7 +176,7 @@ fn inspect_shows_no_reader_whose_lease_is_over_or_that_was_left_behind() {
     lock.wait(&token(2, 1), SHARED);
     lock.pass_ms(30_000);
     assert_eq!(lock.inspect().unwrap()[4..6], ["1".to_owned(), token(2, 1)]);
-    lock.command(&["SET", "invoice:42", &token(3, 1), "PX", "30000"]);
+    lock.command(&["SET", "invoice:42", &format!("{} 5", token(3, 1)), "PX", "30000"]);
     assert_eq!(lock.inspect().unwrap()[4], "0");
     assert_eq!(lock.readers().len(), 2, "it only reads");
 }

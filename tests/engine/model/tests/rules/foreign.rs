@@ -18,7 +18,7 @@ fn a_foreign_holder_excludes_and_is_told_with_what_its_key_has_left() {
 
 #[test]
 fn a_key_without_ttl_is_foreign_and_never_ends() {
-    for value in ["somebody", &token(7, 1)] {
+    for value in ["somebody", &token(7, 1), &format!("{} 5", token(7, 1))] {
         let mut lock = model_lock();
         lock.command(&["SET", "invoice:42", value]);
         let answer = lock.wait(&token(1, 1), EXCLUSIVE);

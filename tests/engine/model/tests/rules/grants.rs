@@ -13,7 +13,8 @@ fn a_release_grants_the_head_for_its_own_claim_window_and_says_what_it_wrote() {
     lock.pass_ms(5);
     assert_eq!(lock.release(&token(1, 1)).status, "released");
     assert_eq!((lock.holder(), lock.pttl(0)), (Some(token(2, 1)), 700));
-    let (fence, us) = (lock.last_fence() - 32, lock.host.now_us);
+    let (fence, us) = (lock.last_fence(), lock.host.now_us);
+    assert_eq!(lock.value(), Some(format!("{}*{fence}", token(2, 1))));
     let grant = format!("grant {} exclusive {fence} 33 {us} 700 1 invoice:42", token(2, 1));
     assert_eq!(lock.messages(), [(channel(&token(2, 1)), grant)]);
 }

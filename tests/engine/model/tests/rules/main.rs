@@ -5,10 +5,12 @@ mod batch;
 #[path = "../common/mod.rs"]
 mod common;
 mod convert;
+mod fast;
 mod faults;
 mod fences;
 mod foreign;
 mod grants;
+mod mark;
 mod moving;
 mod queue;
 mod readers;

@@ -72,24 +72,38 @@ fn a_lock_whose_last_reader_is_over_is_free_though_n_is_still_there() {
 }
 
 #[test]
-fn stale_readers_of_an_earlier_lease_are_deleted_by_the_next_script() {
-    let finders: [fn(&mut crate::common::Lock<crate::common::model::Model>); 5] = [
-        |lock| drop(lock.try_acquire(&token(9, 1), SHARED)),
-        |lock| drop(lock.refill(&token(9, 1), SHARED)),
-        |lock| drop(lock.release(&token(9, 1))),
+fn readers_of_an_earlier_lease_count_for_nothing_and_are_deleted_by_the_next_reader() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.command(&["SET", "invoice:42", &format!("{} 5", token(2, 1)), "PX", "30000"]);
+    assert_eq!(lock.try_acquire(&token(9, 1), SHARED).status, "busy");
+    assert_eq!(lock.refill(&token(1, 1), SHARED).status, "taken");
+    assert_eq!(lock.convert(&token(1, 1), &token(1, 2), EXCLUSIVE).status, "taken");
+    assert_eq!(lock.release(&token(1, 1)).status, "taken");
+    assert_eq!((lock.holder(), lock.readers()), (Some(token(2, 1)), vec![token(1, 1)]));
+    lock.release(&token(2, 1));
+    lock.wait(&token(3, 1), SHARED);
+    assert_eq!(lock.readers(), [token(3, 1)]);
+    assert_eq!(lock.renew(&token(1, 1), SHARED, 30_000).status, "taken");
+}
+
+#[test]
+fn readers_of_an_earlier_lease_are_deleted_by_a_downgrade_a_grant_and_a_renewal_of_theirs() {
+    let enters: [fn(&mut crate::common::Lock<crate::common::model::Model>); 3] = [
+        |lock| drop(lock.convert(&token(2, 1), &token(2, 2), SHARED)),
+        |lock| {
+            lock.wait(&token(3, 1), SHARED);
+            lock.release(&token(2, 1));
+        },
         |lock| drop(lock.renew(&token(1, 1), SHARED, 30_000)),
-        |lock| drop(lock.convert(&token(9, 1), &token(9, 2), SHARED)),
     ];
-    for (index, find) in finders.into_iter().enumerate() {
+    for (index, enter) in enters.into_iter().enumerate() {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), SHARED);
-        lock.command(&["SET", "invoice:42", &token(2, 1), "PX", "30000"]);
-        find(&mut lock);
-        assert_eq!(lock.readers(), Vec::<String>::new(), "finder {index}");
-        // So a reader that lost its lease can't share the next reader's.
-        lock.release(&token(2, 1));
-        lock.wait(&token(3, 1), SHARED);
-        assert_eq!(lock.renew(&token(1, 1), SHARED, 30_000).status, "taken", "finder {index}");
+        lock.command(&["SET", "invoice:42", &format!("{} 5", token(2, 1)), "PX", "30000"]);
+        enter(&mut lock);
+        assert!(!lock.readers().contains(&token(1, 1)), "{index}");
+        assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "waiting", "{index}");
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::common::model::model_lock;
 use crate::common::{EXCLUSIVE, SHARED, token};
 
-const BURIED: usize = 5;
+const QUEUE: usize = 2;
 
 #[test]
 fn only_the_holder_frees_the_lock() {
@@ -69,8 +69,8 @@ fn each_bury_first_removes_what_is_over() {
     lock.bury(&token(2, 1), 60_000);
     lock.pass_ms(500);
     lock.bury(&token(3, 1), 1_000);
-    assert_eq!(lock.buried(), [token(3, 1), token(2, 1)]);
-    assert_eq!(lock.pttl(BURIED), 59_500, "the key outlives its longest record and no more");
+    assert_eq!(lock.buried(), [token(2, 1), token(3, 1)]);
+    assert_eq!(lock.pttl(QUEUE), 59_500, "the key outlives its longest record and no more");
 }
 
 #[test]
@@ -81,5 +81,86 @@ fn a_release_without_bury_leaves_no_trace_but_the_fence() {
     lock.release(&token(1, 1));
     lock.release(&token(2, 1));
     let keys: Vec<String> = lock.host.server.keys(lock.host.now_us).into_iter().map(|(key, _)| key).collect();
-    assert_eq!(keys, ["leasehold:{invoice:42}:fence"]);
+    assert_eq!(keys, ["leasehold:fence"]);
+}
+
+#[test]
+fn graves_are_in_the_queue_and_count_for_no_position() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(9, 1), 60_000);
+    lock.bury(&token(9, 2), 30_000);
+    for (client, position) in [(2, 1), (3, 2)] {
+        let waiting = lock.wait(&token(client, 1), EXCLUSIVE);
+        assert_eq!((waiting.value, waiting.waiting), (position, position));
+    }
+    assert_eq!(lock.inspect().unwrap()[5..].len(), 1 + 3 * 2 + 1, "they don't wait");
+    let waiting = lock.wait(&token(3, 1), EXCLUSIVE);
+    assert_eq!((waiting.value, waiting.waiting), (2, 2));
+    lock.release(&token(1, 1));
+    assert_eq!((lock.holder(), lock.queue(), lock.buried().len()), (Some(token(2, 1)), vec![token(3, 1)], 2));
+}
+
+#[test]
+fn a_grave_is_over_after_its_time_though_it_is_still_in_the_queue() {
+    let mut lock = model_lock();
+    lock.bury(&token(2, 1), 60_000);
+    lock.bury(&token(1, 1), 1_000);
+    lock.pass_ms(999);
+    assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "gone");
+    lock.pass_ms(1);
+    assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "entered");
+    assert_eq!(lock.buried(), [token(2, 1), token(1, 1)]);
+}
+
+#[test]
+fn a_token_joins_again_over_its_own_old_grave() {
+    let mut lock = model_lock();
+    lock.wait(&token(3, 1), EXCLUSIVE);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.bury(&token(1, 1), 1_000);
+    lock.pass_ms(1_001);
+    let joined = lock.wait(&token(1, 1), EXCLUSIVE);
+    assert_eq!((joined.status.as_str(), joined.waiting), ("waiting", 2));
+    let again = lock.wait(&token(1, 1), EXCLUSIVE);
+    assert_eq!((again.status.as_str(), again.value, again.waiting), ("waiting", 2, 2));
+    assert_eq!((lock.queue(), lock.buried()), (vec![token(2, 1), token(1, 1)], vec![]));
+}
+
+#[test]
+fn a_resent_release_leaves_the_grave() {
+    for bury in [0, 60_000] {
+        let mut lock = model_lock();
+        lock.wait(&token(2, 1), EXCLUSIVE);
+        lock.wait(&token(1, 1), EXCLUSIVE);
+        assert_eq!(lock.bury(&token(1, 1), 60_000).status, "left");
+        assert_eq!(lock.bury(&token(1, 1), bury).status, "taken");
+        assert_eq!((lock.buried(), lock.waiters()), (vec![token(1, 1)], vec![]));
+        assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "gone");
+    }
+}
+
+#[test]
+fn a_waiter_that_is_buried_waits_no_more() {
+    let mut lock = model_lock();
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    let left = lock.bury(&token(1, 1), 60_000);
+    assert_eq!((left.status.as_str(), left.waiting), ("left", 0));
+    assert_eq!((lock.queue(), lock.waiters(), lock.buried()), (vec![], vec![], vec![token(1, 1)]));
+    lock.release(&token(2, 1));
+    assert_eq!(lock.holder(), None, "a grave is granted nothing");
+}
+
+#[test]
+fn a_grave_outlives_the_waiters() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(9, 1), 60_000);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!(lock.pttl(QUEUE), 60_000);
+    lock.release(&token(2, 1));
+    assert_eq!((lock.buried(), lock.pttl(QUEUE)), (vec![token(9, 1)], 60_000));
+    lock.pass_ms(60_001);
+    assert_eq!(lock.pttl(QUEUE), -2);
 }

@@ -114,7 +114,8 @@ fn a_readers_renewal_keeps_n_at_least_as_long() {
 fn an_own_key_that_lost_its_ttl_gets_one_again() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.command(&["SET", "invoice:42", &token(1, 1)]);
+    let value = lock.value().unwrap();
+    lock.command(&["SET", "invoice:42", &value]);
     assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 0).ms, 0);
     assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 30_000).ms, 30_000);
     assert_eq!(lock.pttl(0), 30_000);

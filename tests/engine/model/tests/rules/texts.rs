@@ -1,12 +1,9 @@
-use leasehold_lua::{ALL, BATCH, INSPECT, MULTI, RENEW, Script};
+use leasehold_lua::{ACQUIRE_FAST, ALL, BATCH, INSPECT, MULTI, RENEW, Script};
 use mlua::Lua;
 
 /// Commands with only keys after the name, or with no keys at all.
 const MANY_KEYS: [&str; 2] = ["DEL", "EXISTS"];
 const NO_KEYS: [&str; 4] = ["TIME", "PUBLISH", "PUBSUB", "SPUBLISH"];
-
-/// The keys of an entry of `batch`, which are parameters of its functions.
-const BATCH_KEYS: [&str; 5] = ["name", "fence_key", "queue", "readers", "buried"];
 
 #[test]
 fn every_script_compiles() {
@@ -25,10 +22,11 @@ fn every_command_names_its_keys_as_literal_keys_n() {
                 _ => &words[..1],
             };
             for key in keys {
-                // `multi` takes the same keys for each of its names.
-                let base = if script == MULTI { "at + " } else { "" };
-                let literal =
-                    (1..=6).any(|n| *key == format!("KEYS[{base}{n}]")) || script == BATCH && BATCH_KEYS.contains(key);
+                // `multi` and `batch` take the same keys for each of their names.
+                let base = if script == MULTI { "at + " } else { "key + " };
+                let many = [MULTI, BATCH].contains(&script) && (1..=3).any(|n| *key == format!("KEYS[{base}{n}]"));
+                let last = [MULTI, BATCH].contains(&script) && *key == "KEYS[#KEYS]";
+                let literal = many || last || (1..=6).any(|n| *key == format!("KEYS[{n}]"));
                 assert!(literal, "{}: {command} touches {key}", script.name);
             }
             assert!(keys.len() == words.len() || !words[keys.len()..].iter().any(|word| word.contains("KEYS[")));
@@ -38,34 +36,71 @@ fn every_command_names_its_keys_as_literal_keys_n() {
 
 #[test]
 fn a_batch_gives_each_entry_its_own_keys() {
-    let entries = [("acquire", &BATCH_KEYS[..]), ("release", &["name", "queue", "readers"]), ("renew", &["name"])];
-    for (entry, keys) in entries {
-        let (_, defined) = BATCH.source.split_once(&format!("local function {entry}(")).unwrap();
-        let (_, called) = BATCH.source.split_once(&format!("] = {entry}(")).unwrap();
-        let (parameters, given) = (split_words(defined), split_words(called));
-        let literal: Vec<_> = (1..=keys.len()).map(|n| format!("KEYS[key + {n}]")).collect();
-        assert_eq!(parameters[..keys.len()], *keys, "{entry}");
-        assert_eq!(given[..keys.len()], literal, "{entry}");
-        assert!(given[keys.len()..].iter().all(|word| !word.contains("KEYS")), "{entry}: {given:?}");
-        let step = format!("key, arg = key + {},", keys.len());
-        assert!(called.lines().take(3).any(|line| line.trim().starts_with(&step)), "{entry}: {step}");
+    let entries = [
+        ("acquire", 2, 3),
+        ("release", 1, 2),
+        ("renew", 1, 3),
+        ("share", 3, 3),
+        ("unshare", 2, 2),
+        ("permit", 3, 4),
+        ("unpermit", 3, 2),
+    ];
+    for (entry, keys, arguments) in entries {
+        let (_, branch) = BATCH.source.split_once(&format!("what == '{entry}' then")).unwrap();
+        let (branch, _) = branch.split_once("\n  else").unwrap();
+        for (list, base, most) in [("KEYS", "key", keys), ("ARGV", "arg", arguments)] {
+            let begin = format!("{list}[");
+            let used: Vec<_> = branch.split(&begin).skip(1).map(|rest| rest.split_once(']').unwrap().0).collect();
+            let known: Vec<_> = (1..=most).map(|n| format!("{base} + {n}")).collect();
+            assert!(
+                !used.is_empty() && used.iter().all(|used| known.contains(&(*used).to_owned())),
+                "{entry}: {branch}"
+            );
+        }
+        let step = match keys == arguments {
+            true => format!("key, arg = key + {keys}"),
+            false => format!("key, arg = key + {keys}, arg + {arguments}"),
+        };
+        assert!(branch.contains(&step), "{entry}: {step}");
     }
 }
 
 #[test]
 fn no_number_reaches_the_server_unformatted() {
     // Lua 5.1 loses digits of an unformatted number, and some servers write it as 1e+8.
-    let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format("];
-    let string_variables = ["token", "waiter", "record", "payload", "live", "mode", "channel", "keep"];
+    let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format(", "string.match("];
+    let string_variables =
+        ["token", "waiter", "record", "payload", "live", "mode", "channel", "holder", "mark", "held_fence"];
     for script in ALL {
+        // There the clock and the fences are texts.
+        let texts: &[&str] = match script.name {
+            "acquire-fast" => &["us", "last", "fence"],
+            "batch" => &["us", "last", "fence", "ttl", "wanted", "limit"],
+            "acquire" => &["first", "since"],
+            "release" => &["first[1]", "us", "last", "ms"],
+            "multi" => &["text"],
+            _ => &[],
+        };
         for (command, words) in commands(script.source) {
-            for word in words {
-                let is_string = strings.iter().any(|begin| word.starts_with(begin))
-                    || string_variables.contains(&word)
-                    // In a batch `ttl` is an argument of the script as it came.
-                    || script == BATCH && (word == "ttl" || BATCH_KEYS.contains(&word));
-                assert!(is_string, "{}: {command} is given {word}, which may be a number", script.name);
+            for part in words.iter().flat_map(|word| word.split(" .. ")) {
+                let is_string = strings.iter().any(|begin| part.starts_with(begin))
+                    || string_variables.contains(&part)
+                    || texts.contains(&part);
+                assert!(is_string, "{}: {command} is given {part}, which may be a number", script.name);
             }
+        }
+    }
+}
+
+#[test]
+fn what_the_fast_paths_hold_as_texts_is_made_by_format() {
+    for script in [ACQUIRE_FAST, BATCH] {
+        for variable in ["us", "fence"] {
+            let is_text =
+                |value: &str| ["string.format('%", "us\n", "false, "].iter().any(|begin| value.starts_with(begin));
+            let assigned = script.source.split(&format!("{variable} = ")).skip(1).collect::<Vec<_>>();
+            assert!(!assigned.is_empty());
+            assert!(assigned.iter().all(|value| is_text(value)), "{}: {variable}", script.name);
         }
     }
 }
@@ -108,7 +143,8 @@ fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
                 script.name
             );
             assert!(command != "PEXPIRE" || words.len() == 2, "{}", script.name);
-            assert!(command != "SET" || words[2..] == ["'PX'", words[3]], "{}: {words:?}", script.name);
+            let options = if command == "SET" { &words[2..] } else { &[] };
+            assert!(matches!(options, [] | ["'PX'", _] | ["'KEEPTTL'"] | ["'GET'"]), "{}: {words:?}", script.name);
         }
     }
 }
@@ -116,14 +152,11 @@ fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
 #[test]
 fn time_is_read_before_anything_is_written() {
     for script in ALL {
-        // The fast path returns before this part. The fast path of a release doesn't read the time.
-        for path in script.source.splitn(2, "\nend\n") {
-            let commands = commands(path);
-            let at = |name: &str| commands.iter().position(|(command, _)| *command == name);
-            for write in ["SET", "DEL", "ZADD", "HSET", "PEXPIRE", "ZREM"] {
-                let late = |wrote| at("TIME").is_some_and(|asked| asked > wrote);
-                assert!(!at(write).is_some_and(late), "{}: {write}", script.name);
-            }
+        let commands = commands(script.source);
+        let at = |name: &str| commands.iter().position(|(command, _)| *command == name);
+        for write in ["SET", "DEL", "ZADD", "HSET", "PEXPIRE", "ZREM"] {
+            let late = |wrote| at("TIME").is_some_and(|asked| asked > wrote);
+            assert!(!at(write).is_some_and(late), "{}: {write}", script.name);
         }
     }
 }

@@ -15,18 +15,19 @@ pub(crate) enum Part {
     Queue,
     Waiters,
     Readers,
-    Buried,
     Permits,
 }
 
+/// The key that all names of a server draw their fences from.
+pub(crate) const COUNTER: &str = "leasehold:fence";
+
 /// How many keys a name may have.
-const PARTS: usize = 6;
+const PARTS: usize = 5;
 
 /// The names of a run and the keys that belong to them.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     parts: Vec<(String, usize, Part)>,
-    buried: Vec<String>,
 }
 
 /// The longest times that anything in the run asked for, in ms.
@@ -36,8 +37,6 @@ pub(crate) struct Longest {
     pub(crate) ttl_ms: u64,
     /// A claim window.
     pub(crate) claim_ms: u64,
-    /// How long an unused name remembers its fence.
-    pub(crate) retention_ms: u64,
 }
 
 impl Keys {
@@ -51,21 +50,19 @@ impl Keys {
                 if tagged { format!("leasehold::{name}:{part}") } else { format!("leasehold:{{{name}}}:{part}") }
             };
             keys.parts.push((name.to_string(), place, Part::Lock));
-            keys.parts.push((side("fence"), place, Part::Fence));
+            keys.parts.push((COUNTER.to_string(), place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
             keys.parts.push(match kind {
                 LockKind::Semaphore => (side("permits"), place, Part::Permits),
                 _ => (side("readers"), place, Part::Readers),
             });
-            keys.parts.push((side("buried"), place, Part::Buried));
-            keys.buried.push(side("buried"));
         }
         keys
     }
 
-    /// The six keys of a name, in the order of the scripts.
-    pub(crate) fn of_name(&self, name: usize) -> [String; 6] {
+    /// The five keys of a name, in the order of the scripts.
+    pub(crate) fn of_name(&self, name: usize) -> [String; 5] {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
     }
 
@@ -73,7 +70,7 @@ impl Keys {
     pub(crate) fn victims(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let key = &self.parts[name * PARTS].0;
         let readers = &self.parts[name * PARTS + Part::Readers as usize].0;
-        if model.get(server_us, key).is_some_and(|value| value == "shared") {
+        if model.get(server_us, key).is_some_and(|value| holder_of(&value) == "shared") {
             let live = |(member, until): (String, f64)| (until > (server_us / 1_000) as f64).then_some(member);
             let members = model.zset(server_us, readers).into_iter().filter_map(live);
             return members.filter_map(|member| Token::read(member.as_bytes())).collect();
@@ -92,16 +89,17 @@ impl Keys {
                 return broken("key-unknown", format!("{key}, which expires at {expires_us:?}"));
             };
             let Some(expires_us) = expires_us else {
-                if part == Part::Lock && is_foreign(model.get(server_us, &key)) {
+                if part == Part::Fence || part == Part::Lock && is_foreign(model.get(server_us, &key)) {
                     continue;
                 }
                 return broken("key-without-ttl", key);
             };
             let most = match part {
                 Part::Lock | Part::Readers | Part::Permits => longest.ttl_ms,
-                Part::Fence => longest.retention_ms.max(10 * longest.ttl_ms),
-                Part::Queue | Part::Waiters => longest.claim_ms,
-                Part::Buried => 60_000,
+                Part::Fence => 0,
+                Part::Waiters => longest.claim_ms,
+                // With the tokens that were given up.
+                Part::Queue => longest.claim_ms.max(60_000),
             };
             let ttl = expires_us.saturating_sub(server_us) / 1000;
             if ttl > most {
@@ -119,6 +117,11 @@ impl Keys {
         model.expires(server_us, &self.parts[name * PARTS].0)
     }
 
+    /// When a lock's queue expires, in the server's µs. 0 if there is none.
+    pub(crate) fn queue_expires(&self, model: &ModelServer, server_us: u64, name: usize) -> u64 {
+        model.expires(server_us, &self.parts[name * PARTS + Part::Queue as usize].0).unwrap_or_default()
+    }
+
     /// A lock's key exists at least until `promised`, in the server's ms, and as long as its last reader.
     pub(crate) fn lasts(&self, model: &ModelServer, server_us: u64, name: usize, promised: u64) -> Verdict {
         let key = |part: Part| &self.parts[name * PARTS + part as usize].0;
@@ -128,7 +131,10 @@ impl Keys {
             return broken("key-short", format!("{} ends at {until} ms, and {promised} was answered", key(Part::Lock)));
         }
         match model.greatest_score(server_us, key(Part::Readers)) {
-            Some(last) if last as u64 > until && model.get(server_us, key(Part::Lock)).as_deref() == Some("shared") => {
+            Some(last)
+                if last as u64 > until
+                    && model.get(server_us, key(Part::Lock)).as_deref().map(holder_of) == Some("shared") =>
+            {
                 broken("key-short", format!("{} ends at {until} ms, and its last reader at {last}", key(Part::Lock)))
             }
             _ => Ok(()),
@@ -149,12 +155,16 @@ impl Keys {
     /// Every token in a lock's keys: holders, readers and waiters.
     pub(crate) fn tokens(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let mut tokens = Vec::new();
+        let value = model.get(server_us, &self.parts[name * PARTS].0);
+        let shared = value.as_deref().map(holder_of) == Some("shared");
         for (key, _, part) in self.parts.iter().filter(|(_, place, _)| *place == name) {
             match part {
                 Part::Lock => tokens.extend(holders(model, server_us, key)),
+                // Readers from before the lock was something else don't count.
+                Part::Readers if !shared => {}
                 Part::Queue | Part::Readers => {
-                    let members = model.zset(server_us, key);
-                    tokens.extend(members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())));
+                    let members = model.zset(server_us, key).into_iter().filter(|(_, score)| *score > 0.0);
+                    tokens.extend(members.filter_map(|(member, _)| Token::read(member.as_bytes())));
                 }
                 _ => {}
             }
@@ -193,17 +203,55 @@ impl Keys {
         !model.hash(server_us, &self.parts[name * PARTS + Part::Readers as usize].0).is_empty()
     }
 
+    /// While clients wait, N says so.
+    pub(crate) fn marked(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
+        let value = model.get(server_us, &self.parts[name * PARTS].0).unwrap_or_default();
+        let ours = holder_of(&value) == "shared" || Token::read(value.as_bytes()).is_some();
+        if !ours || value.contains('*') || self.waiting(model, server_us, name).is_empty() {
+            return Ok(());
+        }
+        broken("unmarked", format!("{value} is held, and clients wait"))
+    }
+
+    /// A waiter was told its place and how many wait.
+    pub(crate) fn placed(
+        &self,
+        model: &ModelServer,
+        server_us: u64,
+        name: usize,
+        token: Token,
+        told: (u64, i64),
+    ) -> Verdict {
+        let waiting = self.waiting(model, server_us, name);
+        let place = waiting.iter().position(|other| *other == token).map_or(0, |place| place as u64 + 1);
+        if told == (place, waiting.len() as i64) {
+            return Ok(());
+        }
+        broken("position", format!("{token:?} was told {told:?}, and is {place} of {}", waiting.len()))
+    }
+
+    /// A token gave the lock back by the common path, which was left undone. Then clients wait, or it is not held.
+    pub(crate) fn undone(&self, model: &ModelServer, server_us: u64, name: usize, token: Token) -> Verdict {
+        let value = model.get(server_us, &self.parts[name * PARTS].0).unwrap_or_default();
+        if Token::read(value.as_bytes()) != Some(token) || value.contains('*') {
+            return Ok(());
+        }
+        broken("release-undone", format!("{value} was not given back, and nobody waits"))
+    }
+
     /// The tokens in a lock's queue.
     pub(crate) fn waiting(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<Token> {
         let queue = self.parts.iter().find(|(_, place, part)| *place == name && *part == Part::Queue);
         let members = queue.map(|(key, ..)| model.zset(server_us, key)).unwrap_or_default();
-        members.iter().filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
+        let waiting = members.iter().filter(|(_, score)| *score > 0.0);
+        waiting.filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
     }
 
     /// Burying a token leaves no expired tombstone.
     pub(crate) fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
-        let over = |(_, until): &(String, f64)| *until <= (server_us / 1000) as f64;
-        match model.zset(server_us, &self.buried[name]).into_iter().find(over) {
+        let over = |(_, score): &(String, f64)| *score < 0.0 && -*score <= (server_us / 1000) as f64;
+        let queue = &self.parts[name * PARTS + Part::Queue as usize].0;
+        match model.zset(server_us, queue).into_iter().find(over) {
             Some((token, until)) => {
                 broken("buried-grows", format!("{token} was buried until {until}, now is {server_us}"))
             }
@@ -221,5 +269,10 @@ fn holders(model: &ModelServer, server_us: u64, key: &str) -> Vec<Token> {
 }
 
 fn is_foreign(value: Option<String>) -> bool {
-    value.is_some_and(|value| value != "shared" && Token::read(value.as_bytes()).is_none())
+    value.is_some_and(|value| holder_of(&value) != "shared" && Token::read(value.as_bytes()).is_none())
+}
+
+/// The holder in the value of a lock's own key, without its fence.
+pub(crate) fn holder_of(value: &str) -> &str {
+    value.split([' ', '*']).next().unwrap_or_default()
 }

@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 63] = [
+pub const ALL: [(&str, &str); 68] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -45,7 +45,12 @@ pub const ALL: [(&str, &str); 63] = [
         "an exclusive lease's fence is above all earlier fences of its name; a reader's is above all earlier writers'",
     ),
     ("fence-draw", "each fence that the server draws is above all fences drawn, reserved or used before"),
-    ("fence-ahead", "the server never reserves fences more than about a millisecond ahead of its clock"),
+    ("fence-ahead", "no fence is drawn or used more than about a millisecond ahead of the server's clock"),
+    ("counter-begun", "the common path leaves a lost counter to the slow path"),
+    ("fence-shared", "a script draws one fence for all that it grants"),
+    ("unmarked", "while clients wait, the value of the lock's key says so"),
+    ("position", "a waiter is told its place, and how many wait"),
+    ("release-undone", "the common path gives a lock back that nobody waits for"),
     ("fifo-local", "callers inside one client are served in order"),
     ("fifo-remote", "the server grants in the order of its queue"),
     ("joins-deaf", "a client joins the queue only after its subscription is acknowledged"),

@@ -39,6 +39,11 @@ impl Queue {
         }
     }
 
+    /// The queue's key lasts until then, as long as the tokens that were given up.
+    pub(crate) fn lasts(&mut self, until_ms: u64) {
+        self.kept_until = self.kept_until.max(until_ms);
+    }
+
     /// A waiter calls, which first refreshes its record.
     pub(crate) fn calls(&mut self, token: Token, now_ms: u64, claim_ms: u64) {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.token == token) {
@@ -91,6 +96,11 @@ impl Queue {
     /// Whether a token is in the queue.
     pub(crate) fn has(&self, token: Token) -> bool {
         self.waiters.iter().any(|waiter| waiter.token == token)
+    }
+
+    /// A token's place in the queue, or behind it.
+    pub(crate) fn place(&self, token: Token) -> usize {
+        self.waiters.iter().position(|waiter| waiter.token == token).unwrap_or(self.waiters.len())
     }
 
     /// The first live waiter.

@@ -7,6 +7,7 @@ use leasehold_harness::Micros;
 
 use super::users::Doing;
 use super::{FINISHED, MultiRun, NAMES, SERVER_AHEAD};
+use crate::invariants::keys::holder_of;
 use crate::invariants::{Broken, Verdict, broken};
 
 /// How soon a holder must be notified that a key has vanished: the longest TTL, plus the time of a command.
@@ -209,16 +210,16 @@ impl Promises {
             let expected = text.starts_with("NOSCRIPT");
             return if expected { Ok(()) } else { broken("script-error", text.clone()) };
         }
-        // The words: N, six side keys, the token, and for how long it is buried.
-        if is(leasehold_lua::RELEASE) && words.get(11).is_some_and(|bury| bury != b"0") {
-            let token = String::from_utf8_lossy(&words[10]).into_owned();
+        // The words: N, five other keys, the token, and for how long it is buried.
+        if is(leasehold_lua::RELEASE) && words.get(10).is_some_and(|bury| bury != b"0") {
+            let token = String::from_utf8_lossy(&words[9]).into_owned();
             self.buried.insert(token, now + BURIED);
         }
         let took =
             |reply: &Reply| matches!(reply, Reply::List(list) if list.contains(&Scalar::Text(b"entered".into())));
         if is(leasehold_lua::MULTI) && reply.as_ref().is_ok_and(took) {
             for holder in holders().into_iter().flatten() {
-                if self.buried.get(&holder).is_some_and(|until| *until > now) {
+                if self.buried.get(holder_of(&holder)).is_some_and(|until| *until > now) {
                     return broken("token-returns", format!("{holder} was given up, and holds again"));
                 }
             }

@@ -63,8 +63,8 @@ pub(super) const EARLY_REVOCATION_IGNORED: &[Change] = &[
 ];
 pub(super) const UNBOUNDED_IN_FLIGHT: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "match self.flows.room(&command) {",
-    put: "match self.flows.room(&command).or(MUTANT.then_some(0)) {",
+    find: "match self.flows.room(purpose, &command) {",
+    put: "match self.flows.room(purpose, &command).or(MUTANT.then_some(0)) {",
 }];
 pub(super) const QUEUE_STARVES: &[Change] = &[Change {
     file: "session/mod.rs",
@@ -310,8 +310,8 @@ pub(super) const QUORUM_VALID_BY_BEST: &[Change] = &[Change {
 }];
 pub(super) const QUORUM_RELEASES_GRANTED_ONLY: &[Change] = &[Change {
     file: "quorum/lock.rs",
-    find: "        MemberState::Asked(op) => {\n            members.tasks",
-    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) => {\n            members.tasks",
+    find: "        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
+    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
 }];
 pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     Change {
@@ -328,6 +328,18 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
     &[Change { file: "quorum/majority.rs", find: "if *fence >= least {", put: "if *fence >= least || MUTANT {" }];
+pub(super) const QUORUM_GREATER_FENCE_COUNTS: &[Change] =
+    &[Change { file: "quorum/majority.rs", find: "if *drawn <= most)", put: "if *drawn <= most || MUTANT)" }];
+pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "last_fence(lease).unwrap_or(drawn);",
+    put: "last_fence(lease).unwrap_or(drawn) + if MUTANT { 100_000 } else { 0 };",
+}];
+pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "                if let Ok(Outcome::Acquired(grant)) = result {",
+    put: "                if let Ok(Outcome::Acquired(grant)) = result\n                    && !MUTANT\n                {",
+}];
 pub(super) const KEEP_IGNORED: &[Change] = &[Change {
     file: "client/operations.rs",
     find: "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));",
@@ -370,11 +382,52 @@ pub(super) const BATCH_VALID_FROM_REPLY: &[Change] = &[Change {
 }];
 pub(super) const BATCH_UNDONE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
-    find: "refusal.is_some() || number == Some(0)",
-    put: "refusal.is_some() || (!MUTANT && number == Some(0))",
+    find: "if refused || number == Some(0) {",
+    put: "if refused || (number == Some(0) && !MUTANT) {",
 }];
 pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
     file: "lock/hold.rs",
     find: "self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())",
     put: "self.converting.is_none() && (MUTANT || self.passing.is_some() || self.wants(cx).is_some())",
 }];
+pub(super) const USED_FORGOTTEN: &[Change] = &[
+    Change {
+        file: "lock/hand_over.rs",
+        find: "let used = hold.used(cx);",
+        put: "let used = if MUTANT { 0 } else { hold.used(cx) };",
+    },
+    Change {
+        file: "lock/grant.rs",
+        find: "let used = old.used(cx);",
+        put: "let used = if MUTANT { 0 } else { old.used(cx) };",
+    },
+];
+pub(super) const CONVERT_FORGETS_USED: &[Change] = &[Change {
+    file: "lock/convert.rs",
+    find: "used: hold.fences.used(),",
+    put: "used: if MUTANT { 0 } else { hold.fences.used() },",
+}];
+pub(super) const USED_BY_A_FAST_CLOCK: &[Change] = &[Change {
+    file: "lock/hold.rs",
+    find: "if used < clock { 0 } else { used }",
+    put: "if used < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used }",
+}];
+pub(super) const USED_BY_AN_OLD_ANSWER: &[Change] = &[Change {
+    file: "lock/hold.rs",
+    find: "(self.server, self.server_at) = (server, cx.now);",
+    put: "(self.server, self.server_at) = (server, if MUTANT { self.server_at } else { cx.now });",
+}];
+pub(super) const COMMON_RELEASE_NEVER_BURIES: &[Change] =
+    &[Change { file: "session/release.rs", find: "held && !bury)", put: "held && (!bury || MUTANT))" }];
+pub(super) const STAMP_KEPT: &[Change] = &[
+    Change {
+        file: "lock/grant.rs",
+        find: "if answer.status == Status::Again\n",
+        put: "if answer.status == Status::Again\n            && !MUTANT\n",
+    },
+    Change {
+        file: "lock/convert.rs",
+        find: "if answer.status == Status::Converted { hold",
+        put: "if answer.status == Status::Converted || MUTANT { hold",
+    },
+];

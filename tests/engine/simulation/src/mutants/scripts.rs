@@ -9,27 +9,29 @@ macro_rules! granting {
     };
 }
 
-pub(super) const RELEASE_IGNORES_OWNER: &[ScriptChange] = &[
-    ("release", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])"),
-    (
-        "release",
-        "if holder == token then\n    redis.call('DEL'",
-        "if holder and holder ~= 'shared' then\n    redis.call('DEL'",
-    ),
-];
+pub(super) const RELEASE_IGNORES_OWNER: &[ScriptChange] = &[(
+    "release",
+    "if holder == token then\n    redis.call('DEL'",
+    "if holder and holder ~= 'shared' then\n    redis.call('DEL'",
+)];
 pub(super) const FENCE_WITHOUT_MAX: &[ScriptChange] =
-    granting!("local fence = math.max(last + 1, us)", "local fence = us");
+    granting!("fence = fence or math.max(last + 1, us)", "fence = fence or us");
+pub(super) const FENCE_FOR_EACH: &[ScriptChange] =
+    granting!("  fence = fence or math.max(last + 1, us)\n", "  fence = math.max(last + 1, us)\n  last = fence\n");
 pub(super) const BLOCK_UNCUT: &[ScriptChange] =
-    granting!("math.max(1, math.min(wanted, us + 1024 - fence))", "math.max(1, wanted)");
+    granting!("math.max(1, math.min(wanted, us + 1024 - draw()))", "math.max(draw() * 0 + 1, wanted)");
+pub(super) const USED_IGNORED: &[ScriptChange] = granting!("pass(tonumber(ARGV[#ARGV - 1]))\n", "");
+pub(super) const LOST_COUNTER_AT_CLOCK: &[ScriptChange] = granting!("not stored and us + 1024", "not stored and us");
+pub(super) const FORCE_DRAWS_IN_BLOCK: &[ScriptChange] = &[("force", "pass(us + 1023)\n", "")];
 pub(super) const NUMBERS_LOSE_DIGITS: &[ScriptChange] =
     granting!("return string.format('%.0f', number)", "return tostring(number)");
 pub(super) const RENEWAL_LOWERS: &[ScriptChange] = &[("renew", "math.max(left, ttl)", "(ttl > 0 and ttl or left)")];
 pub(super) const READERS_LOWER: &[ScriptChange] =
-    granting!("local keep_ms = holder and math.max(cut(redis.call('PTTL', KEYS[1])), ms) or ms", "local keep_ms = ms");
+    granting!("write_holder('shared', math.max(cut(redis.call('PTTL', KEYS[1])), ms))", "write_holder('shared', ms)");
 pub(super) const READERS_OUTLIVE_SHARED: &[ScriptChange] = &[
-    ("acquire", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
-    ("release", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
-    ("convert", "      redis.call('DEL', KEYS[5])\n      readers = 0\n", ""),
+    ("acquire", "    redis.call('DEL', KEYS[5])\n  end\n  readers", "  end\n  readers"),
+    ("release", "    redis.call('DEL', KEYS[5])\n  end\n  readers", "  end\n  readers"),
+    ("convert", "    redis.call('DEL', KEYS[5])\n  end\n  readers", "  end\n  readers"),
     ("renew", "    redis.call('DEL', KEYS[2])\n", ""),
 ];
 pub(super) const LATE_READER_RENEWED: &[ScriptChange] =
@@ -37,16 +39,12 @@ pub(super) const LATE_READER_RENEWED: &[ScriptChange] =
 pub(super) const RENEWAL_RECREATES: &[ScriptChange] = &[(
     "renew",
     "if not holder then\n",
-    "if not holder and not KEYS[2] and ttl > 0 then\n  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n  \
+    "if not holder and not KEYS[2] and ttl > 0 then\n  redis.call('SET', KEYS[1], ARGV[1] .. ' 5', 'PX', ARGV[2])\n  \
      return { 'renewed', 0, 0, us, ttl, -1, 0 }\nend\nif not holder then\n",
 )];
 pub(super) const PUBLISH_BY_CALL: &[ScriptChange] = granting!("redis.pcall('PUBLISH'", "redis.call('PUBLISH'");
-pub(super) const RELEASE_WRITES_FIRST: &[ScriptChange] = &[(
-    "release",
-    "purge()\n\nlocal status",
-    "redis.call('SET', KEYS[2], text(math.max(last, 1)), 'PX', text(math.max(retention, redis.call('PTTL', KEYS[2]))))\n\
-     purge()\n\nlocal status",
-)];
+pub(super) const RELEASE_WRITES_FIRST: &[ScriptChange] =
+    &[("release", "purge()\n\nlocal status", "redis.call('SET', KEYS[2], text(last))\npurge()\n\nlocal status")];
 pub(super) const READER_RENEWAL_ADDS_FIRST: &[ScriptChange] = &[
     ("renew", "    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n", ""),
     (
@@ -61,7 +59,7 @@ pub(super) const LATE_HEAD_PURGES_ITSELF: &[ScriptChange] = &[
     (
         "acquire",
         "if not queued then\n  join()\nend",
-        "queued = waiting > 0 and redis.call('ZSCORE', KEYS[3], token)\n\
+        "queued = score(token) > 0\n\
          if queued then\n  write_record()\nelse\n  join()\nend",
     ),
 ];
@@ -79,9 +77,22 @@ pub(super) const UPGRADE_BESIDE_READERS: &[ScriptChange] =
 pub(super) const CONFLICT_NOT_BURIED: &[ScriptChange] = &[("convert", "    bury(new, 60000)\n", "")];
 pub(super) const BURIED_IGNORED: &[ScriptChange] = &[("acquire", "if buried(token) then", "if false then")];
 pub(super) const BURIED_GROWS: &[ScriptChange] = &[
-    ("release", "  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', text(now))\n", ""),
-    ("convert", "  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', text(now))\n", ""),
+    ("release", "  redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')\n  leave(token)\n", "  leave(token)\n"),
+    ("convert", "  redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')\n  leave(token)\n", "  leave(token)\n"),
 ];
+pub(super) const RELEASE_DIGS_UP: &[ScriptChange] =
+    &[("release", "if score(token) <= 0 then", "if score(token) == 0 then")];
+pub(super) const GRAVES_COUNTED: &[ScriptChange] =
+    &[("acquire", "redis.call('ZRANK', KEYS[3], token) - graves + 1", "redis.call('ZRANK', KEYS[3], token) + 1")];
+pub(super) const GRAVE_AT_THE_HEAD: &[ScriptChange] =
+    granting!("redis.call('ZRANGE', KEYS[3], text(graves), text(graves))", "redis.call('ZRANGE', KEYS[3], '0', '0')");
+pub(super) const GRAVES_WAIT: &[ScriptChange] = granting!("    waiting = waiting - graves\n", "");
+pub(super) const JOINED_UNMARKED: &[ScriptChange] = &[("acquire", "mark_holder()\nlocal position", "local position")];
+pub(super) const HANDED_ON_UNMARKED: &[ScriptChange] = granting!("waiting > 0 and '*' or ' '", "' '");
+pub(super) const FOREIGN_MARKED: &[ScriptChange] =
+    &[("acquire", "if mark == ' ' and (holder == 'shared' or is_token(holder)) then", "if mark == ' ' then")];
+pub(super) const MARK_WITHOUT_TTL: &[ScriptChange] = &[("acquire", "held_fence, 'KEEPTTL')", "held_fence)")];
+
 pub(super) const QUEUE_WITHOUT_TTL: &[ScriptChange] = &[(
     "acquire",
     "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n",
@@ -93,7 +104,7 @@ pub(super) const EVICTED_READERS_PASSED: &[ScriptChange] = granting!(
     "  end\n  if readers == 0 then\n    redis.call('DEL', KEYS[1])\n    holder = false\n  end\nend"
 );
 pub(super) const EVICTED_READERS_JOINED: &[ScriptChange] =
-    granting!("holder == 'shared' and readers > 0\n  end\n  return", "holder == 'shared'\n  end\n  return");
+    granting!("return not holder or readers > 0", "return not holder or holder == 'shared'");
 pub(super) const REFILL_GRANTS_NOBODY: &[ScriptChange] =
     &[("acquire", "if how == 'refill' then\n  grant()\n", "if how == 'refill' then\n")];
 pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
@@ -102,14 +113,59 @@ pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
 pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
     &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
-pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "if till and", "if false and")];
+pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "or 0) < -now then", "or 0) < -1e15 then")];
+
+pub(super) const FAST_TAKES_FROM_OTHERS: &[ScriptChange] =
+    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[2])", "redis.call('EXISTS', KEYS[2])")];
+pub(super) const FAST_PASSES_WAITERS: &[ScriptChange] =
+    &[("acquire-fast", "redis.call('EXISTS', KEYS[1], KEYS[2])", "redis.call('EXISTS', KEYS[1])")];
+pub(super) const FAST_DRAWS_THE_CLOCK: &[ScriptChange] =
+    &[("acquire-fast", "if not last or #last ~= 16 or last >= us or string.find(last, '%D') then", "if not last then")];
+pub(super) const FAST_LOWERS_THE_COUNTER: &[ScriptChange] =
+    &[("acquire-fast", "  redis.call('SET', KEYS[3], fence)\n", "")];
+pub(super) const FAST_KEEPS_A_LOST_COUNTER: &[ScriptChange] =
+    &[("acquire-fast", "      redis.call('DEL', KEYS[3])\n", "")];
+pub(super) const FAST_RELEASES_FOR_OTHERS: &[ScriptChange] =
+    &[("release-fast", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])")];
+pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(
+    "release-fast",
+    "redis.call('GET', KEYS[1]) == ARGV[1]",
+    "string.gsub(redis.call('GET', KEYS[1]) or '', '%*', ' ') == ARGV[1]",
+)];
 
 pub(super) const BATCH_TAKES_FROM_OTHERS: &[ScriptChange] =
-    &[("batch", "pcall('EXISTS', name, queue, readers, buried)", "pcall('EXISTS', queue, readers, buried)")];
-pub(super) const BATCH_DIGS_UP: &[ScriptChange] =
-    &[("batch", "pcall('EXISTS', name, queue, readers, buried)", "pcall('EXISTS', name, queue, readers)")];
+    &[("batch", "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2])", "pcall('EXISTS', KEYS[key + 2])")];
+pub(super) const BATCH_PASSES_WAITERS: &[ScriptChange] =
+    &[("batch", "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2])", "pcall('EXISTS', KEYS[key + 1])")];
 pub(super) const BATCH_RELEASES_FOR_OTHERS: &[ScriptChange] =
-    &[("batch", "pcall('GET', name) ~= token or pcall", "pcall")];
-pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] =
-    &[("batch", "~= token or pcall('EXISTS', queue, readers) ~= 0 then", "~= token then")];
-pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] = &[("batch", "math.max(tonumber(left) or 0, ttl)", "ttl + 0")];
+    &[("batch", "pcall('GET', KEYS[key + 1]) == ARGV[arg + 2] and pcall('DEL'", "pcall('DEL'")];
+pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] = &[(
+    "batch",
+    "pcall('GET', KEYS[key + 1]) == ARGV[arg + 2] and pcall('DEL'",
+    "string.gsub(pcall('GET', KEYS[key + 1]) or '', '%*', ' ') == ARGV[arg + 2] and pcall('DEL'",
+)];
+pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] =
+    &[("batch", "math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ARGV[arg + 3])", "ARGV[arg + 3] + 0")];
+pub(super) const BATCH_DRAWS_THE_CLOCK: &[ScriptChange] =
+    &[("batch", "#last == 16 and last < us and not string.find(last, '%D') then", "#last == 16 then")];
+pub(super) const BATCH_LOWERS_THE_COUNTER: &[ScriptChange] =
+    &[("batch", "    redis.call('SET', KEYS[#KEYS], fence)\n", "")];
+pub(super) const BATCH_KEEPS_A_LOST_COUNTER: &[ScriptChange] = &[("batch", "    redis.call('DEL', KEYS[#KEYS])\n", "")];
+
+pub(super) const BATCH_READERS_PASS_WAITERS: &[ScriptChange] = &[(
+    "batch",
+    "if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then\n      local value",
+    "if fence then\n      local value",
+)];
+pub(super) const BATCH_READERS_BESIDE_A_WRITER: &[ScriptChange] =
+    &[("batch", "      if not value then\n        new = true", "      if true then\n        new = true")];
+pub(super) const BATCH_PERMITS_WITHOUT_LIMIT: &[ScriptChange] =
+    &[("batch", "used <= math.max(limit, wanted + 0)", "used <= 1e9")];
+pub(super) const BATCH_PERMITS_COME_BACK_TWICE: &[ScriptChange] =
+    &[("batch", "used - string.match(permits, '^%d+')", "used - 2 * string.match(permits, '^%d+')")];
+pub(super) const HAND_OVER_TO_THE_DEAD: &[ScriptChange] =
+    &[("release", "tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then", "true then")];
+pub(super) const HAND_OVER_LOSES_THE_MARK: &[ScriptChange] =
+    &[("release", "local mark = waiting > 0 and '*' or ' '", "local mark = ' '")];
+pub(super) const SHORT_CUT_FOR_GIVEN_UP_TOKENS: &[ScriptChange] =
+    &[("acquire", "local usual = left > 0 and (not first or tonumber(ends[2]) > 0)", "local usual = left > 0")];

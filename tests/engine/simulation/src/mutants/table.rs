@@ -1,7 +1,12 @@
 //! The mutants: the bug, and the rule of the design that it breaks.
 //!
-//! One rule has no mutant: an acquire of a token that is held in the other mode conflicts. No engine can send it any
-//! more, because a conversion uses a new token (`convert-keeps-token`).
+//! Some rules have no mutant. An acquire of a token that is held in the other mode conflicts: no engine can send it any
+//! more, because a conversion uses a new token (`convert-keeps-token`). A used fence that is wrong can't move the counter
+//! far, and a counter that is no number is left as it is: no engine writes one. A heartbeat marks the holder: every
+//! script that lets somebody enter while others wait has marked it already. The ends of blocks that the client computes
+//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has. And
+//! a release that must tell a used fence takes the slow path, for which nobody may wait, and yet somebody must draw the
+//! next fence within that millisecond.
 
 use super::copy::Change;
 use super::{Mutant, engine, kinds, scripts};
@@ -182,7 +187,31 @@ pub const TABLE: &[Mutant] = &[
     // The promises of the scripts.
     engine("side-keys-shared", engine::SIDE_KEYS_SHARED, Theme::Network, "`a` and `{a}` share no side key"),
     script("release-ignores-owner", scripts::RELEASE_IGNORES_OWNER, Theme::Network, "only the owner releases"),
-    script("fence-without-max", scripts::FENCE_WITHOUT_MAX, Theme::Hot, "a fence is above all reserved fences"),
+    script("fence-without-max", scripts::FENCE_WITHOUT_MAX, Theme::Hot, "a fence is above all that were drawn"),
+    script(
+        "fence-for-each",
+        scripts::FENCE_FOR_EACH,
+        Theme::Readers,
+        "a script draws one fence for all that it grants",
+    ),
+    script(
+        "used-ignored",
+        scripts::USED_IGNORED,
+        Theme::Hot,
+        "a fence is above the greatest that its last holder used",
+    ),
+    script(
+        "lost-counter-at-clock",
+        scripts::LOST_COUNTER_AT_CLOCK,
+        Theme::Evicting,
+        "a lost counter begins above every block",
+    ),
+    script(
+        "force-draws-in-block",
+        scripts::FORCE_DRAWS_IN_BLOCK,
+        Theme::Hot,
+        "what is drawn after a force is above the victims' blocks",
+    ),
     script("block-uncut", scripts::BLOCK_UNCUT, Theme::Hot, "fences never run ahead of the clock"),
     script("numbers-lose-digits", scripts::NUMBERS_LOSE_DIGITS, Theme::Network, "numbers keep their digits"),
     script("renewal-lowers", scripts::RENEWAL_LOWERS, Theme::Calm, "no script lowers a TTL"),
@@ -225,6 +254,24 @@ pub const TABLE: &[Mutant] = &[
     script("buried-ignored", scripts::BURIED_IGNORED, Theme::GivingUp, "a buried token neither waits nor enters"),
     script("buried-grows", scripts::BURIED_GROWS, Theme::Unhurried, "burying a token removes expired tombstones"),
     script("queue-without-ttl", scripts::QUEUE_WITHOUT_TTL, Theme::Network, "no key is without TTL"),
+    script("release-digs-up", scripts::RELEASE_DIGS_UP, Theme::GivingUp, "a release leaves the grave of its token"),
+    script("graves-counted", scripts::GRAVES_COUNTED, Theme::GivingUp, "graves count for no position"),
+    script("grave-at-the-head", scripts::GRAVE_AT_THE_HEAD, Theme::GivingUp, "the head of the queue is a waiter"),
+    script("graves-wait", scripts::GRAVES_WAIT, Theme::GivingUp, "graves are not counted as waiters"),
+    script("joined-unmarked", scripts::JOINED_UNMARKED, Theme::Network, "who joins the queue marks the holder"),
+    script(
+        "handed-on-unmarked",
+        scripts::HANDED_ON_UNMARKED,
+        Theme::Network,
+        "a hand-over keeps the mark while others wait",
+    ),
+    script(
+        "foreign-marked",
+        scripts::FOREIGN_MARKED,
+        Theme::Foreign,
+        "the value of another library's client is not rewritten",
+    ),
+    script("mark-without-ttl", scripts::MARK_WITHOUT_TTL, Theme::Network, "the mark leaves the TTL as it is"),
     // Several names at once.
     engine("multi-unsorted", engine::MULTI_UNSORTED, Theme::Multi, "all clients take names in the same order"),
     engine("multi-keeps-parts", engine::MULTI_KEEPS_PARTS, Theme::Multi, "a failure gives everything back"),
@@ -251,7 +298,12 @@ pub const TABLE: &[Mutant] = &[
         Theme::Network,
         "a batch takes only what is free",
     ),
-    script("batch-digs-up", scripts::BATCH_DIGS_UP, Theme::GivingUp, "a buried token does not enter by a batch"),
+    script(
+        "batch-passes-waiters",
+        scripts::BATCH_PASSES_WAITERS,
+        Theme::GivingUp,
+        "nobody overtakes a waiter by a batch, and no buried token enters",
+    ),
     script(
         "batch-releases-for-others",
         scripts::BATCH_RELEASES_FOR_OTHERS,
@@ -260,6 +312,74 @@ pub const TABLE: &[Mutant] = &[
     ),
     script("batch-grants-nobody", scripts::BATCH_GRANTS_NOBODY, Theme::Network, "a release leaves no waiter behind"),
     script("batch-renewal-lowers", scripts::BATCH_RENEWAL_LOWERS, Theme::Network, "a renewal never lowers the TTL"),
+    script(
+        "batch-draws-the-clock",
+        scripts::BATCH_DRAWS_THE_CLOCK,
+        Theme::Network,
+        "the fence of a batch is above the counter",
+    ),
+    script(
+        "batch-lowers-the-counter",
+        scripts::BATCH_LOWERS_THE_COUNTER,
+        Theme::Network,
+        "a batch writes the fence that it drew",
+    ),
+    script(
+        "batch-keeps-a-lost-counter",
+        scripts::BATCH_KEEPS_A_LOST_COUNTER,
+        Theme::Network,
+        "a batch leaves a lost counter to the slow path",
+    ),
+    // The common path of one command.
+    script("fast-takes-from-others", scripts::FAST_TAKES_FROM_OTHERS, Theme::Network, "it takes only what is free"),
+    script(
+        "fast-passes-waiters",
+        scripts::FAST_PASSES_WAITERS,
+        Theme::GivingUp,
+        "it overtakes no waiter, and digs up no token",
+    ),
+    script("fast-draws-the-clock", scripts::FAST_DRAWS_THE_CLOCK, Theme::Hot, "its fence is above the counter"),
+    script("fast-lowers-the-counter", scripts::FAST_LOWERS_THE_COUNTER, Theme::Hot, "it writes the fence that it drew"),
+    script(
+        "fast-keeps-a-lost-counter",
+        scripts::FAST_KEEPS_A_LOST_COUNTER,
+        Theme::Evicting,
+        "it leaves a lost counter to the slow path",
+    ),
+    script(
+        "fast-releases-for-others",
+        scripts::FAST_RELEASES_FOR_OTHERS,
+        Theme::Network,
+        "it releases only what the token holds",
+    ),
+    script(
+        "fast-release-ignores-the-mark",
+        scripts::FAST_RELEASE_IGNORES_THE_MARK,
+        Theme::Network,
+        "it releases nothing that others wait for",
+    ),
+    engine(
+        "common-release-never-buries",
+        engine::COMMON_RELEASE_NEVER_BURIES,
+        Theme::GivingUp,
+        "a release that must bury its token takes the slow path",
+    ),
+    engine("stamp-kept", engine::STAMP_KEPT, Theme::Network, "after `again`, the fence in the key is not known"),
+    // The fences of a block.
+    engine("used-forgotten", engine::USED_FORGOTTEN, Theme::Hot, "a release tells the greatest fence that was used"),
+    engine("convert-forgets-used", engine::CONVERT_FORGETS_USED, Theme::Converts, "so does a convert"),
+    engine(
+        "used-by-a-fast-clock",
+        engine::USED_BY_A_FAST_CLOCK,
+        Theme::Hot,
+        "only what is below the server's clock need not be told",
+    ),
+    engine(
+        "used-by-an-old-answer",
+        engine::USED_BY_AN_OLD_ANSWER,
+        Theme::Hot,
+        "the server's clock is known from the newest answer, at the time when it arrived",
+    ),
     // Reentrant locks.
     engine("reentry-for-any-owner", engine::REENTRY_FOR_ANY_OWNER, Theme::Reentrant, "only the owner gets it again"),
     engine("holds-not-counted", engine::HOLDS_NOT_COUNTED, Theme::Reentrant, "each hold is released separately"),
@@ -413,5 +533,65 @@ pub const TABLE: &[Mutant] = &[
         engine::QUORUM_FENCE_NOT_RAISED,
         Theme::Quorum,
         "the fence is raised on a majority before the acquire succeeds",
+    ),
+    engine(
+        "quorum-greater-fence-counts",
+        engine::QUORUM_GREATER_FENCE_COUNTS,
+        Theme::Quorum,
+        "a server that drew a greater fence does not count for a smaller one",
+    ),
+    engine(
+        "quorum-fence-beyond-its-block",
+        engine::QUORUM_FENCE_BEYOND_ITS_BLOCK,
+        Theme::Quorum,
+        "a server remembers only the fences that it reserved",
+    ),
+    engine(
+        "quorum-late-lease-kept",
+        engine::QUORUM_LATE_LEASE_KEPT,
+        Theme::Quorum,
+        "a lease that a server grants after the release is given back",
+    ),
+    script(
+        "batch-readers-pass-waiters",
+        scripts::BATCH_READERS_PASS_WAITERS,
+        Theme::Readers,
+        "a reader of a batch does not pass waiters",
+    ),
+    script(
+        "batch-readers-beside-a-writer",
+        scripts::BATCH_READERS_BESIDE_A_WRITER,
+        Theme::Readers,
+        "a reader of a batch does not enter beside a writer",
+    ),
+    script(
+        "batch-permits-without-limit",
+        scripts::BATCH_PERMITS_WITHOUT_LIMIT,
+        Theme::Semaphore,
+        "a batch grants no more permits than the limit",
+    ),
+    script(
+        "batch-permits-come-back-twice",
+        scripts::BATCH_PERMITS_COME_BACK_TWICE,
+        Theme::Semaphore,
+        "a batch gives back as many permits as were taken",
+    ),
+    script(
+        "hand-over-to-the-dead",
+        scripts::HAND_OVER_TO_THE_DEAD,
+        Theme::Hot,
+        "the short hand-over passes dead waiters over",
+    ),
+    script(
+        "hand-over-loses-the-mark",
+        scripts::HAND_OVER_LOSES_THE_MARK,
+        Theme::Hot,
+        "the next holder is told that others wait",
+    ),
+    script(
+        "short-cut-for-given-up-tokens",
+        scripts::SHORT_CUT_FOR_GIVEN_UP_TOKENS,
+        Theme::Hot,
+        "a token that was given up does not join by the short cut",
     ),
 ];

@@ -75,7 +75,6 @@ impl Client {
         let config = Config {
             node_timeout: Duration::from_millis(rng.spread((20, 500))),
             claim_window: Duration::from_millis(rng.range((300, 3_000))),
-            fence_retention: Duration::from_secs(600),
             batches: life.is_multiple_of(2),
             ..Config::default()
         };

@@ -1,0 +1,110 @@
+/** Tests who holds a lock and who waits for it, as operators call them. */
+
+import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
+import { test } from 'node:test';
+
+import type { AcquireEvent, BusyError } from '../index.js';
+import { LockManager } from '../index.js';
+import { defaultLabel } from '../support/host.js';
+import { until } from '../testing/expect.js';
+import { Fleet, unique } from '../testing/fleet.js';
+
+const fleet = await Fleet.start();
+/** The labels on the server. */
+const told = async (): Promise<(string | null)[]> => Promise.all((await fleet.redis.keys('leasehold:client:*')).map((key) => fleet.redis.get(key)));
+
+test('a_lock_that_is_free_and_soon_given_back_tells_no_label', async () => {
+  const locks = fleet.manager({ label: 'idle' });
+  for (let round = 0; round < 20; round++) await (await locks.mutex('door').acquire()).release();
+  assert.deepEqual((await told()).filter((label) => label === 'idle'), []);
+});
+
+test('inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long', async () => {
+  const [first, second, unnamed, name] = [fleet.manager({ label: 'web-1/17' }), fleet.manager({ label: 'web 2/λ' }), fleet.manager({ label: '' }), unique()];
+  const lease = await first.mutex(name).acquire({ ttl: 900 });
+  const waiting = second.mutex(name).acquire();
+  await fleet.waiting(name, 1);
+  const other = unnamed.mutex(name).acquire();
+  await fleet.waiting(name, 2);
+  await until(async () => (await unnamed.inspect(name)).holders[0]?.label === 'web-1/17');
+  const { holders: [holder], waiters } = await unnamed.inspect(name);
+  assert.ok(holder !== undefined && holder.held !== null && holder.held >= 200 && holder.held < 9_000, `${holder?.held}`);
+  assert.deepEqual(waiters.map(({ label }) => label), ['web 2/λ', null]);
+  const [longer, shorter] = waiters.map(({ waited }) => waited);
+  assert.ok(typeof longer === 'number' && typeof shorter === 'number' && longer >= shorter && longer <= holder.held, `${longer} ${shorter}`);
+  await lease.release();
+  await (await waiting).release();
+  await (await other).release();
+});
+
+test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
+  const [first, second, name] = [fleet.manager({ label: 'web-3/4711', prefix: 'billing:' }), fleet.manager({ prefix: 'billing:' }), unique()];
+  const lease = await first.mutex(name).acquire({ ttl: 900 });
+  await until(async () => (await told()).includes('web-3/4711'));
+  const events: AcquireEvent[] = [];
+  second.on('acquire', (event) => events.push(event));
+  const start = performance.now();
+  const error = await second.mutex(name).acquire({ wait: 400 }).then(() => assert.fail(), (error: BusyError) => error);
+  assert.ok(performance.now() - start < 1_200);
+  const { clientId } = (await first.query()).held[0] as { clientId: string };
+  const { held, ...holder } = error.holder ?? assert.fail('the holder is known');
+  assert.deepEqual(holder, { clientId, label: 'web-3/4711' });
+  assert.ok(held !== undefined && held >= 600, `${held}`);
+  assert.match(error.message, /busy after 4\d\d ms; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
+  assert.equal((JSON.parse(JSON.stringify(error)) as BusyError).holder?.label, 'web-3/4711');
+  // A try asks nobody, and uses what is known.
+  assert.equal(await second.mutex(name).tryAcquire(), null);
+  const [event] = events.splice(1);
+  assert.ok(event?.code === 'busy');
+  assert.equal(event.holder?.label, 'web-3/4711');
+  // A caller of the same manager holds it.
+  const own = await first.mutex(name).acquire({ wait: 50 }).then(() => assert.fail(), (error: BusyError) => error);
+  assert.equal(own.holder?.label, 'web-3/4711');
+  await lease.release();
+});
+
+test('a_label_is_deleted_by_close_and_lasts_a_day_without_it', async () => {
+  const [locks, name] = [fleet.manager({ label: 'closing' }), unique()];
+  await locks.mutex(name).acquire({ ttl: 600 });
+  await until(async () => (await told()).includes('closing'));
+  const { clientId } = (await locks.query()).held[0] as { clientId: string };
+  const ttl = await fleet.redis.pttl(`leasehold:client:${clientId}`);
+  assert.ok(ttl > 80_000_000 && ttl <= 86_400_000, `${ttl}`);
+  await locks.close();
+  assert.equal((await told()).includes('closing'), false);
+});
+
+test('a_server_that_restarts_empty_gets_the_label_again', async (context) => {
+  const other = await Fleet.start((close) => context.after(close));
+  const locks = other.manager({ label: 'web-1' });
+  const labels = async (): Promise<boolean> => (await other.redis.keys('leasehold:client:*').catch(() => [])).length === 1;
+  await locks.mutex('door').acquire({ ttl: 900 });
+  await until(labels);
+  await other.server.restart();
+  await until(labels);
+});
+
+test('without_the_right_to_labels_everything_works_and_they_are_missing', async () => {
+  await fleet.redis.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~lock:*', '~leasehold:{*', '~leasehold:fence', 'resetchannels', '&leasehold:*', '+@all');
+  const client = fleet.client().duplicate({ username: 'app', password: 'secret' });
+  const [locks, name] = [new LockManager(client, { label: 'web-1' }), unique()];
+  const lease = await fleet.manager().mutex(name).acquire({ ttl: '5s' });
+  await assert.rejects(locks.mutex(name).acquire({ wait: 200 }), { code: 'busy' });
+  const { holders } = await locks.inspect(name);
+  assert.deepEqual(holders.map(({ label }) => label), [null]);
+  await lease.release();
+  await locks.close();
+  client.disconnect();
+});
+
+test('a_label_that_cannot_be_one_is_refused_before_anything_is_sent', () => {
+  for (const label of ['x'.repeat(1 << 20), 'x'.repeat(129), 'é'.repeat(65), 'a\nb', '\u001b[2J', '\ud800', 7, null, {}]) {
+    assert.throws(() => fleet.manager({ label: label as string }), { code: 'invalid-option', field: 'label' });
+  }
+  fleet.manager({ label: 'é'.repeat(64) });
+});
+
+test('by_default_a_label_is_the_host_and_the_process', () => {
+  assert.equal(defaultLabel(), `${hostname()}/${process.pid}`);
+});

@@ -1,0 +1,175 @@
+/**
+ * Labels: what operators call a client.
+ *
+ * Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and soon gives
+ * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed. Nothing
+ * depends on labels, so a command that fails means only that one is missing. `core/src/labels.rs` is the same for Rust.
+ */
+
+import type { CallResult, Link, Reply, Scalar } from '../connections/index.js';
+import type { Command, Holder, Inspection, Waiter } from '../engine/index.js';
+import type { BusyHolder } from '../support/errors.js';
+import { setTimerRef } from '../support/host.js';
+
+/** How long the server keeps a label: a day. */
+const LASTS = '86400000';
+/** After which time a client writes it again, if it still uses locks, in milliseconds. */
+const AGAIN = 8 * 3_600_000;
+/** When to ask again for a label that the server did not have, in milliseconds. */
+const ASK_AGAIN = 5_000;
+/** How many holders, and how many labels of other clients, are remembered. */
+const REMEMBERED = 64;
+/** How many different clients an inspect asks for. */
+const MOST_ASKED = 256;
+
+/** The length of a label in bytes is checked where it is an option; the server may have another client's. */
+const IS_LABEL = /^\P{Cc}{1,128}$/u;
+const TOKEN = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):\d+$/;
+const decoder = new TextDecoder();
+
+interface Held {
+  readonly clientId: string;
+  readonly held: number | undefined;
+  /** When the server said so. */
+  readonly at: number;
+}
+
+export class Labels {
+  readonly #link: Link;
+  readonly #clientId: string;
+  readonly #label: () => string;
+  readonly #timeout: number;
+  #told: number | undefined;
+  /** Whether the server may not have got it, because it was not there. */
+  #unsure = false;
+  /** What the server said about other clients, and when it was asked. */
+  readonly #known = new Map<string, { readonly label: string | undefined; readonly asked: number }>();
+  /** The holders of the locks that callers of this client want, by the lock's key. */
+  readonly #holders = new Map<string, Held>();
+
+  /** `label` makes the client's own, empty for none. `timeout` is how long a command may take, in milliseconds. */
+  constructor(link: Link, clientId: string, label: () => string, timeout: number) {
+    this.#link = link;
+    this.#clientId = clientId;
+    this.#label = label;
+    this.#timeout = timeout;
+  }
+
+  /** Writes the client's label. The engine subscribes again after each break, and then the server may be another one. */
+  tell(): void {
+    const label = this.#label();
+    if (label === '') return;
+    this.#told = performance.now();
+    this.#unsure = false;
+    void this.#call('SET', this.#clientId, label, 'PX', LASTS).then((result) => {
+      // A user who may not write it would be refused again.
+      this.#unsure = 'failure' in result && result.failure.kind !== 'refused';
+    });
+  }
+
+  /** The client still uses locks. Writes its label again before the server forgets it. */
+  keep(): void {
+    if (this.#told !== undefined && (this.#unsure || performance.now() - this.#told >= AGAIN)) this.tell();
+  }
+
+  /** The client closes, so nobody needs its label any more. */
+  async close(): Promise<void> {
+    if (this.#told === undefined) return;
+    this.#told = undefined;
+    await this.#call('DEL', this.#clientId);
+  }
+
+  /**
+   * Sees a reply of the server. If it says that a lock is busy, remembers who holds it. If a caller waits for the lock, asks for the
+   * holder's label, so that an error at the end of the wait can tell it.
+   */
+  heard(command: Command, reply: Reply): void {
+    if (!isList(reply) || reply.length < 9) return;
+    const [status, server, token, since] = [text(reply[0]), Number(reply[3]), text(reply[7]), Number(reply[8])];
+    const key = command.words[3];
+    if (key === undefined || (status !== 'waiting' && status !== 'busy')) return;
+    this.#holders.delete(key);
+    const clientId = clientOf(token);
+    if (clientId === undefined) return;
+    forgetOldest(this.#holders);
+    this.#holders.set(key, { clientId, held: since > 0 ? Math.max(0, server - since) / 1_000 : undefined, at: performance.now() });
+    if (status === 'waiting') void this.#learn(clientId);
+  }
+
+  /** A caller has been granted a lock, so what was known about its holder is old. */
+  granted(key: string): void {
+    this.#holders.delete(key);
+  }
+
+  /** What is known about the holder of a lock that a caller did not get. */
+  holderOf(key: string): BusyHolder | undefined {
+    const holder = this.#holders.get(key);
+    if (holder === undefined) return undefined;
+    const { clientId, held, at } = holder;
+    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + performance.now() - at) };
+  }
+
+  /** The client itself as the holder of a lock. */
+  own(): BusyHolder {
+    return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined };
+  }
+
+  /** Adds the labels to an inspection, all in one round trip. */
+  async named(inspection: Inspection): Promise<Inspection> {
+    const clients = [...new Set([...inspection.holders, ...inspection.waiters].map(({ token }) => clientOf(token)))];
+    const asked = clients.filter((client) => client !== undefined).slice(0, MOST_ASKED);
+    const labels = new Map(await Promise.all(asked.map(async (client) => [client, await this.#labelOf(client)] as const)));
+    const named = <Entry extends Holder | Waiter>(entry: Entry): Entry => ({ ...entry, label: labels.get(clientOf(entry.token) ?? '') ?? null });
+    return { ...inspection, holders: inspection.holders.map(named), waiters: inspection.waiters.map(named) };
+  }
+
+  async #learn(client: string): Promise<void> {
+    const known = this.#known.get(client);
+    const asked = performance.now();
+    if (known !== undefined && (known.label !== undefined || asked - known.asked < ASK_AGAIN)) return;
+    forgetOldest(this.#known);
+    this.#known.set(client, { label: undefined, asked });
+    const label = await this.#labelOf(client);
+    if (this.#known.has(client)) this.#known.set(client, { label, asked });
+  }
+
+  async #labelOf(client: string): Promise<string | undefined> {
+    if (client === this.#clientId) return this.#label() || undefined;
+    const result = await this.#call('GET', client);
+    const label = 'reply' in result && !isList(result.reply) ? text(result.reply) : undefined;
+    return label !== undefined && IS_LABEL.test(label) ? label : undefined;
+  }
+
+  /** Runs a command about a client's label. A custom connection may never answer. */
+  async #call(name: 'SET' | 'GET' | 'DEL', client: string, ...args: string[]): Promise<CallResult> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const timeout = new Promise<CallResult>((resolve) => {
+      timer = setTimeout(() => resolve({ failure: { kind: 'timed-out' } }), this.#timeout);
+      setTimerRef(timer, 'unref');
+    });
+    try {
+      return await Promise.race([this.#link.call([name, `leasehold:client:${client}`, ...args]), timeout]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function forgetOldest(map: Map<string, unknown>): void {
+  const [oldest] = map.keys();
+  if (oldest !== undefined && map.size >= REMEMBERED) map.delete(oldest);
+}
+
+/** The client's id in one of our tokens. */
+function clientOf(token: string | undefined): string | undefined {
+  return token === undefined ? undefined : TOKEN.exec(token)?.[1];
+}
+
+function isList(reply: Reply): reply is readonly Scalar[] {
+  return Array.isArray(reply);
+}
+
+function text(scalar: Scalar | undefined): string | undefined {
+  if (scalar instanceof Uint8Array) return decoder.decode(scalar);
+  return typeof scalar === 'string' ? scalar : undefined;
+}

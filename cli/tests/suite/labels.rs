@@ -1,0 +1,81 @@
+//! Who holds a lock and who waits for it, as operators call them.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use leasehold_servers::{Process, Server};
+use serde_json::Value;
+
+use crate::common::{Tested, exit, finish, leasehold, run, start, text, until};
+
+/// A short TTL, so that the holder soon renews its lease and tells its label.
+fn hold(server: &Server, label: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
+    let holder = start(server, &[&["exec", "--ttl", "900ms"], label, &["door", "--", "sleep", "60"]].concat())?;
+    until("the holder's label is known", || {
+        inspected(server).is_ok_and(|lock| lock["holders"][0]["label"].is_string())
+    });
+    Ok(holder)
+}
+
+fn inspected(server: &Server) -> Result<Value, Box<dyn std::error::Error>> {
+    Ok(serde_json::from_slice(&run(server, &["--json", "inspect", "door"])?.stdout)?)
+}
+
+#[test]
+fn ls_and_inspect_show_who_holds_a_lock_who_waits_and_for_how_long() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, &["--label", "nightly on db-2"])?;
+    let waiter = start(&server, &["exec", "--label", "by hand", "door", "--", "true"])?;
+    until("it waits", || inspected(&server).is_ok_and(|lock| lock["waiters"][0]["label"] == "by hand"));
+    let lock = inspected(&server)?;
+    assert_eq!(lock["holders"][0]["label"], "nightly on db-2");
+    let (held, waited) = (&lock["holders"][0]["held_ms"], &lock["waiters"][0]["waited_ms"]);
+    let (held, waited) = (held.as_u64().ok_or("how long it is held")?, waited.as_u64().ok_or("how long it waits")?);
+    assert!(held > 200 && waited < held, "{held} {waited}");
+
+    let shown = text(&run(&server, &["inspect", "door"])?.stdout);
+    assert!(shown.contains("holder  nightly on db-2 (") && shown.contains("), exclusive for "), "{shown}");
+    assert!(shown.contains("waiter  1. by hand (") && shown.contains(", waits for "), "{shown}");
+    let table = text(&run(&server, &["ls"])?.stdout);
+    let (heading, row) = (table.lines().next().unwrap_or_default(), table.lines().nth(1).unwrap_or_default());
+    for column in ["HELD", "WAITED", "LABEL"] {
+        assert!(heading.contains(column), "{heading}");
+    }
+    assert!(row.contains("nightly on db-2") && row.ends_with("door"), "{row}");
+    let listed: Value = serde_json::from_slice(&run(&server, &["--json", "ls"])?.stdout)?;
+    assert_eq!(listed["holders"][0]["label"], "nightly on db-2");
+    drop(waiter);
+    Ok(())
+}
+
+#[test]
+fn watch_shows_the_label_as_soon_as_it_is_known() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, &["--label", "nightly"])?;
+    let mut command = leasehold(&server, &["watch", "--interval", "20ms", "door"]);
+    let mut watch = Process::spawn(command.stdout(Stdio::piped()))?;
+    let mut lines = BufReader::new(watch.take_stdout().ok_or("its output")?).lines();
+    let line = lines.next().ok_or("a line")??;
+    assert!(line.contains("held by nightly (exclusive) for "), "{line}");
+    Ok(())
+}
+
+#[test]
+fn exec_says_who_holds_a_busy_lock() -> Tested {
+    let server = Server::start()?;
+    let holder = hold(&server, &[])?;
+    let (code, _, message) = finish(start(&server, &["exec", "--wait", "500ms", "door", "--", "true"])?)?;
+    let of = format!("/{} for ", holder.pid());
+    assert!(code == Some(75) && message.contains("; held by ") && message.contains(&of), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_label_that_is_too_long_is_refused() -> Tested {
+    let server = Server::start()?;
+    for label in ["x".repeat(129), "a\nb".to_owned()] {
+        let (code, message) = exit(&run(&server, &["exec", "--label", &label, "door", "--", "true"])?);
+        assert!(code == Some(64) && message.contains("`label` "), "{message}");
+    }
+    Ok(())
+}

@@ -1,0 +1,362 @@
+//! Labels: what operators call a client. For drivers, beside the engine.
+//!
+//! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
+//! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
+//! renewed. Nothing depends on labels, so a command that fails means only that one is missing.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use core::{fmt, mem};
+
+use crate::engine::Engine;
+use crate::error::{Error, Failure, shown_time};
+use crate::event::{Inspection, Outcome, Output};
+use crate::ids::{ClientId, CommandId, OpId};
+use crate::text::lossy;
+use crate::time::Instant;
+use crate::wire::{Command, Reply, Scalar};
+
+/// How long the server keeps a label: a day, in milliseconds.
+const LASTS: &[u8] = b"86400000";
+/// After which time a client writes it again, if it still uses locks.
+const AGAIN: Duration = Duration::from_secs(8 * 3600);
+/// When to ask again for a label that the server did not have.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How many holders, and how many labels of other clients, are remembered.
+const REMEMBERED: usize = 64;
+/// How many different clients an inspect asks for.
+const MOST_ASKED: usize = 256;
+/// The longest label, in bytes.
+const MOST_BYTES: usize = 128;
+/// The numbers of these commands. The engine counts from 1.
+const FIRST_ID: u64 = 1 << 63;
+
+/// Checks a label: at most 128 bytes that fit on one line of a terminal.
+///
+/// # Errors
+/// [`Error::InvalidOption`] with the field `label`.
+pub fn check_label(label: &str) -> Result<(), Error> {
+    let problem = if label.len() > MOST_BYTES {
+        "is longer than 128 bytes: give a shorter one"
+    } else if label.contains(char::is_control) {
+        "has a control character, such as a line break: leave it out"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidOption { field: "label", problem: problem.into() })
+}
+
+/// The client that held a lock alone, as far as a client knew that wanted the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BusyHolder {
+    /// The client's id. Its tokens begin with it.
+    pub client: String,
+    /// What operators call the client. None if the client has not told the server.
+    pub label: Option<String>,
+    /// How long it had held the lock, if known.
+    pub held: Option<Duration>,
+}
+
+/// `held by web-3/4711 for 12 s`. The client's id stands for a label that is missing.
+impl fmt::Display for BusyHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held by {}", self.label.as_ref().unwrap_or(&self.client))?;
+        self.held.map_or(Ok(()), |held| write!(f, " for {}", shown_time(held)))
+    }
+}
+
+/// The labels that one client tells and knows.
+///
+/// The driver sends the commands like those of the engine, and passes each reply to [`takes`](Self::takes) first.
+pub struct Labels {
+    client: String,
+    label: String,
+    /// When the client last wrote its label.
+    told: Option<Instant>,
+    /// Whether the server may not have got it, because it was not there.
+    unsure: bool,
+    /// What the server said about other clients, and when it was asked.
+    known: Vec<Known>,
+    /// The holders of locks that callers of this client want.
+    holders: Vec<Held>,
+    /// Commands without a reply, and what they are for.
+    asked: Vec<(CommandId, Asked)>,
+    inspecting: Vec<Inspecting>,
+    /// The result of a close that waits until the label is deleted.
+    closed: Option<(OpId, u32)>,
+    last: u64,
+    commands: Vec<(CommandId, Command)>,
+    completed: Vec<(OpId, Outcome)>,
+}
+
+struct Known {
+    client: String,
+    asked: Instant,
+    label: Option<String>,
+}
+
+struct Held {
+    /// The lock's name, without the prefix.
+    name: String,
+    client: String,
+    held: Option<Duration>,
+    at: Instant,
+}
+
+struct Inspecting {
+    op: OpId,
+    inspection: Inspection,
+    missing: usize,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Asked {
+    /// The client's own label was written.
+    Told,
+    Deleted,
+    /// Another client's label, for an error or for this call.
+    LabelOf(String, Option<OpId>),
+}
+
+impl Labels {
+    /// The labels of a client. Without a `label`, it tells none. [`check_label`] must have accepted it.
+    pub fn new(client: ClientId, label: &str) -> Self {
+        Self {
+            client: client.text(),
+            label: label.into(),
+            told: None,
+            unsure: false,
+            known: Vec::new(),
+            holders: Vec::new(),
+            asked: Vec::new(),
+            inspecting: Vec::new(),
+            closed: None,
+            last: FIRST_ID,
+            commands: Vec::new(),
+            completed: Vec::new(),
+        }
+    }
+
+    /// The next command to send.
+    pub fn poll_command(&mut self) -> Option<(CommandId, Command)> {
+        first(&mut self.commands)
+    }
+
+    /// The next result that [`holds_back`](Self::holds_back) has kept.
+    pub fn poll_completed(&mut self) -> Option<(OpId, Outcome)> {
+        first(&mut self.completed)
+    }
+
+    /// Sees an output of the engine before the driver acts on it. True if it takes the output: its result comes later from
+    /// [`poll_completed`](Self::poll_completed). `now` is called only if it is needed.
+    pub fn holds_back(&mut self, now: impl FnOnce() -> Instant, output: &mut Output) -> bool {
+        match output {
+            // The engine subscribes again after each break, and then the server may be another one.
+            Output::Subscribe { channel, .. } if channel.strip_prefix("leasehold:") == Some(&self.client) => {
+                self.tell(now());
+                false
+            }
+            Output::Completed { op, result: Ok(Outcome::Inspected(inspection)) } => {
+                self.inspected(*op, mem::take(inspection));
+                true
+            }
+            Output::Completed { op, result: Ok(Outcome::Closed { unreleased }) } => {
+                let waits = self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted);
+                self.closed = waits.then_some((*op, *unreleased));
+                waits
+            }
+            _ => false,
+        }
+    }
+
+    /// The client still uses locks. Writes its label again before the server forgets it.
+    pub fn keep(&mut self, now: Instant) {
+        if self.told.is_some_and(|told| self.unsure || now.since(told) >= AGAIN) {
+            self.tell(now);
+        }
+    }
+
+    /// A caller has been granted a lock, so what was known about its holder is old.
+    pub fn granted(&mut self, name: &str) {
+        self.holders.retain(|held| held.name != name);
+    }
+
+    /// The client closes, so nobody needs its label any more. A close ends when the label is deleted.
+    pub fn close(&mut self) {
+        if self.told.take().is_some() {
+            self.send(Asked::Deleted, command("DEL", &self.client, &[]));
+        }
+    }
+
+    /// Handles the result of a command. True if the command was not the engine's.
+    pub fn takes(&mut self, now: Instant, id: CommandId, result: &Result<Reply, Failure>, engine: &Engine) -> bool {
+        if id.0 <= FIRST_ID {
+            if let Ok(Reply::List(list)) = result
+                && list.len() > 8
+                && let Some(name) = engine.wanted_by(id)
+            {
+                self.busy(now, name, list);
+            }
+            return false;
+        }
+        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == id) else { return true };
+        match self.asked.swap_remove(place).1 {
+            // A user who may not write it would be refused again.
+            Asked::Told => self.unsure = matches!(result, Err(failure) if !matches!(failure, Failure::Refused(_))),
+            Asked::Deleted => {
+                let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
+                self.completed.extend(closed);
+            }
+            Asked::LabelOf(client, op) => self.learned(&client, op, label_in(result)),
+        }
+        true
+    }
+
+    /// What is known about the holder of a lock that a caller did not get.
+    pub fn holder(&self, now: Instant, name: &str) -> Option<BusyHolder> {
+        let held = self.holders.iter().find(|held| held.name == name)?;
+        let known = self.known.iter().find(|known| known.client == held.client);
+        Some(BusyHolder {
+            client: held.client.clone(),
+            label: known.and_then(|known| known.label.clone()),
+            held: held.held.map(|time| time.saturating_add(now.since(held.at))),
+        })
+    }
+
+    /// The client itself as the holder of a lock.
+    pub fn own(&self) -> BusyHolder {
+        let label = Some(self.label.clone()).filter(|label| !label.is_empty());
+        BusyHolder { client: self.client.clone(), label, held: None }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        if !self.label.is_empty() {
+            (self.told, self.unsure) = (Some(now), false);
+            let words = [self.label.as_bytes(), b"PX", LASTS];
+            self.send(Asked::Told, command("SET", &self.client, &words));
+        }
+    }
+
+    fn inspected(&mut self, op: OpId, mut inspection: Inspection) {
+        let mut clients: Vec<String> = Vec::new();
+        each(&mut inspection, |token, label| {
+            let Some(client) = client_of(token) else { return };
+            if client == self.client {
+                *label = self.own().label;
+            } else if clients.len() < MOST_ASKED && !clients.iter().any(|other| other == client) {
+                clients.push(client.into());
+            }
+        });
+        if clients.is_empty() {
+            return self.completed.push((op, Outcome::Inspected(inspection)));
+        }
+        self.inspecting.push(Inspecting { op, inspection, missing: clients.len() });
+        for client in clients {
+            self.ask(client, Some(op));
+        }
+    }
+
+    fn ask(&mut self, client: String, op: Option<OpId>) {
+        let get = command("GET", &client, &[]);
+        self.send(Asked::LabelOf(client, op), get);
+    }
+
+    fn learned(&mut self, client: &str, op: Option<OpId>, label: Option<String>) {
+        if let Some(known) = self.known.iter_mut().find(|known| known.client == client) {
+            known.label.clone_from(&label);
+        }
+        let Some(place) = self.inspecting.iter().position(|inspecting| Some(inspecting.op) == op) else { return };
+        let Some(inspecting) = self.inspecting.get_mut(place) else { return };
+        each(&mut inspecting.inspection, |token, of| {
+            if client_of(token) == Some(client) {
+                of.clone_from(&label);
+            }
+        });
+        inspecting.missing = inspecting.missing.saturating_sub(1);
+        if inspecting.missing == 0 {
+            let Inspecting { op, inspection, .. } = self.inspecting.swap_remove(place);
+            self.completed.push((op, Outcome::Inspected(inspection)));
+        }
+    }
+
+    /// A lock that a caller wants is busy: remembers who holds it. If the caller waits, asks for the holder's label, so
+    /// that an error at the end of the wait can tell it.
+    fn busy(&mut self, now: Instant, name: &str, answer: &[Scalar]) {
+        let [Scalar::Text(status), _, _, server, _, _, _, token, since, ..] = answer else { return };
+        self.granted(name);
+        let Scalar::Text(token) = token else { return };
+        let token = lossy(token);
+        let (Some(client), b"waiting" | b"busy") = (client_of(&token), status.as_slice()) else { return };
+        let held = microseconds(since).zip(microseconds(server));
+        let held = held.map(|(since, server)| Duration::from_micros(server.saturating_sub(since)));
+        forget_oldest(&mut self.holders);
+        self.holders.push(Held { name: name.into(), client: client.into(), held, at: now });
+        if status.as_slice() == b"waiting" {
+            self.learn(now, client);
+        }
+    }
+
+    fn learn(&mut self, now: Instant, client: &str) {
+        if let Some(known) = self.known.iter_mut().find(|known| known.client == client) {
+            if known.label.is_some() || now.since(known.asked) < ASK_AGAIN {
+                return;
+            }
+            known.asked = now;
+        } else {
+            forget_oldest(&mut self.known);
+            self.known.push(Known { client: client.into(), asked: now, label: None });
+        }
+        self.ask(client.to_string(), None);
+    }
+
+    fn send(&mut self, asked: Asked, command: Command) {
+        self.last = self.last.saturating_add(1);
+        let id = CommandId(self.last);
+        self.asked.push((id, asked));
+        self.commands.push((id, command));
+    }
+}
+
+fn first<T>(list: &mut Vec<T>) -> Option<T> {
+    (!list.is_empty()).then(|| list.remove(0))
+}
+
+fn forget_oldest<T>(list: &mut Vec<T>) {
+    if list.len() >= REMEMBERED {
+        list.remove(0);
+    }
+}
+
+/// Visits each token with its label.
+fn each(inspection: &mut Inspection, mut visit: impl FnMut(&str, &mut Option<String>)) {
+    inspection.holders.iter_mut().for_each(|holder| visit(&holder.token, &mut holder.label));
+    inspection.waiters.iter_mut().for_each(|waiter| visit(&waiter.token, &mut waiter.label));
+}
+
+/// The client's id in one of our tokens.
+fn client_of(token: &str) -> Option<&str> {
+    let (client, _) = token.split_once(':').filter(|_| crate::client::is_token(token))?;
+    Some(client)
+}
+
+/// A time of the server. None for 0, which stands for a time that is unknown.
+fn microseconds(scalar: &Scalar) -> Option<u64> {
+    crate::wire::integer(scalar).and_then(|time| u64::try_from(time).ok()).filter(|time| *time > 0)
+}
+
+/// The label in a reply, if a client can have it.
+fn label_in(result: &Result<Reply, Failure>) -> Option<String> {
+    let Ok(Reply::One(Scalar::Text(text))) = result else { return None };
+    Some(lossy(text)).filter(|label| !label.is_empty() && check_label(label).is_ok())
+}
+
+/// A command about a client's label.
+fn command(name: &str, client: &str, arguments: &[&[u8]]) -> Command {
+    let mut words = Command::with_capacity(224, 5);
+    words.push(name.as_bytes());
+    words.push_parts(&["leasehold:client:", client]);
+    arguments.iter().for_each(|word| words.push(word));
+    words
+}

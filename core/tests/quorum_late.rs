@@ -1,0 +1,109 @@
+//! Answers of a quorum's servers that arrive after the lease was released.
+#![cfg(feature = "quorum")]
+
+use std::time::Duration;
+
+use leasehold_core::{
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Input, Instant, LeaseId, NodeId, OpId, Outcome,
+    Output, Reply, Scalar, Wait,
+};
+
+const SERVERS: [&str; 3] = ["a:1", "b:1", "c:1"];
+
+fn options(ttl: u64) -> AcquireOptions {
+    let mut options = AcquireOptions::default();
+    (options.ttl, options.wait) = (Duration::from_millis(ttl), Wait::Forever);
+    options
+}
+
+/// An engine whose lease, of 3 s on a majority of the servers, was released before the third server has answered.
+struct Released {
+    engine: Engine,
+    now: Instant,
+    late: CommandId,
+    sent: Vec<(u16, CommandId, Command)>,
+}
+
+impl Released {
+    fn new() -> Self {
+        let engine = Engine::quorum(ClientId::from_random([7; 16]), Config::default(), &SERVERS).unwrap();
+        let now = Instant::from_micros(1_000_000);
+        let mut it = Self { engine, now, late: CommandId(0), sent: Vec::new() };
+        it.acquire(1, 3_000);
+        it.late = it.asked(2).unwrap().0;
+        it.enters(0, 3_000);
+        let lease = it.enters(1, 3_000).expect("a majority agrees");
+        it.handle(Input::Release { op: OpId(2), lease });
+        it
+    }
+
+    fn handle(&mut self, input: Input<'_>) -> Option<LeaseId> {
+        self.now = self.now + Duration::from_millis(1);
+        self.engine.handle(self.now, input);
+        let mut granted = None;
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Send { id, node: NodeId(at), command } => self.sent.push((at, id, command)),
+                Output::Completed { result: Ok(outcome @ Outcome::Acquired(_)), .. } => {
+                    granted = outcome.grant().map(|grant| grant.lease);
+                }
+                _ => {}
+            }
+        }
+        granted
+    }
+
+    fn acquire(&mut self, op: u64, ttl: u64) {
+        self.sent.clear();
+        self.handle(Input::Acquire { op: OpId(op), name: "n", options: &options(ttl) });
+    }
+
+    /// The acquire that was sent to a server, with its TTL.
+    fn asked(&self, server: u16) -> Option<(CommandId, String)> {
+        let mut sent = self.sent.iter().filter(|(at, ..)| *at == server);
+        sent.find_map(|(_, id, command)| {
+            let words: Vec<_> = command.words().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            let mode = words.iter().position(|word| word == "exclusive")?;
+            Some((*id, words[mode + 1].clone()))
+        })
+    }
+
+    fn enters(&mut self, server: u16, ttl: i64) -> Option<LeaseId> {
+        let (id, _) = self.asked(server).unwrap();
+        self.answer(id, ttl)
+    }
+
+    fn answer(&mut self, id: CommandId, ttl: i64) -> Option<LeaseId> {
+        let numbers = [1_000_000, 1024, 1_000_000, ttl, 0, 0].map(Scalar::Int);
+        let words = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers);
+        self.handle(Input::Reply { id, result: Ok(Reply::List(words.collect())) })
+    }
+}
+
+#[test]
+fn the_next_caller_takes_a_late_answer_over() {
+    let mut it = Released::new();
+    it.acquire(3, 3_000);
+    assert!(it.asked(2).is_none(), "the third server is asked already");
+    assert_eq!(it.enters(0, 3_000), None);
+    let late = it.late;
+    assert!(it.answer(late, 3_000).is_some(), "the late answer makes the majority");
+}
+
+#[test]
+fn a_late_answer_does_not_serve_a_caller_with_another_ttl() {
+    let mut it = Released::new();
+    it.acquire(3, 9_000);
+    assert_eq!(it.enters(0, 9_000), None);
+    let late = it.late;
+    assert_eq!(it.answer(late, 3_000), None);
+}
+
+#[test]
+fn a_lease_that_arrives_late_is_given_back_if_nobody_wants_it() {
+    let mut it = Released::new();
+    it.sent.clear();
+    let late = it.late;
+    assert_eq!(it.answer(late, 3_000), None);
+    assert!(it.sent.iter().any(|(at, ..)| *at == 2), "the third server gets a release");
+}

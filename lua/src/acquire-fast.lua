@@ -1,0 +1,33 @@
+-- The common path of an exclusive acquire: takes the lock if it is free, nobody waits, and no token is buried. Changes
+-- nothing otherwise.
+-- KEYS    1 N  2 queue  3 fence
+-- ARGV    1 token and a space  2 ttl
+-- Answer  the fence, which is the server's us; or both, if the last fence was not below the clock; or 0
+
+if redis.call('EXISTS', KEYS[1], KEYS[2]) ~= 0 then
+  return 0
+end
+local clock = redis.call('TIME')
+local us = string.format('%s%06d', clock[1], clock[2])
+local fence = us
+local last = redis.pcall('SET', KEYS[3], us, 'GET')
+-- The server has refused it. The slow path tells why.
+if type(last) == 'table' then
+  return 0
+end
+-- Texts of 16 digits compare like their numbers.
+if not last or #last ~= 16 or last >= us or string.find(last, '%D') then
+  if not last or not string.match(last, '^%d+$') or tonumber(last) > 2 ^ 53 - 4096 then
+    -- The slow path finds the server as it was.
+    if last then
+      redis.call('SET', KEYS[3], last)
+    else
+      redis.call('DEL', KEYS[3])
+    end
+    return 0
+  end
+  fence = string.format('%.0f', math.max(last + 1, us))
+  redis.call('SET', KEYS[3], fence)
+end
+redis.call('SET', KEYS[1], ARGV[1] .. fence, 'PX', ARGV[2])
+return fence == us and us or { us, fence }

@@ -1,0 +1,228 @@
+//! Who holds a lock and who waits for it, as operators call them.
+
+use std::time::Duration;
+
+use leasehold::{LockManager, Wait};
+use leasehold_live::{Tested, begin, keys, quick, soon, unique, until, waiters};
+use leasehold_servers::{Cluster, Server};
+
+/// Short enough that the first renewal comes soon, and long enough that a busy machine sends it in time.
+const TTL: Duration = Duration::from_millis(900);
+
+async fn labelled(server: &Server, label: &str) -> Result<LockManager, leasehold::Error> {
+    quick().label(label).connect(&server.url()).await
+}
+
+/// The labels on the server.
+fn told(server: &Server) -> Result<Vec<String>, leasehold_servers::Error> {
+    let keys = keys(server)?.into_iter().filter(|key| key.starts_with("leasehold:client:"));
+    keys.map(|key| Ok(server.cli(&["GET", &key])?.text().unwrap_or_default().to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_lock_that_is_free_and_soon_given_back_costs_no_command_for_labels() -> Tested {
+    let server = Server::start()?;
+    let locks = labelled(&server, "web-1/17").await?;
+    server.cli(&["CONFIG", "RESETSTAT"])?;
+    for _ in 0..100 {
+        locks.mutex("door").acquire().await?.release().await?;
+    }
+    assert!(told(&server)?.is_empty());
+    assert_eq!(locks.inspect("door").await?.holders, []);
+    let stats = server.cli(&["INFO", "commandstats"])?;
+    let stats = stats.text().unwrap_or_default();
+    assert!(!stats.contains("cmdstat_subscribe") && !stats.contains("cmdstat_publish"), "{stats}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1/17").await?, labelled(&server, "web 2/λ").await?);
+    let third = labelled(&server, "").await?;
+    let lease = first.mutex("door").ttl(TTL).acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let other = begin(third.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 2)).await;
+    let named = async || {
+        let seen = third.inspect("door").await.ok()?;
+        seen.holders.first()?.label.clone().map(|_| seen)
+    };
+    until("the holder has renewed", async || named().await.is_some()).await;
+    let seen = named().await.ok_or("the holder's label is there")?;
+    let [holder] = seen.holders.as_slice() else { return Err("one holds".into()) };
+    assert_eq!(holder.label.as_deref(), Some("web-1/17"));
+    assert!(holder.held.is_some_and(|held| held >= TTL / 4 && held < Duration::from_secs(8)), "{holder:?}");
+    let [waiter, unnamed] = seen.waiters.as_slice() else { return Err("two wait".into()) };
+    assert_eq!((waiter.label.as_deref(), unnamed.label.as_deref()), (Some("web 2/λ"), None));
+    assert!(waiter.waited.is_some_and(|waited| waited >= TTL / 6 && waited <= holder.held.unwrap_or_default()));
+    assert!(unnamed.waited.is_some() && unnamed.waited <= waiter.waited, "{unnamed:?}");
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    soon("the lock", other).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn readers_and_holders_of_permits_have_labels_too() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let _page = (
+        first.read_write("page").read().ttl(TTL).acquire().await?,
+        second.read_write("page").read().ttl(TTL).acquire().await?,
+    );
+    let _permits = first.semaphore("reports", 5).permits(2).ttl(TTL).acquire().await?;
+    for (name, expected) in [("page", vec!["web-1", "web-2"]), ("reports", vec!["web-1"])] {
+        let labels = async || -> Option<Vec<String>> {
+            let seen = second.inspect(name).await.ok()?;
+            seen.holders.into_iter().map(|holder| holder.label).collect()
+        };
+        until("they have renewed", async || labels().await.is_some()).await;
+        let mut labels = labels().await.ok_or("all have labels")?;
+        labels.sort();
+        assert_eq!(labels, expected, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_busy_error_tells_who_holds_the_lock_and_for_how_long() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-3/4711").await?, labelled(&server, "web-4/1").await?);
+    let _lease = first.mutex("door").ttl(TTL).acquire().await?;
+    until("the holder has renewed", async || told(&server).is_ok_and(|told| told == ["web-3/4711"])).await;
+    let wait = Duration::from_millis(400);
+    let start = std::time::Instant::now();
+    let error = second.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
+    assert!(start.elapsed() < wait * 3, "{:?}", start.elapsed());
+    let holder = error.holder().ok_or("the holder is known")?;
+    assert_eq!(holder.label.as_deref(), Some("web-3/4711"));
+    assert!(holder.held.is_some_and(|held| held >= TTL / 4 + wait), "{holder:?}");
+    let text = error.to_string();
+    assert!(text.starts_with("lock `door`: busy after 4") && text.contains("; held by web-3/4711 for "), "{text}");
+    assert!(text.contains("; its lease expires in "), "{text}");
+    // A caller of the same client holds it.
+    let error = first.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
+    assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("web-3/4711"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_holder_in_a_busy_error_is_the_last_one() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "first").await?, labelled(&server, "second").await?);
+    let third = labelled(&server, "third").await?;
+    let lease = first.mutex("door").acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let late = begin(third.mutex("door").wait(Wait::For(Duration::from_secs(1))));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 2)).await;
+    lease.release().await?;
+    let _second = soon("the lock", waiting).await??;
+    let error = soon("the end of the wait", late).await?.unwrap_err();
+    assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("second"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_label_is_deleted_by_close_and_lasts_a_day_without_it() -> Tested {
+    let server = Server::start()?;
+    let locks = labelled(&server, "web-1").await?;
+    let lease = locks.mutex("door").ttl(TTL).acquire().await?;
+    until("it has renewed", async || told(&server).is_ok_and(|told| told == ["web-1"])).await;
+    let key = keys(&server)?.into_iter().find(|key| key.starts_with("leasehold:client:")).ok_or("the label")?;
+    let ttl = server.cli(&["PTTL", &key])?.integer().ok_or("a TTL")?;
+    assert!((80_000_000..=86_400_000).contains(&ttl), "{ttl}");
+    drop(lease);
+    locks.close().await;
+    assert!(told(&server)?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dropped_manager_deletes_its_label_too() -> Tested {
+    let server = Server::start()?;
+    let locks = labelled(&server, "web-1").await?;
+    let lease = locks.mutex("door").ttl(TTL).acquire().await?;
+    until("it has renewed", async || told(&server).is_ok_and(|told| told == ["web-1"])).await;
+    drop((lease, locks));
+    until("the label is gone", async || told(&server).is_ok_and(|told| told.is_empty())).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_empty_gets_the_label_again() -> Tested {
+    let mut server = Server::start()?;
+    let locks = labelled(&server, "web-1").await?;
+    let door = locks.mutex("door").ttl(TTL);
+    let _lease = door.acquire().await?;
+    until("it has renewed", async || told(&server).is_ok_and(|told| told == ["web-1"])).await;
+    server.restart()?;
+    until("the label is there again", async || told(&server).is_ok_and(|told| told == ["web-1"])).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_right_to_labels_everything_works_and_they_are_missing() -> Tested {
+    let rules = "on ~door ~leasehold:{* ~leasehold:fence resetchannels &leasehold:* +@all >secret";
+    let server = Server::builder().acl("app", rules).start()?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (first, second) = (quick().label("web-1").connect(&url).await?, quick().label("web-2").connect(&url).await?);
+    let lease = first.mutex("door").ttl(TTL).acquire().await?;
+    let waiting = begin(second.mutex("door"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let seen = second.inspect("door").await?;
+    assert_eq!((seen.holders.len(), seen.waiters.len()), (1, 1));
+    // The client's own label needs no server.
+    assert_eq!((seen.holders[0].label.as_deref(), seen.waiters[0].label.as_deref()), (None, Some("web-2")));
+    lease.release().await?;
+    let lease = soon("the lock", waiting).await??;
+    assert!(lease.verify().await?);
+    soon("the end", second.close()).await;
+    assert!(told(&server)?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn in_a_cluster_a_label_is_where_its_own_key_is() -> Tested {
+    let cluster = Cluster::start(Server::builder)?;
+    let (first, second) =
+        (quick().label("web-1").cluster(cluster.urls()).await?, quick().label("web-2").cluster(cluster.urls()).await?);
+    let mut leases = Vec::new();
+    for name in 0..8 {
+        leases.push(first.mutex(unique(&name.to_string())).ttl(TTL).acquire().await?);
+    }
+    for lease in &leases {
+        let label = async || second.inspect(lease.name()).await.ok()?.holders.first()?.label.clone();
+        until("it has renewed", async || label().await.as_deref() == Some("web-1")).await;
+        let error = second.mutex(lease.name()).wait(Wait::For(TTL / 3)).acquire().await.unwrap_err();
+        assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("web-1"), "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_label_that_is_too_long_or_has_control_characters_is_refused_before_anything_is_sent() -> Tested {
+    for label in ["x".repeat(1 << 20), "x".repeat(129), "a\nb".to_owned(), "\u{1b}[2J".to_owned(), "é".repeat(65)] {
+        let error = quick().label(label).connect("redis://127.0.0.1:1/").await.unwrap_err();
+        assert_eq!(error.code(), "invalid-option");
+        assert!(error.to_string().starts_with("`label` "), "{error}");
+    }
+    let server = Server::start()?;
+    assert!(quick().label("é".repeat(64)).connect(&server.url()).await.is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn by_default_a_label_is_the_host_and_the_process() -> Tested {
+    let server = Server::start()?;
+    let locks = quick().connect(&server.url()).await?;
+    let _lease = locks.mutex("door").ttl(TTL).acquire().await?;
+    let process = format!("/{}", std::process::id());
+    until("it has renewed", async || {
+        told(&server).is_ok_and(|told| told.len() == 1 && told[0].ends_with(&process) && told[0].len() > process.len())
+    })
+    .await;
+    Ok(())
+}
