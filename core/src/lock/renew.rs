@@ -39,12 +39,13 @@ impl LockState {
             let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
             let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
-            let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command, (CommonPath::Renew, 0))
-            } else {
-                cx.send(soon, purpose, command)
+            let common = match (self.name.family, hold.mode) {
+                (Family::Lock, Mode::Exclusive) => CommonPath::Renew,
+                (Family::Lock, Mode::Shared) => CommonPath::RenewShare,
+                (Family::Reentrant, _) => CommonPath::RenewReentrant,
+                (Family::Semaphore, _) => CommonPath::RenewPermit,
             };
-            if !sent {
+            if !cx.send_together(soon, purpose, command, (common, 0)) {
                 return;
             }
         }
