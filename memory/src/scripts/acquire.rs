@@ -11,7 +11,7 @@ use super::arguments::{Arguments, Fleet, Keys};
 use super::call::{Call, Done};
 use super::prelude::{Kind, LockState, Prelude, Said};
 use super::text::{GREATEST, Record, Value, is_token, number, trailing_number};
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, Refusal};
 use crate::keys::{Lifetime, Range};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl<K: Kind> Acquire<'_, K> {
         }
         self.prelude.kind.mark_holder(&mut self.prelude.base)?;
         let base = &mut self.prelude.base;
-        let rank = base.call.zrank(base.keys.queue, self.request.token)?.unwrap_or(0);
+        let rank = base.call.zrank(base.keys.queue, self.request.token)?.ok_or(NO_PLACE)?;
         let position = rank - base.graves + 1;
         let ms = self.prelude.kind.left(&mut self.prelude.base)?;
         let reply = self.prelude.answer("waiting", Said { value: position, block: 0, ms })?;
@@ -200,6 +200,9 @@ impl Request<'_> {
         Record { mode: mode.to_vec(), ttl, claim, block, expiry: now + claim }.write()
     }
 }
+
+/// With a claim window of 0, the queue has ended before the script has.
+const NO_PLACE: Refusal = Refusal::new("ERR Error running script: the caller's place in the queue is already over");
 
 /// A kind's short cut for the most frequent calls. It does what the rest of the script would do, but it doesn't read the
 /// counter of fences.

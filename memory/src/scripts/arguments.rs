@@ -35,8 +35,8 @@ pub(crate) enum Fleet {
     Mixed,
 }
 
-/// Times and counts are far below this. Sums of some of them are exact in a Lua number, too.
-const GREATEST: i64 = 1 << 52;
+/// Fences have at most 53 bits, and times and counts are far below that.
+const GREATEST: i64 = 1 << 53;
 
 impl<'a> Arguments<'a> {
     pub(crate) fn keys<const N: usize>(&self) -> Result<&'a [&'a [u8]; N], Refusal> {

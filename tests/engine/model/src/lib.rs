@@ -15,13 +15,14 @@
 //! ```
 
 mod interpreter;
+mod lockstep;
 mod scripts;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use leasehold_core::Reply;
-use leasehold_memory::{Message, Server};
+use leasehold_memory::{Message, Server, TimeError};
 
 use crate::interpreter::Interpreter;
 use crate::scripts::Scripts;
@@ -34,11 +35,15 @@ pub enum Engine {
     Lua,
     /// The functions of `leasehold-memory`, which are much faster.
     Rust,
+    /// Both, each over its own keys.
+    Both,
 }
 
 /// A server with its keys, its script cache and its Lua interpreter.
 pub struct ModelServer {
     server: Rc<RefCell<Server>>,
+    /// The server beside it, if both engines run.
+    twin: Server,
     engine: Engine,
     interpreter: Interpreter,
     scripts: Scripts,
@@ -67,37 +72,55 @@ impl ModelServer {
     pub fn new() -> Self {
         let server = Rc::new(RefCell::new(Server::default()));
         let interpreter = Interpreter::new(Rc::clone(&server)).expect("Lua starts");
-        Self { server, engine: Engine::Lua, interpreter, scripts: Scripts::default() }
+        Self { server, twin: Server::default(), engine: Engine::Lua, interpreter, scripts: Scripts::default() }
     }
 
     /// Resets the server: no keys, no loaded scripts, no faults, and Lua runs the scripts. Compiled scripts are kept for
     /// reuse.
     pub fn reset(&mut self) {
         *self.server.borrow_mut() = Server::default();
+        self.twin = Server::default();
         self.engine = Engine::Lua;
         self.scripts.reset();
     }
 
-    /// Chooses what runs the scripts from now on.
+    /// Chooses what runs the scripts from now on. Both can only be chosen for an empty server.
     pub fn run_scripts_in(&mut self, engine: Engine) {
         self.engine = engine;
     }
 
     /// Runs one command. `now_us` is the time of the server's wall clock, which may have been set back.
+    ///
+    /// # Panics
+    /// If both engines run and don't do the same.
     pub fn execute(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
+        let executed = self.execute_once(now_us, words);
+        if self.engine == Engine::Both {
+            self.twin.step_clock(now_us);
+            let twin = self.twin.execute(now_us, words).map_or_else(refused, Executed::from);
+            lockstep::compare(words, (&executed, &self.server.borrow()), (&twin, &self.twin));
+        }
+        executed
+    }
+
+    fn execute_once(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
         self.server.borrow_mut().step_clock(now_us);
-        let reply = match words.first().filter(|_| self.engine == Engine::Lua) {
+        let reply = match words.first().filter(|_| self.engine != Engine::Rust) {
             Some(_) if words.iter().any(|word| std::str::from_utf8(word).is_err()) => {
                 Err("ERR the model takes words in UTF-8 only".to_owned())
             }
             Some(name) if name.eq_ignore_ascii_case(b"EVALSHA") => self.evaluate(words, true),
             Some(name) if name.eq_ignore_ascii_case(b"EVAL") => self.evaluate(words, false),
-            _ => {
-                let executed = self.server.borrow_mut().execute(now_us, words);
-                return executed.map_or_else(refused, |done| Executed::from((done.reply, done.published)));
-            }
+            _ => return self.server.borrow_mut().execute(now_us, words).map_or_else(refused, Executed::from),
         };
-        Executed::from((reply, self.server.borrow_mut().take_published()))
+        let published = self.server.borrow_mut().take_published();
+        Executed::from(leasehold_memory::Executed { reply, published })
+    }
+
+    /// The server, and the one beside it.
+    fn each(&mut self, mut change: impl FnMut(&mut Server)) {
+        change(&mut self.server.borrow_mut());
+        change(&mut self.twin);
     }
 
     fn evaluate(&mut self, words: &[&[u8]], by_digest: bool) -> Result<Reply, String> {
@@ -117,39 +140,39 @@ impl ModelServer {
 
     /// Deletes all keys, like FLUSHALL. Loaded scripts stay.
     pub fn flush_all(&mut self) {
-        self.server.borrow_mut().flush_all();
+        self.each(|server| server.flush_all());
     }
 
     /// Forgets the loaded scripts, like SCRIPT FLUSH.
     pub fn script_flush(&mut self) {
         self.scripts.flush();
-        self.server.borrow_mut().script_flush();
+        self.each(Server::script_flush);
     }
 
     /// Whether the server is at maxmemory and may evict nothing. Then it refuses commands that may need memory.
     pub fn set_out_of_memory(&mut self, on: bool) {
-        self.server.borrow_mut().set_out_of_memory(on);
+        self.each(|server| server.set_out_of_memory(on));
     }
 
     /// Whether the server refuses every PUBLISH, as for a user without a right to the channel.
     pub fn refuse_publish(&mut self, on: bool) {
-        self.server.borrow_mut().refuse_publish(on);
+        self.each(|server| server.refuse_publish(on));
     }
 
     /// Whether the server is a replica. Then it refuses writes.
     pub fn set_read_only(&mut self, on: bool) {
-        self.server.borrow_mut().set_read_only(on);
+        self.each(|server| server.set_read_only(on));
     }
 
     /// Whether all keys are in a slot that is being moved away. Then a script is refused unless all its keys are still
     /// here, and it fails at the first command for a key that it has deleted itself.
     pub fn set_migrating(&mut self, on: bool) {
-        self.server.borrow_mut().set_migrating(on);
+        self.each(|server| server.set_migrating(on));
     }
 
     /// Sets how many clients listen on a channel, for PUBSUB NUMSUB.
     pub fn set_listeners(&mut self, channel: &str, count: u64) {
-        self.server.borrow_mut().set_listeners(channel.as_bytes(), count);
+        self.each(|server| server.set_listeners(channel.as_bytes(), count));
     }
 
     /// All keys that have not expired, sorted. With each comes the server time, in µs, at which its last millisecond begins.
@@ -198,14 +221,14 @@ impl ModelServer {
     }
 }
 
-impl From<(Result<Reply, String>, Vec<Message>)> for Executed {
-    fn from((reply, published): (Result<Reply, String>, Vec<Message>)) -> Self {
+impl From<leasehold_memory::Executed> for Executed {
+    fn from(executed: leasehold_memory::Executed) -> Self {
         let text = |message: Message| (String::from_utf8_lossy(&message.channel).into_owned(), message.payload);
-        Self { reply, published: published.into_iter().map(text).collect() }
+        Self { reply: executed.reply, published: executed.published.into_iter().map(text).collect() }
     }
 }
 
-fn refused(error: leasehold_memory::TimeError) -> Executed {
+fn refused(error: TimeError) -> Executed {
     Executed { reply: Err(format!("ERR {error}")), published: Vec::new() }
 }
 
