@@ -329,3 +329,41 @@ impl core::fmt::Display for TimeError {
 }
 
 impl core::error::Error for TimeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_US: u64 = 1_800_000_000_000_000;
+
+    #[test]
+    fn time_never_goes_back_unless_the_clock_is_set_back() {
+        let mut server = Server::default();
+        assert!(server.execute(NOW_US, &[b"PING"]).is_ok());
+        let refused = server.execute(NOW_US - 1, &[b"PING"]);
+        assert_eq!(refused, Err(TimeError::MovedBack { from_us: NOW_US, to_us: NOW_US - 1 }));
+        assert_eq!(server.now_us(), NOW_US);
+        assert_eq!(server.advance(u64::MAX), Err(TimeError::TooLate { now_us: u64::MAX }));
+        server.step_clock(NOW_US - 1);
+        assert!(server.execute(NOW_US - 1, &[b"PING"]).is_ok());
+    }
+
+    #[test]
+    fn a_script_of_another_library_is_refused_with_what_to_do() {
+        let executed = Server::default().execute(NOW_US, &[b"EVAL", b"return 1", b"0"]);
+        let reply = executed.map(|executed| executed.reply);
+        assert!(matches!(&reply, Ok(Err(text)) if text.contains("run others on a real server")), "{reply:?}");
+    }
+
+    #[test]
+    fn a_message_counts_those_who_listen() {
+        let mut server = Server::default();
+        server.subscribe(b"news");
+        server.subscribe(b"news");
+        server.unsubscribe(b"news");
+        let executed = server.execute(NOW_US, &[b"PUBLISH", b"news", b"hello"]);
+        let one = Ok(Reply::One(leasehold_core::Scalar::Int(1)));
+        let message = Message { channel: b"news".to_vec(), payload: b"hello".to_vec() };
+        assert_eq!(executed, Ok(Executed { reply: one, published: [message].into() }));
+    }
+}

@@ -75,12 +75,10 @@ impl ModelServer {
         Self { server, twin: Server::default(), engine: Engine::Lua, interpreter, scripts: Scripts::default() }
     }
 
-    /// Resets the server: no keys, no loaded scripts, no faults, and Lua runs the scripts. Compiled scripts are kept for
-    /// reuse.
+    /// Resets the server: no keys, no loaded scripts, no faults. Compiled scripts are kept for reuse.
     pub fn reset(&mut self) {
         *self.server.borrow_mut() = Server::default();
         self.twin = Server::default();
-        self.engine = Engine::Lua;
         self.scripts.reset();
     }
 
@@ -94,18 +92,25 @@ impl ModelServer {
     /// # Panics
     /// If both engines run and don't do the same.
     pub fn execute(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
-        let executed = self.execute_once(now_us, words);
+        let executed = self.execute_in(self.engine, now_us, words);
         if self.engine == Engine::Both {
-            self.twin.step_clock(now_us);
-            let twin = self.twin.execute(now_us, words).map_or_else(refused, Executed::from);
+            self.swap();
+            let twin = self.execute_in(Engine::Rust, now_us, words);
+            self.swap();
             lockstep::compare(words, (&executed, &self.server.borrow()), (&twin, &self.twin));
         }
         executed
     }
 
-    fn execute_once(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
+    fn swap(&mut self) {
+        std::mem::swap(&mut *self.server.borrow_mut(), &mut self.twin);
+    }
+
+    /// Another library's script runs in Lua in any case.
+    fn execute_in(&mut self, engine: Engine, now_us: u64, words: &[&[u8]]) -> Executed {
         self.server.borrow_mut().step_clock(now_us);
-        let reply = match words.first().filter(|_| self.engine != Engine::Rust) {
+        let in_lua = engine != Engine::Rust || is_foreign_script(words);
+        let reply = match words.first().filter(|_| in_lua) {
             Some(_) if words.iter().any(|word| std::str::from_utf8(word).is_err()) => {
                 Err("ERR the model takes words in UTF-8 only".to_owned())
             }
@@ -226,6 +231,12 @@ impl From<leasehold_memory::Executed> for Executed {
         let text = |message: Message| (String::from_utf8_lossy(&message.channel).into_owned(), message.payload);
         Self { reply: executed.reply, published: executed.published.into_iter().map(text).collect() }
     }
+}
+
+fn is_foreign_script(words: &[&[u8]]) -> bool {
+    let [name, text, ..] = words else { return false };
+    let ours = |script: &leasehold_lua::Script| script.source.as_bytes() == *text;
+    name.eq_ignore_ascii_case(b"EVAL") && !leasehold_lua::ALL.iter().any(ours)
 }
 
 fn refused(error: TimeError) -> Executed {

@@ -128,6 +128,4 @@ fn a_call_that_no_client_makes_is_refused_before_it_changes_anything() {
         }
     }
     assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"));
-    let foreign = lock.host.run(&["EVAL", "return 1", "0"]).unwrap_err();
-    assert!(foreign.contains("run others on a real server"), "{foreign}");
 }

@@ -79,7 +79,7 @@ fn number(name: &str) -> usize {
 }
 
 /// Whether this process is the copy, with a mutant switched on.
-pub(super) fn is_switched_on() -> bool {
+pub(crate) fn is_switched_on() -> bool {
     env::var_os(SWITCH).is_some()
 }
 
