@@ -73,8 +73,7 @@ impl Loaded {
 /// `EVALSHA digest keys.. arguments..`
 pub(crate) fn evalsha(server: &mut Server, words: &[&[u8]]) -> Outcome {
     let (digest, keys, arguments) = split(words)?;
-    let place = place(|script| script.sha1.as_bytes().eq_ignore_ascii_case(digest));
-    let place = place.filter(|place| server.loaded.has(*place)).ok_or(Refusal::NO_SCRIPT)?;
+    let place = by_digest(digest).filter(|place| server.loaded.has(*place)).ok_or(Refusal::NO_SCRIPT)?;
     run(server, place, keys, arguments)
 }
 
@@ -98,8 +97,7 @@ pub(crate) fn script(server: &mut Server, words: &[&[u8]]) -> Outcome {
         }
         (b"EXISTS", [_, ..]) => {
             let exists = |digest: &&[u8]| {
-                let place = place(|script| script.sha1.as_bytes().eq_ignore_ascii_case(digest));
-                Scalar::Int(place.is_some_and(|place| server.loaded.has(place)).into())
+                Scalar::Int(by_digest(digest).is_some_and(|place| server.loaded.has(place)).into())
             };
             Ok(Answer::List(arguments.iter().map(exists).collect()))
         }
@@ -130,6 +128,12 @@ fn split<'a, 'w>(words: &'a [&'w [u8]]) -> Result<Split<'a, 'w>, Refusal> {
 
 fn place(is: impl Fn(&Script) -> bool) -> Option<usize> {
     FUNCTIONS.iter().position(|(script, _)| is(script))
+}
+
+/// A digest may have upper-case letters.
+fn by_digest(digest: &[u8]) -> Option<usize> {
+    let exact = place(|script| script.sha1.as_bytes() == digest);
+    exact.or_else(|| place(|script| script.sha1.as_bytes().eq_ignore_ascii_case(digest)))
 }
 
 fn known(text: &[u8]) -> Result<usize, Refusal> {

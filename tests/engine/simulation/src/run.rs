@@ -16,8 +16,8 @@ use crate::world::{ClusterRun, Counts};
 
 /// The most servers of any mix: as many as a quorum may have.
 const SERVERS: usize = QuorumRun::SERVERS;
-/// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 16 seeds.
-const LUA_BITS: u32 = 4;
+/// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
+const LUA_BITS: u32 = 5;
 /// Every nth seed is also run with leases of several names.
 const MULTI_EVERY: u64 = 4;
 /// Every nth seed is also run with locks over several servers.
