@@ -40,8 +40,10 @@ const MEMORY: Duration = Duration::from_secs(10);
 const PARALLEL: u16 = 2;
 /// The most commands that travel together. The server is occupied for less than half a millisecond.
 pub(crate) const TOGETHER: usize = 64;
-/// The shortest time after which they leave although [`PARALLEL`] commands have no reply.
-const LONGEST_WAIT: Duration = Duration::from_millis(1);
+/// They leave although [`PARALLEL`] commands have no reply when a reply is overdue, and within these bounds. The replies
+/// may be lost, and then nothing else would end the wait.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = within::CALL;
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
@@ -203,7 +205,7 @@ impl Flows {
         } else if flow.in_flight < PARALLEL || flow.together.len() >= TOGETHER {
             Some(flow.since)
         } else {
-            Some(flow.since + flow.round_trip.probe().max(LONGEST_WAIT))
+            Some(flow.since + flow.round_trip.probe().clamp(SHORTEST_WAIT, LONGEST_WAIT))
         }
     }
 

@@ -156,8 +156,10 @@ fn required(state: State, fault: Fault) -> bool {
     use Fault as F;
     use State as S;
     match fault {
-        // A command is sent, so the client is not idle.
-        F::Slow
+        // A command is sent or granted, so the client is not idle. A grant can reach a client that took the place of the
+        // one that asked, but rarely.
+        F::Forced
+        | F::Slow
         | F::CommandLost
         | F::ReplyLost
         | F::CommandLate

@@ -231,6 +231,11 @@ impl Mix {
             Theme::Converts => {
                 (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
                 self.names = 1;
+                // Converts right after local hand-overs, whose fences lead the clock.
+                if self.gap.is_multiple_of(3) {
+                    (self.users, self.shared) = ((3, 8), 200_000);
+                    (self.hold, self.think, self.trip) = ((0, 100), (0, 100), (10, 100));
+                }
                 self.some(rng, &commands, (3_000, 60_000));
                 self.strikes_of(rng, &[F::Pause, F::Crash, F::Stall, F::Migration]);
                 self.sometimes_losing(rng);
@@ -289,6 +294,9 @@ impl Mix {
                 messages.iter().for_each(|fault| self.chance[fault.index()] = rng.range((100_000, 400_000)) as u32);
                 self.chance[F::Slow.index()] = rng.range((50_000, 300_000)) as u32;
                 self.slow.1 = rng.spread((50_000, 500_000));
+                if self.gap.is_multiple_of(3) {
+                    self.chance[F::Forced.index()] = 100_000;
+                }
                 self.strikes_of(rng, &Fault::STRIKING);
                 if rng.chance(500_000) {
                     self.strikes.extend(Fault::LOSING);
@@ -378,9 +386,10 @@ impl Mix {
         self.trip = (10, rng.spread((30, 2_000)));
         self.mute_hosts = *rng.pick(&[0, 500_000, 1_000_000]);
         self.active = 20_000;
-        // After a force, the counter leads the clock for a millisecond.
+        // After a force, the counter leads the clock for a millisecond. Other names draw from it, too.
         if self.gap.is_multiple_of(3) {
             self.chance[Fault::Forced.index()] = 100_000;
+            self.names = 2;
         }
     }
 

@@ -11,6 +11,9 @@ use crate::kinds::LockKind;
 use crate::wire::{AcquireMode, Answer, ScriptCommand, Status};
 use crate::world::ClusterRun;
 
+/// How long a command may wait for others to travel with, in ms.
+const LONGEST_WAIT_FOR_A_BATCH: u64 = 20;
+
 impl Client {
     /// Whether one of its callers waits for a lock, and is not about to give up.
     fn has_waiters(&self, name: usize) -> bool {
@@ -78,8 +81,10 @@ impl ClusterRun<'_> {
         let kept = |held: &&Held| held.name == name && held.kept.is_some();
         let Some(held) = self.watch.leases.of(client.life).find(kept).cloned() else { return };
         let Some(ends) = held.ends else { return };
-        // With what clocks may differ by, and the margin for a late timer.
-        let left = ends.since(at).as_millis() as u64;
+        // With what clocks may differ by, and the margin for a late timer. A renewal that waits for others to travel with
+        // was for the time when it began to wait.
+        let waited = if client.config.batches { LONGEST_WAIT_FOR_A_BATCH } else { 0 };
+        let left = ends.since(at).as_millis() as u64 + waited;
         let most = ((left + 3) * 100 / 94).min((left + 53) * 100 / 99) + 2;
         if held.valid_until >= ends || ttl_ms > most {
             let detail = format!("c{place} renews for {ttl_ms} ms at {at:?}: {held:?}");

@@ -12,7 +12,7 @@ use crate::invariants::broken;
 use crate::invariants::keys::{COUNTER, Part};
 use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::wire::{Answer, Asked, ScriptCommand, is_common};
+use crate::wire::{Answer, Asked, ScriptCommand, Status, is_common};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
@@ -178,12 +178,18 @@ impl ClusterRun<'_> {
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
         let server_us = self.servers.time(server, self.world.now);
-        let counts = |models: &[ModelServer]| models[server].get(server_us, COUNTER).is_some();
-        let counted = counts(self.servers.models);
+        let counter = |models: &[ModelServer]| {
+            models[server].get(server_us, COUNTER).map(|fence| fence.parse::<u64>().unwrap_or_default())
+        };
+        let before = counter(self.servers.models);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
-        if is_common(&words) && !counted && counts(self.servers.models) {
+        let after = counter(self.servers.models);
+        if is_common(&words) && before.is_none() && after.is_some() {
             self.watch.check(broken("counter-begun", format!("{asked:?} began a counter")));
+        }
+        if after < before {
+            self.watch.check(broken("counter-lowered", format!("{asked:?} moved it from {before:?} to {after:?}")));
         }
         if self.world.transcript.is_written() {
             let reply = executed.reply.as_ref().map(show);
@@ -196,6 +202,14 @@ impl ClusterRun<'_> {
             Ok(reply) => asked.iter().map(|asked| asked.answer(reply)).collect(),
             Err(_) => Vec::new(),
         };
+        for ((asked, answer), name) in asked.iter().zip(&answers).zip(&names) {
+            let ends = matches!(asked.script, ScriptCommand::Release { .. } | ScriptCommand::Convert { .. })
+                && answer.is_some_and(|it| matches!(it.status, Status::Released | Status::Converted));
+            if let Some(counter) = after.filter(|_| ends) {
+                let verdict = self.watch.locks[*name].fences.ends(counter, server_us);
+                self.watch.check(verdict);
+            }
+        }
         if is_common(&words) {
             self.observe_batch(server, &asked, &names, &answers, &executed);
         } else {

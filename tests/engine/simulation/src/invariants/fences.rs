@@ -94,6 +94,16 @@ impl Fences {
         Ok(())
     }
 
+    /// A holder has given the lock back, or converted it. The next draw must be above every fence that writers used. Other
+    /// readers may still use fences of theirs.
+    pub(crate) fn ends(&self, counter: u64, server_us: u64) -> Verdict {
+        let used = self.used_by_writers;
+        if used <= counter || used < server_us {
+            return Ok(());
+        }
+        broken("used-untold", format!("{used} was used, and the counter is at {counter} at {server_us}"))
+    }
+
     /// An operator took the lock from these holders.
     pub(crate) fn forced(&mut self, victims: &[Token]) {
         self.forced = Some(0);
@@ -131,6 +141,15 @@ impl Fences {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_that_leaves_the_counter_below_a_used_fence_is_seen() {
+        let mut fences = Fences::default();
+        fences.used(Mode::Exclusive, 1_032, User::Holder, 1_000).unwrap();
+        assert_eq!(fences.ends(1_031, 1_032).unwrap_err().invariant, "used-untold");
+        fences.ends(1_032, 1_031).unwrap();
+        fences.ends(1_000, 1_033).unwrap();
+    }
 
     #[test]
     fn a_draw_that_is_not_above_a_used_fence_is_seen() {

@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 68] = [
+pub const ALL: [(&str, &str); 70] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -47,6 +47,8 @@ pub const ALL: [(&str, &str); 68] = [
     ("fence-draw", "each fence that the server draws is above all fences drawn, reserved or used before"),
     ("fence-ahead", "no fence is drawn or used more than about a millisecond ahead of the server's clock"),
     ("counter-begun", "the common path leaves a lost counter to the slow path"),
+    ("counter-lowered", "no script lowers the counter of fences, or deletes it"),
+    ("used-untold", "once a holder gave the lock back, the next fence is above all that it used"),
     ("fence-shared", "a script draws one fence for all that it grants"),
     ("unmarked", "while clients wait, the value of the lock's key says so"),
     ("position", "a waiter is told its place, and how many wait"),

@@ -417,6 +417,11 @@ pub(super) const USED_BY_AN_OLD_ANSWER: &[Change] = &[Change {
     find: "(self.server, self.server_at) = (server, cx.now);",
     put: "(self.server, self.server_at) = (server, if MUTANT { self.server_at } else { cx.now });",
 }];
+pub(super) const COMMON_RELEASE_FORGETS_USED: &[Change] = &[Change {
+    file: "lock/hand_over.rs",
+    find: "_ if wanted || used > 0 => None,",
+    put: "_ if wanted || (used > 0 && !MUTANT) => None,",
+}];
 pub(super) const COMMON_RELEASE_NEVER_BURIES: &[Change] =
     &[Change { file: "session/release.rs", find: "held && !bury)", put: "held && (!bury || MUTANT))" }];
 pub(super) const STAMP_KEPT: &[Change] = &[

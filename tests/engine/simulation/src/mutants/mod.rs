@@ -34,9 +34,9 @@ const KNOWN: [(&str, u64); 14] = [
     ("no-refill-while-untold", 289),
     ("used-ignored", 132),
     ("block-uncut", 705),
-    ("fast-draws-the-clock", 1_346),
-    ("fast-lowers-the-counter", 1_346),
     ("release-digs-up", 1_961),
+    ("batch-renews-needlessly", 3_090),
+    ("quorum-greater-fence-counts", 6_195),
 ];
 
 /// One deliberate bug.

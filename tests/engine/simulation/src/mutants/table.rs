@@ -4,9 +4,7 @@
 //! more, because a conversion uses a new token (`convert-keeps-token`). A used fence that is wrong can't move the counter
 //! far, and a counter that is no number is left as it is: no engine writes one. A heartbeat marks the holder: every
 //! script that lets somebody enter while others wait has marked it already. The ends of blocks that the client computes
-//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has. And
-//! a release that must tell a used fence takes the slow path, for which nobody may wait, and yet somebody must draw the
-//! next fence within that millisecond.
+//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has.
 
 use super::copy::Change;
 use super::{Mutant, engine, kinds, scripts};
@@ -357,6 +355,12 @@ pub const TABLE: &[Mutant] = &[
         scripts::FAST_RELEASE_IGNORES_THE_MARK,
         Theme::Network,
         "it releases nothing that others wait for",
+    ),
+    engine(
+        "common-release-forgets-used",
+        engine::COMMON_RELEASE_FORGETS_USED,
+        Theme::Hot,
+        "a release that must tell a used fence takes the slow path",
     ),
     engine(
         "common-release-never-buries",

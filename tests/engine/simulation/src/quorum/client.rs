@@ -112,9 +112,16 @@ impl Client {
                 Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
                 _ => None,
             },
-            // From the last lease that was given back.
             UserCall::Close => Some(at + timeout * 4),
             _ => Some(at + timeout * 2),
+        }
+    }
+
+    /// A close may go on as long as servers confirm releases. A server confirmed something now.
+    pub(crate) fn close_goes_on(&mut self, at: Instant) {
+        let timeout = self.config.node_timeout;
+        for op in self.ops.iter_mut().filter(|op| op.call == UserCall::Close && !op.ended) {
+            op.ends = Some(at + timeout * 4);
         }
     }
 

@@ -247,6 +247,9 @@ impl<'a> QuorumRun<'a> {
             return;
         }
         if it.is_awake() {
+            if result.is_ok() {
+                it.close_goes_on(it.clock.instant(self.world.now));
+            }
             return self.tell_engine(client, Input::Reply { id, result });
         }
         it.inbox.push((id, result));
