@@ -28,7 +28,7 @@ const SWITCH: &str = "LEASEHOLD_MUTANT";
 const WORD: &str = "MUTANT";
 
 /// The folders of the copy. The rest of the workspace is not needed.
-const COPIED: [&str; 5] = ["core", "lua", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
+const COPIED: [&str; 6] = ["core", "lua", "memory", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
 
 /// A module that the copied engine gets.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.
@@ -79,7 +79,7 @@ fn number(name: &str) -> usize {
 }
 
 /// Whether this process is the copy, with a mutant switched on.
-pub(super) fn is_switched_on() -> bool {
+pub(crate) fn is_switched_on() -> bool {
     env::var_os(SWITCH).is_some()
 }
 

@@ -14,6 +14,7 @@ use crate::theme::Theme;
 
 use copy::{Change, Copy};
 
+pub(crate) use copy::is_switched_on as is_one;
 pub use table::TABLE;
 
 /// A mutant that is not noticed within this many seeds has survived.
@@ -70,7 +71,7 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     let chosen = || TABLE.iter().filter(|mutant| is_chosen(mutant.name));
     let began = Instant::now();
     let mut survivors = Vec::new();
-    let is_one = copy::is_switched_on();
+    let is_one = is_one();
     let copy = if !is_one && chosen().any(|mutant| !mutant.engine.is_empty()) { Some(Copy::build()?) } else { None };
     if !is_one {
         println!("{:<28}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
