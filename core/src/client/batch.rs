@@ -39,7 +39,10 @@ impl Client {
         while let Some(flow) = self.cx.flows.leaves_now(self.cx.now) {
             let mut entries = self.cx.flows.take_together(self.cx.now, flow);
             entries.retain(|entry| self.is_wanted(entry.purpose));
-            entries.iter().for_each(|entry| self.sent(entry.purpose));
+            for entry in &mut entries {
+                self.renew_for_now(entry);
+                self.sent(entry.purpose);
+            }
             if !entries.is_empty() {
                 self.cx.transmit_entries(flow, Form::Digest, entries);
             }

@@ -28,7 +28,8 @@ const SWITCH: &str = "LEASEHOLD_MUTANT";
 const WORD: &str = "MUTANT";
 
 /// The folders of the copy. The rest of the workspace is not needed.
-const COPIED: [&str; 6] = ["core", "lua", "memory", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
+const COPIED: [&str; 6] =
+    ["core", "lua", "memory", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
 
 /// A module that the copied engine gets.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.
