@@ -119,7 +119,7 @@ export type RedlockAbortSignal = AbortSignal & { error?: Error };
  * @throws `invalid-option`, with the field, for clients, settings and durations that can't be used; `unsupported` for custom
  * scripts, and for a cluster as one of several clients.
  */
-export default class Redlock extends EventEmitter {
+export class Redlock extends EventEmitter {
   readonly clients: Set<Client>;
   readonly settings: Settings;
 
@@ -284,6 +284,8 @@ export default class Redlock extends EventEmitter {
     return managerOf([...this.clients], mixedFleet);
   }
 }
+
+export default Redlock;
 
 /** What a `Lock` holds: one lease, or one for each of several names of a quorum. */
 class Held {
