@@ -36,6 +36,14 @@ export function managerOf(clients: readonly Client[], mixedFleet: boolean): Open
   return open;
 }
 
+/**
+ * What to extend a lease to, so that the server keeps it for `ttl`, as the originals do: an extension adds what the engine
+ * takes off for drift and for the notice of a loss. It is never less than the shortest TTL.
+ */
+export function withoutMargins(ttl: number): number {
+  return Math.max(10, Math.floor((ttl - 1) * 0.94) - 2, Math.floor((ttl - 1) * 0.99) - 52);
+}
+
 function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManager {
   // A drop-in never closes its manager, because that would release locks. A label would stay on the server.
   const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };

@@ -9,7 +9,7 @@ import type { Redis } from 'ioredis';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
-import { type Client, managerOf, type OpenManager } from './managers.js';
+import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
 
 /** A client of ioredis. Other objects with these methods are refused when the lock is made. */
 type RedisClient = Pick<Redis, 'eval' | 'evalsha' | 'get' | 'set' | 'zrem'> & Partial<Pick<Redis, 'options'>>;
@@ -182,7 +182,7 @@ abstract class Lock {
   #refresh(lease: Lease): void {
     const { lockTimeout, refreshInterval } = this.#options;
     // A failed extension is tried again twice before the lease ends. `lost` tells if it was lost.
-    this.#refreshing = setInterval(() => void lease.extend(lockTimeout).catch(() => {}), Math.min(refreshInterval, lockTimeout / 3));
+    this.#refreshing = setInterval(() => void lease.extend(withoutMargins(lockTimeout)).catch(() => {}), Math.min(refreshInterval, lockTimeout / 3));
     this.#refreshing.unref?.();
   }
 

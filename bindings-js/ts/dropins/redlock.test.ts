@@ -52,6 +52,17 @@ test('a_lock_is_acquired_extended_and_released', async () => {
   assert.ok(!(await fleet.isThere(name)));
 });
 
+test('an_extension_makes_the_server_keep_the_lock_for_the_duration', async () => {
+  for (const duration of [400, 3_000, 60_000, 86_400_000]) {
+    const name = unique();
+    const lock = await (await redlock().acquire([name], 300)).extend(duration);
+    const left = await fleet.redis.pttl(name);
+    assert.ok(left <= duration + 1 && left > duration - 200, `${left} of ${duration}`);
+    assert.ok(lock.expiration <= Date.now() + left);
+    await lock.release();
+  }
+});
+
 test('the_value_is_the_fence_so_it_rises', async () => {
   const [locks, name] = [redlock(), unique()];
   const first = await locks.acquire([name], 1_000);

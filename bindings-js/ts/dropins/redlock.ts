@@ -9,7 +9,7 @@ import { EventEmitter } from 'node:events';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
-import { type Client, managerOf } from './managers.js';
+import { type Client, managerOf, withoutMargins } from './managers.js';
 
 /** How one client voted. */
 export type ClientExecutionResult =
@@ -326,7 +326,7 @@ class Held {
     clearTimeout(this.#end);
     const end = performance.now() + duration;
     const isShorter = this.remaining > duration;
-    await Promise.all(this.#leases.map((lease) => lease.extend(duration)));
+    await Promise.all(this.#leases.map((lease) => lease.extend(withoutMargins(duration))));
     if (isShorter) {
       this.#end = setTimeout(() => void this.release().catch(() => {}), end - performance.now());
       this.#end.unref?.();
