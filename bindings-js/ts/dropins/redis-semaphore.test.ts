@@ -205,6 +205,18 @@ test('without_original_processes_waiters_stand_in_a_queue', async () => {
   await waiter.release();
 });
 
+test('a_short_wait_gets_a_free_lock_from_a_slow_server', async (t) => {
+  const slow = await Fleet.start((close) => t.after(close));
+  const client = clientOf(slow.client());
+  await client.ping();
+  slow.server.pause();
+  const acquiring = new Mutex(client, 'a', { ...ALONE, acquireAttemptsLimit: 2, retryInterval: 5 }).tryAcquire();
+  const began = performance.now();
+  await until(async () => performance.now() - began > 100);
+  slow.server.resume();
+  assert.equal(await acquiring, true);
+});
+
 test('a_semaphore_is_refused_while_processes_may_use_the_original', () => {
   for (const make of [() => new Semaphore(clientOf(), 'a', 5), () => new MultiSemaphore(clientOf(), 'a', 5, 2), () => new Semaphore(clientOf(), 'a', 5, { mixedFleet: true })]) {
     assert.throws(make, (error) => isLeaseholdError(error, 'unsupported') && /semaphore:a.*mixedFleet: false/.test(error.message));

@@ -71,6 +71,8 @@ export class TimeoutError extends Error {}
 
 /** The longest wait that the engine takes, in milliseconds. */
 const LONGEST_WAIT = 30 * 24 * 60 * 60 * 1_000;
+/** How long a server may take to answer, in milliseconds. A shorter wait that gets no answer says nothing about the server. */
+const RESPONSE_TIMEOUT = 2_000;
 
 /** What a lock is called in errors and on the server, and how it is taken. */
 interface Target {
@@ -163,17 +165,19 @@ abstract class Lock {
   async #queue(signal: AbortSignal | undefined): Promise<Lease | null> {
     const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
     if (!(acquireTimeout > 0 && acquireAttemptsLimit > 0)) return null;
+    // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
+    const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
     const wait = Math.min(acquireTimeout, (acquireAttemptsLimit - 1) * retryInterval);
-    if (wait < 1) return this.#attempt((lock) => lock.tryAcquire({ signal }));
-    return this.#attempt((lock) => lock.acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait }));
+    if (lease !== null || wait < 1) return lease;
+    return this.#attempt((lock) => lock.acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait }), wait < RESPONSE_TIMEOUT);
   }
 
-  async #attempt(take: (lock: NativeLock) => Promise<Lease | null>): Promise<Lease | null> {
+  async #attempt(take: (lock: NativeLock) => Promise<Lease | null>, isShort = false): Promise<Lease | null> {
     const { open, lock, isQuorum } = this.#target;
     try {
       return await take(lock(await open()));
     } catch (error) {
-      if (isLeaseholdError(error, 'busy') || (isQuorum && isLeaseholdError(error) && error.retryable)) return null;
+      if (isLeaseholdError(error, 'busy') || ((isQuorum || isShort) && isLeaseholdError(error) && error.retryable)) return null;
       throw error;
     }
   }

@@ -4,12 +4,13 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 
-import { Redis } from 'ioredis-6';
+import { Cluster, Redis } from 'ioredis-6';
 
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { FiveServers } from '../testing/five-servers.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { startCluster } from '../testing/topologies.js';
 import type { Client } from './managers.js';
 import Redlock, { ExecutionError, type ExecutionStats, Lock, ResourceLockedError, type Settings } from './redlock.js';
 
@@ -223,6 +224,17 @@ test('without_original_processes_waiters_stand_in_a_queue', async () => {
   const [votes, ...more] = await votesOf(await caught(waiter.acquire([name], 5_000, { retryCount: 1, retryDelay: 50 })));
   assert.ok([...(votes?.votesAgainst.values() ?? [])][0] instanceof ResourceLockedError);
   assert.equal(more.length, 0);
+});
+
+test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', { timeout: 60_000 }, async (t) => {
+  const [node] = await startCluster(t);
+  const clusters = [0, 1].map(() => new Cluster([{ host: '127.0.0.1', port: node.port }]));
+  t.after(() => clusters.forEach((cluster) => cluster.disconnect()));
+  const [mine, theirs] = clusters as unknown as [Client, Client];
+  const lock = await new Redlock([mine]).acquire(['a', 'b', 'c'], 10_000);
+  for (const name of ['a', 'b', 'c']) await votesOf(await caught(new Original([theirs], { retryCount: 0 }).acquire([name], 1_000)));
+  await lock.release();
+  await (await new Original([theirs], { retryCount: 0 }).acquire(['{a}1', '{a}2'], 1_000)).release();
 });
 
 test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {

@@ -55,6 +55,8 @@ const DEFAULTS: Required<Settings> = {
 /** The bounds of a duration, in milliseconds. */
 const LEAST = 10;
 const MOST = 24 * 60 * 60 * 1_000;
+/** The longest wait that the engine takes, in milliseconds. */
+const LONGEST_WAIT = 30 * MOST;
 
 /** Another client holds one of the resources, or the lock is no longer held. */
 export class ResourceLockedError extends Error {
@@ -362,9 +364,12 @@ async function takeAll(locks: readonly NativeLock[], settings: Settings): Promis
   }
 }
 
-function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | null> {
-  if (mixedFleet !== false || retryCount === 0) return lock.tryAcquire();
-  return lock.acquire({ wait: retryCount < 0 || retryCount === Infinity ? 'forever' : Math.max(1, retryCount * retryDelay) });
+async function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | null> {
+  // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
+  const lease = await lock.tryAcquire();
+  if (lease !== null || mixedFleet !== false || retryCount === 0) return lease;
+  const wait = Math.max(1, retryCount * retryDelay);
+  return lock.acquire({ wait: retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait });
 }
 
 /** Releases all leases. Resolves to `undefined` if one of them was no longer held. */
