@@ -220,6 +220,11 @@ test('without_original_processes_waiters_stand_in_a_queue', async () => {
   await lock.release();
   await (await waiting).release();
   assert.ok(performance.now() - began < 5_000, 'it did not sleep for a retryDelay');
+
+  await holder.acquire([name], 600);
+  const late = await waiter.acquire([name], 300);
+  assert.ok(late.expiration > Date.now(), 'the wait was longer than the duration');
+  await late.release();
   await holder.acquire([name], 30_000);
   const [votes, ...more] = await votesOf(await caught(waiter.acquire([name], 5_000, { retryCount: 1, retryDelay: 50 })));
   assert.ok([...(votes?.votesAgainst.values() ?? [])][0] instanceof ResourceLockedError);
@@ -253,6 +258,24 @@ test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_00
     await (await waiter.acquire(names, 10_000)).release();
     assert.equal(await five.run(0, 'EXISTS', ...names), 0);
   }
+});
+
+test('in_a_quorum_both_libraries_get_the_lock_in_turns_and_lose_no_increment', { timeout: 100_000 }, async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const eager = { retryCount: -1, retryDelay: 10, retryJitter: 10 };
+  let [value, done] = [0, 0];
+  await Promise.all(([Original, Redlock, Redlock] as const).map(async (library) => {
+    const locks = new library(five.clients().slice(0, 3).map(clientOf), eager);
+    for (let i = 0; i < 10; i++) {
+      await locks.using(['hot'], 5_000, async () => {
+        const read = value;
+        await five.run(3, 'PING');
+        value = read + 1;
+        done++;
+      });
+    }
+  }));
+  assert.deepEqual([value, done], [30, 30]);
 });
 
 test('a_quorum_takes_all_names_or_none', async (t) => {

@@ -58,6 +58,9 @@ const MOST = 24 * 60 * 60 * 1_000;
 /** The longest wait that the engine takes, in milliseconds. */
 const LONGEST_WAIT = 30 * MOST;
 
+/** The codes of errors that another try can't mend. */
+const HOPELESS: readonly string[] = ['invalid-option', 'unsupported', 'closed'];
+
 /** Another client holds one of the resources, or the lock is no longer held. */
 export class ResourceLockedError extends Error {
   override readonly message: string;
@@ -221,14 +224,15 @@ export class Redlock extends EventEmitter {
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
     const attempts: Promise<ExecutionStats>[] = [];
     for (;;) {
-      const start = Date.now();
       const taken = await this.#attempt(async () => takeAll(this.#locks(await this.#openManager(settings)(), resources, duration, renew), settings));
       attempts.push(taken.stats);
       if (taken.value !== undefined) {
         const held = new Held(taken.value);
-        return this.#lockOf(held, resources, attempts, expirationOf(start, duration, settings, held));
+        return this.#lockOf(held, resources, attempts, expirationOf(Date.now(), duration, settings, held));
       }
-      if (attempts.length >= most) throw new ExecutionError(`can't acquire ${listed(resources)}: no majority agreed in ${counted(attempts.length)}; \`attempts\` has the reasons`, attempts);
+      if (attempts.length >= most) {
+        throw new ExecutionError(`can't acquire ${listed(resources)}: ${counted(attempts.length)} failed, and \`attempts\` has the reasons; try again later, or raise \`retryCount\``, attempts);
+      }
       await pause(settings);
     }
   }
@@ -248,8 +252,8 @@ export class Redlock extends EventEmitter {
     try {
       value = await act();
     } catch (error) {
-      // A caller's mistake can't be mended by trying again.
-      if (isLeaseholdError(error, 'invalid-option') || isLeaseholdError(error, 'unsupported')) throw error;
+      // Another try can't mend a caller's mistake or a broken engine.
+      if (isLeaseholdError(error) && HOPELESS.includes(error.code)) throw error;
       problem = error;
     }
     return { value, stats: Promise.resolve(this.#countVotes(value !== undefined, problem)) };
@@ -259,7 +263,7 @@ export class Redlock extends EventEmitter {
   async #once(what: string, resources: readonly string[], act: () => Promise<true | undefined>): Promise<ExecutionResult> {
     const { value, stats } = await this.#attempt(act);
     if (value === true) return { attempts: [stats] };
-    throw new ExecutionError(`can't ${what} ${listed(resources)}: it is no longer held, or no server answered; \`attempts\` has the reason`, [stats]);
+    throw new ExecutionError(`can't ${what} ${listed(resources)}: the lock is no longer held, or the server didn't answer, and \`attempts\` has the reason; acquire it again before you rely on it`, [stats]);
   }
 
   /** The votes of an attempt. Emits each vote against it. */
@@ -393,7 +397,7 @@ function errorOfVote(problem: unknown, at: number): Error | undefined {
   return cause instanceof Error ? cause : (problem as Error);
 }
 
-/** When a lock ends at the latest, as node-redlock computes it, and not after the lease. */
+/** When a lock that was taken or extended at `start` ends: as node-redlock computes it, but not after the lease. */
 function expirationOf(start: number, duration: number, { driftFactor }: Settings, held: Held): number {
   const drift = Math.round(driftFactor * duration) + 2;
   return Math.min(start + duration - drift, Math.floor(Date.now() + held.remaining));
