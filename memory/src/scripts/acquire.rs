@@ -36,7 +36,7 @@ pub(super) struct Request<'a> {
 pub(crate) fn acquire<K: Kind + ShortCut>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [token, mode, ttl, how, claim, block, used, fleet] = *arguments.words()?;
-    let used = arguments.number("used fence", used)?;
+    let used = arguments.used(used)?;
     let how = match how {
         b"try" => How::Try,
         b"wait" => How::Wait,

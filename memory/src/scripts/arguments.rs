@@ -6,6 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::text::number;
 use crate::answer::Refusal;
 use crate::keys::number::integer;
 
@@ -57,6 +58,12 @@ impl<'a> Arguments<'a> {
             .ok()
             .filter(|number| number.abs() <= GREATEST)
             .ok_or_else(|| self.bad(what, word, "a whole number"))
+    }
+
+    /// The greatest fence that the caller used. One that is too great to be a fence is only a wrong number: see
+    /// [`Base::pass`](super::prelude::Base::pass).
+    pub(crate) fn used(&self, word: &[u8]) -> Result<i64, Refusal> {
+        number(word).ok_or_else(|| self.bad("used fence", word, "a whole number"))
     }
 
     pub(crate) fn fleet(&self, word: &[u8]) -> Result<Fleet, Refusal> {

@@ -13,7 +13,7 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [old, new, mode, ttl, block, bury, used, fleet] = *arguments.words()?;
     let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
-    let (bury, used) = (arguments.number("burial", bury)?, arguments.number("used fence", used)?);
+    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
     let mut lock = Prelude::<LockState>::begin(call, keys, used, arguments.fleet(fleet)?)?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
     let answered = if lock.buried(new)? {

@@ -13,7 +13,7 @@ const BURIAL_MS: i64 = 60_000;
 pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [used, fleet] = *arguments.words()?;
-    let (used, fleet) = (arguments.number("used fence", used)?, arguments.fleet(fleet)?);
+    let (used, fleet) = (arguments.used(used)?, arguments.fleet(fleet)?);
     let mut lock = Prelude::<K>::begin(call, keys, used, fleet)?;
     // A victim that is not notified yet may use the fences of its block.
     lock.base.pass(lock.base.call.us + 1023);

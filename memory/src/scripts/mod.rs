@@ -96,9 +96,8 @@ pub(crate) fn script(server: &mut Server, words: &[&[u8]]) -> Outcome {
             Ok(Answer::Text(digest.into()))
         }
         (b"EXISTS", [_, ..]) => {
-            let exists = |digest: &&[u8]| {
-                Scalar::Int(by_digest(digest).is_some_and(|place| server.loaded.has(place)).into())
-            };
+            let exists =
+                |digest: &&[u8]| Scalar::Int(by_digest(digest).is_some_and(|place| server.loaded.has(place)).into());
             Ok(Answer::List(arguments.iter().map(exists).collect()))
         }
         (b"FLUSH", []) => {

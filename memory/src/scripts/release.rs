@@ -14,7 +14,7 @@ use crate::keys::{Lifetime, Range};
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [token, bury, used, fleet] = *arguments.words()?;
-    let (bury, used) = (arguments.number("burial", bury)?, arguments.number("used fence", used)?);
+    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
     let fleet = arguments.fleet(fleet)?;
     if bury == 0
         && used == 0
