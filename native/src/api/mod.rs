@@ -10,7 +10,7 @@ mod manager;
 mod owner;
 mod spans;
 #[cfg(feature = "testing")]
-mod testing;
+pub mod testing;
 
 pub use builder::Builder;
 pub use lease::{Fence, Lease};
