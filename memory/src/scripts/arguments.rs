@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::text::number;
+use super::text;
 use crate::answer::Refusal;
 use crate::keys::number::integer;
 
@@ -60,10 +60,9 @@ impl<'a> Arguments<'a> {
             .ok_or_else(|| self.bad(what, word, "a whole number"))
     }
 
-    /// The greatest fence that the caller used. One that is too great to be a fence is only a wrong number: see
-    /// [`Base::pass`](super::prelude::Base::pass).
+    /// The greatest fence that the caller used. The script cuts a wrong one that is too great.
     pub(crate) fn used(&self, word: &[u8]) -> Result<i64, Refusal> {
-        number(word).ok_or_else(|| self.bad("used fence", word, "a whole number"))
+        text::number(word).ok_or_else(|| self.bad("used fence", word, "a whole number"))
     }
 
     pub(crate) fn fleet(&self, word: &[u8]) -> Result<Fleet, Refusal> {

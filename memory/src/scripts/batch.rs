@@ -5,14 +5,17 @@
 //! those of each entry:
 //!
 //! ```text
-//! entry     keys                 arguments
-//! acquire   N, queue             token and a space, ttl
-//! release   N                    N's value
-//! renew     N                    token, ttl
-//! share     N, queue, readers    token, ttl
-//! unshare   N, readers           token
-//! permit    N, queue, permits    token, ttl, mode
-//! unpermit  N, queue, permits    token
+//! entry            keys                 arguments
+//! acquire          N, queue             token and a space, ttl
+//! release          N                    N's value
+//! renew            N                    token, ttl
+//! renew-reentrant  N                    token, ttl
+//! share            N, queue, readers    token, ttl
+//! renew-share      N, readers           token, ttl
+//! unshare          N, readers           token
+//! permit           N, queue, permits    token, ttl, mode
+//! renew-permit     N, permits           token, ttl
+//! unpermit         N, queue, permits    token
 //! ```
 //!
 //! Answers the server's µs and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
@@ -35,9 +38,12 @@ enum Entry<'a> {
     Acquire { name: &'a [u8], queue: &'a [u8], token: &'a [u8], ttl: i64 },
     Release { name: &'a [u8], value: &'a [u8] },
     Renew { name: &'a [u8], token: &'a [u8], ttl: i64 },
+    RenewReentrant { name: &'a [u8], token: &'a [u8], ttl: i64 },
     Share { name: &'a [u8], queue: &'a [u8], readers: &'a [u8], token: &'a [u8], ttl: i64 },
+    RenewShare { name: &'a [u8], readers: &'a [u8], token: &'a [u8], ttl: i64 },
     Unshare { name: &'a [u8], readers: &'a [u8], token: &'a [u8] },
     Permit(Permit<'a>),
+    RenewPermit { name: &'a [u8], permits: &'a [u8], token: &'a [u8], ttl: i64 },
     Unpermit { name: &'a [u8], queue: &'a [u8], permits: &'a [u8], token: &'a [u8] },
 }
 
@@ -90,8 +96,14 @@ fn read<'a>(arguments: Arguments<'a>, mut keys: &'a [&'a [u8]], mut words: &'a [
             (b"renew", [name, keys @ ..], [token, ttl, words @ ..]) => {
                 (Entry::Renew { name, token, ttl: number(ttl)? }, keys, words)
             }
+            (b"renew-reentrant", [name, keys @ ..], [token, ttl, words @ ..]) => {
+                (Entry::RenewReentrant { name, token, ttl: number(ttl)? }, keys, words)
+            }
             (b"share", [name, queue, readers, keys @ ..], [token, ttl, words @ ..]) => {
                 (Entry::Share { name, queue, readers, token, ttl: number(ttl)? }, keys, words)
+            }
+            (b"renew-share", [name, readers, keys @ ..], [token, ttl, words @ ..]) => {
+                (Entry::RenewShare { name, readers, token, ttl: number(ttl)? }, keys, words)
             }
             (b"unshare", [name, readers, keys @ ..], [token, words @ ..]) => {
                 (Entry::Unshare { name, readers, token }, keys, words)
@@ -101,10 +113,17 @@ fn read<'a>(arguments: Arguments<'a>, mut keys: &'a [&'a [u8]], mut words: &'a [
                 let ttl = number(ttl)?;
                 (Entry::Permit(Permit { name, queue, permits, token, ttl, mode, wanted, limit }), keys, words)
             }
+            (b"renew-permit", [name, permits, keys @ ..], [token, ttl, words @ ..]) => {
+                (Entry::RenewPermit { name, permits, token, ttl: number(ttl)? }, keys, words)
+            }
             (b"unpermit", [name, queue, permits, keys @ ..], [token, words @ ..]) => {
                 (Entry::Unpermit { name, queue, permits, token }, keys, words)
             }
-            (b"acquire" | b"release" | b"renew" | b"share" | b"unshare" | b"permit" | b"unpermit", ..) => {
+            (
+                b"acquire" | b"release" | b"renew" | b"renew-reentrant" | b"share" | b"renew-share" | b"unshare"
+                | b"permit" | b"renew-permit" | b"unpermit",
+                ..,
+            ) => {
                 return Err(arguments.wrong("has too few keys or arguments"));
             }
             _ => break,
@@ -148,6 +167,15 @@ impl Entry<'_> {
                 let ms = call.pttl(name)?.max(ttl);
                 Ok(if call.pexpire(name, ms)? { ms } else { 0 })
             }
+            Self::RenewReentrant { name, token, ttl } => {
+                if call.hget(name, token)?.is_none() {
+                    return UNDONE;
+                }
+                let ms = call.pttl(name)?.max(ttl);
+                Ok(if call.pexpire(name, ms)? { ms } else { 0 })
+            }
+            Self::RenewShare { name, readers, token, ttl } => renew_share(call, name, readers, token, ttl),
+            Self::RenewPermit { name, permits, token, ttl } => renew_permit(call, name, permits, token, ttl),
             Self::Share { name, queue, readers, token, ttl } => match fence {
                 Some(fence) => share(call, name, queue, readers, token, ttl, fence),
                 None => UNDONE,
@@ -196,6 +224,30 @@ fn share(
 /// Whether readers hold the lock, and no client waits.
 fn is_shared(value: &[u8]) -> bool {
     Value::read(value).is_some_and(|value| value.holder == SHARED && !value.marked)
+}
+
+fn renew_share(call: &mut Call<'_>, name: &[u8], readers: &[u8], token: &[u8], ttl: i64) -> Done<i64> {
+    let is_shared = call.get(name)?.is_some_and(|value| Value::read(&value).is_some_and(|it| it.holder == SHARED));
+    let Some(expiry) = call.zscore(readers, token)?.filter(|expiry| is_shared && *expiry > call.now) else {
+        return UNDONE;
+    };
+    let ms = ttl.max(expiry - call.now);
+    // N first, always.
+    let keep = call.pttl(name)?.max(ms);
+    call.pexpire(name, keep)?;
+    call.zadd(readers, call.now + ms, token)?;
+    let _ = call.expire_at_least(readers, ms);
+    Ok(ms)
+}
+
+fn renew_permit(call: &mut Call<'_>, name: &[u8], permits: &[u8], token: &[u8], ttl: i64) -> Done<i64> {
+    let Some(expiry) = call.zscore(name, token)?.filter(|expiry| *expiry > call.now) else { return UNDONE };
+    let ms = ttl.max(expiry - call.now);
+    let keep = call.pttl(name)?.max(ms);
+    call.pexpire(name, keep)?;
+    let _ = call.pexpire(permits, keep);
+    call.zadd(name, call.now + ms, token)?;
+    Ok(ms)
 }
 
 fn unshare(call: &mut Call<'_>, name: &[u8], readers: &[u8], token: &[u8]) -> Done<i64> {

@@ -282,19 +282,22 @@ impl Calls {
             let place = self.place();
             let (name, kind) = (NAMES[place], self.kind(place));
             let (token, ttl) = (self.token(), self.ttl());
-            let words = match (kind, self.rng.below(5)) {
+            let words = match (kind, self.rng.below(6)) {
                 (Kind::Semaphore, 0..=2) => ["permit".to_owned(), token, ttl, self.mode(kind)].to_vec(),
+                (Kind::Semaphore, 3) => ["renew-permit".to_owned(), token, ttl].to_vec(),
                 (Kind::Semaphore, _) => ["unpermit".to_owned(), token].to_vec(),
                 (_, 0) => ["acquire".to_owned(), format!("{token} "), ttl].to_vec(),
                 (_, 1) => ["release".to_owned(), self.value(values, name)].to_vec(),
                 (_, 2) => ["renew".to_owned(), token, ttl].to_vec(),
                 (_, 3) => ["share".to_owned(), token, ttl].to_vec(),
+                (Kind::Reentrant, 4) => ["renew-reentrant".to_owned(), token, ttl].to_vec(),
+                (_, 4) => ["renew-share".to_owned(), token, ttl].to_vec(),
                 _ => ["unshare".to_owned(), token].to_vec(),
             };
             let numbers: &[usize] = match words[0].as_str() {
-                "release" | "renew" => &[1],
+                "release" | "renew" | "renew-reentrant" => &[1],
                 "acquire" => &[1, 3],
-                "unshare" => &[1, 5],
+                "unshare" | "renew-share" | "renew-permit" => &[1, 5],
                 _ => &[1, 3, 5],
             };
             takes += usize::from(["acquire", "share", "permit"].contains(&words[0].as_str()));
