@@ -339,8 +339,8 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         "batch-renewal-lowers",
         &[Change {
             file: "scripts/batch.rs",
-            find: "let ms = call.pttl(name)?.max(ttl);",
-            put: "let ms = if MUTANT { ttl } else { call.pttl(name)?.max(ttl) };",
+            find: "!= Some(token) {\n                    return UNDONE;\n                }\n                let ms = call.pttl(name)?.max(ttl);",
+            put: "!= Some(token) {\n                    return UNDONE;\n                }\n                let ms = if MUTANT { ttl } else { call.pttl(name)?.max(ttl) };",
         }],
     ),
     (
@@ -562,6 +562,22 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
     (
         "short-cut-for-given-up-tokens",
         &[Change { file: "scripts/acquire.rs", find: "    if *score <= 0 {", put: "    if *score <= 0 && !MUTANT {" }],
+    ),
+    (
+        "batch-renews-expired-permits",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "call.zscore(name, token)?.filter(|expiry| *expiry > call.now)",
+            put: "call.zscore(name, token)?.filter(|expiry| MUTANT || *expiry > call.now)",
+        }],
+    ),
+    (
+        "batch-renews-others-reentrant",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "if call.hget(name, token)?.is_none() {",
+            put: "if call.hget(name, token)?.is_none() && !(MUTANT && call.exists(&[name])?) {",
+        }],
     ),
 ];
 
