@@ -82,8 +82,7 @@ impl Client {
     /// What the holders need may have changed while a renewal waited.
     fn renew_for_now(&self, queued: &mut Queued) {
         if let Purpose::Renew { lock, op: None, .. } = queued.purpose
-            && let Some(command) =
-                self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx, queued.command.form()))
+            && let Some(command) = self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx, queued.command.form()))
         {
             queued.command = command;
         }

@@ -276,11 +276,12 @@ impl Flows {
     }
 
     /// Whether commands that leave together are needed sooner than every queued one of their flow. The others that could
-    /// leave with them have waited long enough, too.
+    /// leave with them have waited long enough, too. They also leave if the driver has been busy for long.
     pub(crate) fn is_turn_of_together(&self, now: Instant) -> bool {
+        let Some(since) = self.leave_together() else { return false };
         let sooner =
             |flow: &Flow| flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
-        self.flows.iter().any(sooner) && self.leave_together().is_some_and(|at| at <= now)
+        since + LONGEST_WAIT <= now || since <= now && self.flows.iter().any(sooner)
     }
 
     /// Whether no command waits for room.

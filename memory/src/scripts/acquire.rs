@@ -235,6 +235,10 @@ impl ShortCut for LockState {
         if left <= 0 || !is_alive(call, keys, token, first.as_ref())? {
             return Ok(None);
         }
+        // A waiter without a subscription tries, and stays alive by that.
+        if first.is_some() && how == How::Try && call.zscore(keys.queue, token)?.is_some() {
+            return Ok(None);
+        }
         let (mut what, mut position, mut waiting): (&[u8], _, _) = (b"tried ", 1, 0);
         if how == How::Wait {
             let rank = if first.is_some() { call.zrank(keys.queue, token)? } else { None };
