@@ -10,13 +10,14 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use super::clock;
+use super::clock::Clock;
 use crate::net::ChannelRequest;
 
 /// The result of an operation, as the engine returns it.
 pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
+    clock: Clock,
     pub(super) engine: Engine,
     /// None for a quorum.
     labels: Option<Labels>,
@@ -108,8 +109,9 @@ impl<T> Few<T> {
 }
 
 impl State {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, clock: Clock) -> Self {
         Self {
+            clock,
             engine,
             labels,
             starting: None,
@@ -131,7 +133,7 @@ impl State {
 
     pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
         while let Some(mut output) = self.engine.poll_output() {
-            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(|| self.clock.now(), &mut output)) {
                 continue;
             }
             self.take_output(output, deferred);
@@ -183,7 +185,7 @@ impl State {
         let labels = self.labels.as_ref()?;
         // A caller of this client has it, or the holder is unknown. A long search is not worth it.
         let here = || self.leases.values().take(1000).any(|lease| lease.name.as_deref() == Some(name));
-        labels.holder(clock::now(), name).or_else(|| here().then(|| labels.own()))
+        labels.holder(self.clock.now(), name).or_else(|| here().then(|| labels.own()))
     }
 
     fn complete(&mut self, op: OpId, result: OperationResult, deferred: &mut Deferred) {
