@@ -31,27 +31,48 @@ use prelude::{LockState, ReentrantState, SemaphoreState};
 
 type Function = fn(Call<'_>, Arguments<'_>) -> Outcome;
 
+/// What a server knows about a script. It has the text only in its parts, because scripts share most of these.
+struct Known {
+    name: &'static str,
+    sha1: &'static str,
+    parts: [&'static str; 5],
+}
+
+impl Known {
+    const fn new(script: Script) -> Self {
+        Self { name: script.name, sha1: script.sha1, parts: script.parts }
+    }
+
+    fn has_text(&self, mut text: &[u8]) -> bool {
+        for part in self.parts {
+            let Some(rest) = text.strip_prefix(part.as_bytes()) else { return false };
+            text = rest;
+        }
+        text.is_empty()
+    }
+}
+
 /// The function of each script. The most frequent ones come first.
-const FUNCTIONS: [(Script, Function); lua::ALL.len()] = [
-    (lua::ACQUIRE, acquire::acquire::<LockState>),
-    (lua::BATCH, batch::batch),
-    (lua::ACQUIRE_FAST, acquire_fast::acquire_fast),
-    (lua::RELEASE_FAST, release::release_fast),
-    (lua::RELEASE, release::release::<LockState>),
-    (lua::RENEW, renew::renew),
-    (lua::CONVERT, convert::convert),
-    (lua::MULTI, multi::multi),
-    (lua::RAISE, raise::raise),
-    (lua::INSPECT, inspect::inspect),
-    (lua::FORCE, force::force::<LockState>),
-    (lua::reentrant::ACQUIRE, acquire::acquire::<ReentrantState>),
-    (lua::reentrant::RELEASE, release::release::<ReentrantState>),
-    (lua::reentrant::RENEW, renew::reentrant_renew),
-    (lua::reentrant::FORCE, force::force::<ReentrantState>),
-    (lua::semaphore::ACQUIRE, acquire::acquire::<SemaphoreState>),
-    (lua::semaphore::RELEASE, release::release::<SemaphoreState>),
-    (lua::semaphore::RENEW, renew::semaphore_renew),
-    (lua::semaphore::FORCE, force::force::<SemaphoreState>),
+const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
+    (Known::new(lua::ACQUIRE), acquire::acquire::<LockState>),
+    (Known::new(lua::BATCH), batch::batch),
+    (Known::new(lua::ACQUIRE_FAST), acquire_fast::acquire_fast),
+    (Known::new(lua::RELEASE_FAST), release::release_fast),
+    (Known::new(lua::RELEASE), release::release::<LockState>),
+    (Known::new(lua::RENEW), renew::renew),
+    (Known::new(lua::CONVERT), convert::convert),
+    (Known::new(lua::MULTI), multi::multi),
+    (Known::new(lua::RAISE), raise::raise),
+    (Known::new(lua::INSPECT), inspect::inspect),
+    (Known::new(lua::FORCE), force::force::<LockState>),
+    (Known::new(lua::reentrant::ACQUIRE), acquire::acquire::<ReentrantState>),
+    (Known::new(lua::reentrant::RELEASE), release::release::<ReentrantState>),
+    (Known::new(lua::reentrant::RENEW), renew::reentrant_renew),
+    (Known::new(lua::reentrant::FORCE), force::force::<ReentrantState>),
+    (Known::new(lua::semaphore::ACQUIRE), acquire::acquire::<SemaphoreState>),
+    (Known::new(lua::semaphore::RELEASE), release::release::<SemaphoreState>),
+    (Known::new(lua::semaphore::RENEW), renew::semaphore_renew),
+    (Known::new(lua::semaphore::FORCE), force::force::<SemaphoreState>),
 ];
 
 /// Which scripts EVALSHA can run, by their places in [`FUNCTIONS`].
@@ -125,7 +146,7 @@ fn split<'a, 'w>(words: &'a [&'w [u8]]) -> Result<Split<'a, 'w>, Refusal> {
     }
 }
 
-fn place(is: impl Fn(&Script) -> bool) -> Option<usize> {
+fn place(is: impl Fn(&Known) -> bool) -> Option<usize> {
     FUNCTIONS.iter().position(|(script, _)| is(script))
 }
 
@@ -136,7 +157,7 @@ fn by_digest(digest: &[u8]) -> Option<usize> {
 }
 
 fn known(text: &[u8]) -> Result<usize, Refusal> {
-    place(|script| script.source.as_bytes() == text).ok_or(FOREIGN_SCRIPT)
+    place(|script| script.has_text(text)).ok_or(FOREIGN_SCRIPT)
 }
 
 const FOREIGN_SCRIPT: Refusal = Refusal::new(
@@ -153,12 +174,24 @@ fn run(server: &mut Server, place: usize, keys: &[&[u8]], arguments: &[&[u8]]) -
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, lua};
+    use alloc::format;
+
+    use super::{FUNCTIONS, known, lua};
 
     #[test]
     fn every_script_has_a_function() {
         for script in lua::ALL {
-            assert_eq!(FUNCTIONS.iter().filter(|(known, _)| *known == script).count(), 1, "{}", script.name);
+            assert_eq!(FUNCTIONS.iter().filter(|(known, _)| known.sha1 == script.sha1).count(), 1, "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn a_script_is_known_by_its_whole_text() {
+        for script in lua::ALL {
+            let place = known(script.source.as_bytes()).ok();
+            assert_eq!(place.and_then(|place| FUNCTIONS.get(place)).map(|(known, _)| known.sha1), Some(script.sha1));
+            assert!(known(format!("{} ", script.source).as_bytes()).is_err(), "{}", script.name);
+            assert!(known(script.source.trim_end().as_bytes()).is_err(), "{}", script.name);
         }
     }
 }
