@@ -1,5 +1,5 @@
 // Optimises generated/leasehold_js_bg.wasm to generated/core.wasm, and writes it as text to generated/base64.js. Does the same for
-// the engine of a quorum, in generated/quorum/.
+// the engine of a quorum, in generated/quorum/, and for the server in memory, in generated/memory/.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,6 +10,8 @@ import { gzipSync } from 'node:zlib';
 const LIMIT = 66_000;
 /** The same for quorum.wasm, which `LockManager.quorum` loads. It also contains everything in core.wasm. */
 const QUORUM_LIMIT = 81_000;
+/** The same for memory.wasm, which only `leasehold/testing` loads. It has the scripts' texts, to recognise them. */
+const MEMORY_LIMIT = 105_000;
 
 // The features that rustc uses for wasm32-unknown-unknown. wasm-bindgen strips the section that lists them.
 const FEATURES = ['bulk-memory', 'bulk-memory-opt', 'mutable-globals', 'nontrapping-float-to-int', 'sign-ext', 'reference-types', 'multivalue'];
@@ -20,12 +22,13 @@ const INLINED = ['-ocimfs', '20', '-aimfs', '8'];
 const generated = join(import.meta.dirname, '../generated');
 const wasmOpt = join(dirname(createRequire(import.meta.url).resolve('binaryen')), 'bin', 'wasm-opt');
 
-optimise(generated, 'core.wasm', LIMIT);
-optimise(join(generated, 'quorum'), 'quorum.wasm', QUORUM_LIMIT);
+optimise(generated, 'leasehold_js', 'core.wasm', LIMIT);
+optimise(join(generated, 'quorum'), 'leasehold_js', 'quorum.wasm', QUORUM_LIMIT);
+optimise(join(generated, 'memory'), 'leasehold_js_memory', 'memory.wasm', MEMORY_LIMIT);
 
-function optimise(directory, name, limit) {
+function optimise(directory, crate, name, limit) {
   execFileSync(process.execPath, [
-    wasmOpt, join(directory, 'leasehold_js_bg.wasm'), '--low-memory-unused', '--zero-filled-memory', '--gufa', '-Oz', '--converge', ...INLINED, '--strip-debug', '--strip-producers',
+    wasmOpt, join(directory, `${crate}_bg.wasm`), '--low-memory-unused', '--zero-filled-memory', '--gufa', '-Oz', '--converge', ...INLINED, '--strip-debug', '--strip-producers',
     ...FEATURES.map((feature) => `--enable-${feature}`), '--output', join(directory, name),
   ], { stdio: 'inherit' });
 

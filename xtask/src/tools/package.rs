@@ -57,7 +57,7 @@ pub(crate) fn check(tarball: &Path) -> Result {
     stamp.set()
 }
 
-/// Writes the engine, its JavaScript and the scripts' texts to `bindings-js/generated/`.
+/// Writes the engine, the server in memory, their JavaScript and the scripts' texts to `bindings-js/generated/`.
 pub(crate) fn generate() -> Result {
     node::check()?;
     let package = node::package();
@@ -70,16 +70,17 @@ pub(crate) fn generate() -> Result {
     }
     stamp.remove();
     wasm::add_target()?;
-    bind(&[], &generated)?;
-    bind(&["--features", "quorum"], &generated.join("quorum"))?;
+    bind("leasehold-js", &[], &generated)?;
+    bind("leasehold-js", &["--features", "quorum"], &generated.join("quorum"))?;
+    bind("leasehold-js-memory", &[], &generated.join("memory"))?;
     run(cargo(&BINDGEN).arg(generated.join("scripts.ts")))?;
     run(&mut node(&package, &["build/wasm.mjs"]))?;
     stamp.set()
 }
 
-/// Builds the engine with these features, and its JavaScript.
-fn bind(features: &[&str], directory: &Path) -> Result {
-    let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-js", "--target", TARGET];
+/// Builds a crate with these features as WebAssembly, and its JavaScript.
+fn bind(package: &str, features: &[&str], directory: &Path) -> Result {
+    let build = ["build", "--quiet", "--profile", "wasm", "--package", package, "--target", TARGET];
     let mut cargo_build = cargo(&build);
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
@@ -87,31 +88,35 @@ fn bind(features: &[&str], directory: &Path) -> Result {
         cargo_build.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));
     }
     run(cargo_build.args(features))?;
-    let module = target().join(TARGET).join("wasm").join("leasehold_js.wasm");
+    let module = target().join(TARGET).join("wasm").join(format!("{}.wasm", package.replace('-', "_")));
     run(cargo(&BINDGEN).arg(module).arg(directory))
 }
 
 const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
 
 /// The sources of the WebAssembly.
-const WASM: [&str; 10] = [
+const WASM: [&str; 13] = [
     "Cargo.toml",
     "Cargo.lock",
     "core/Cargo.toml",
     "core/src",
     "lua",
+    "memory/Cargo.toml",
+    "memory/src",
     "bindings-js/Cargo.toml",
     "bindings-js/src",
+    "bindings-js/memory",
     "bindings-js/bindgen",
     "bindings-js/build",
     "bindings-js/package-lock.json",
 ];
 
 /// The other sources of the tarball.
-const TARBALL: [&str; 5] = [
+const TARBALL: [&str; 6] = [
     "bindings-js",
     "bindings-js/generated/core.wasm",
     "bindings-js/generated/quorum/quorum.wasm",
+    "bindings-js/generated/memory/memory.wasm",
     "LICENSE-MIT",
     "LICENSE-APACHE",
 ];
