@@ -10,6 +10,7 @@ rmSync('dist', { recursive: true, force: true });
 mkdirSync('dist');
 copyFileSync('generated/core.wasm', 'dist/core.wasm');
 copyFileSync('generated/quorum/quorum.wasm', 'dist/quorum.wasm');
+copyFileSync('generated/memory/memory.wasm', 'dist/memory.wasm');
 
 const common = {
   entryPoints: ['ts/index.ts'],
@@ -29,7 +30,7 @@ const common = {
 const node = { ...common, format: 'cjs', supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
 await build({ ...node, outfile: 'dist/leasehold.cjs' });
 await build({ ...node, entryPoints: ['ts/engine/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
-for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs']]) {
+for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs'], ['generated/memory', 'dist/memory-base64.cjs']]) {
   await build({ entryPoints: [`${text}/base64.js`], format: 'cjs', outfile });
 }
 
@@ -80,6 +81,16 @@ for (const name of ['redlock', 'redis-semaphore']) {
 // redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
 
+// The server in memory uses the package's own errors, and gives managers a link. Nothing else is in both.
+await build({ ...node, platform: 'node', entryPoints: ['ts/memory/index.ts'], outfile: 'dist/testing.cjs', plugins: [{ name: 'testing', setup: forTesting }] });
+const testing = await rollup({
+  input: 'ts/memory/index.ts',
+  plugins: [dts({ compilerOptions: { stripInternal: true } })],
+});
+for (const end of ['mts', 'cts']) await testing.write({ file: `dist/testing.d.${end}`, format: 'es' });
+await testing.close();
+writeFileSync('dist/testing.mjs', `export { Clock, MemoryServer } from './testing.cjs';\n`);
+
 // The types of the `.wasm` files, for hosts and bundlers that import them as modules, as workerd does.
 const compiled = `/** The compiled engine, not instantiated. */
 declare const compiled: WebAssembly.Module;
@@ -111,11 +122,19 @@ function withTextApart(build) {
   asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
 }
 
+function forTesting(build) {
+  startFrom(build, 'beside');
+  asItIs(build, /\/errors\.js$/, () => './index.cjs');
+  asItIs(build, /\/base64\.js$/, () => './memory-base64.cjs');
+}
+
 /** Keeps a file separate in `dist`. */
 function asItIs(build, filter, name) {
   build.onResolve({ filter }, ({ path }) => ({ path: name(path), external: true }));
 }
 
 function startFrom(build, name) {
-  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, () => ({ path: `${process.cwd()}/ts/engine/wasm/${name}.ts` }));
+  build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, ({ importer }) => ({
+    path: `${process.cwd()}/ts/${importer.includes('/memory/') ? 'memory' : 'engine'}/wasm/${name}.ts`,
+  }));
 }

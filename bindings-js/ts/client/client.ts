@@ -12,7 +12,7 @@ import { onAbort } from '../support/abort.js';
 import {
   type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
-import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { insideRequest, randomBytes, soon, WorkerRequest } from '../support/host.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
@@ -128,7 +128,7 @@ export class Client {
 
   /** Emits an event once the engine has handled its input, because a listener may call the manager. Keeps the order. */
   #tell<Name extends keyof LockManagerEvents>(name: Name, event: LockManagerEvents[Name]): void {
-    queueMicrotask(() => this.events.emit(name, event));
+    soon(() => this.events.emit(name, event));
   }
 
   /** Tells the listeners of an acquire that failed. Returns the error. */
@@ -330,7 +330,7 @@ export class Client {
     this.#driver.labels?.granted(this.prefix + acquire.lock.name);
     const lease = this.#leaseOf(grant, outcome, acquire);
     this.#tellGranted(acquire.attempt, lease, grant.local);
-    if (grant.local) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
+    if (grant.local && !this.#driver.isInMemory) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
     else acquire.granted(lease);
   }
 

@@ -1,9 +1,9 @@
 /** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
-import type { CallResult, Failure, Link, SubscriptionListener } from '../connections/index.js';
+import type { CallResult, Failure, Link, LinkTime, SubscriptionListener } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
-import { afterPendingCalls } from '../support/host.js';
+import { afterPendingCalls, soon } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { DedicatedConnections } from './dedicated.js';
 import type { Labels } from './labels.js';
@@ -49,6 +49,8 @@ export class Driver {
   readonly #listener: DriverListener;
   readonly #responseTimeout: number;
   readonly #dedicated: DedicatedConnections;
+  readonly #time: LinkTime | undefined;
+  readonly #ignoreTime: () => void;
   /** Undefined for a quorum. */
   readonly labels: Labels | undefined;
   readonly #timer = new WakeTimer(() => {
@@ -94,6 +96,26 @@ export class Driver {
     if (!this.isQuorum) this.labels = makeLabels(this.#first.link);
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
     if (this.#first.link.isCluster === true) this.#engine.setCluster();
+    this.#time = this.#first.link.time;
+    this.#ignoreTime = this.#time === undefined ? ignore : this.#follow(this.#time);
+  }
+
+  /** Uses the time of servers in memory. Returns a function that ends that. */
+  #follow(time: LinkTime): () => void {
+    const now = (): number => time.elapsed;
+    this.#engine.setClocks({ monotonic: now, wall: now });
+    // This time stands still while the machine sleeps. Fake timers that pass hours run each timer on the way, so let these be few.
+    this.#timer.longestSleep = HOUR;
+    return time.onAdvance(() => {
+      // The timer runs by the host's time, which is behind now.
+      this.#timer.stop();
+      this.input((engine) => engine.passed());
+    });
+  }
+
+  /** Whether the servers are in memory, so that there is no I/O. */
+  get isInMemory(): boolean {
+    return this.#time !== undefined;
   }
 
   /** When the current input happened. */
@@ -159,7 +181,8 @@ export class Driver {
     if (wake > now) return this.#timer.set(now, wake);
     if (this.#waking) return;
     this.#waking = true;
-    afterPendingCalls(() => {
+    // `setImmediate` stands still under fake timers.
+    (this.isInMemory ? soon : afterPendingCalls)(() => {
       this.#waking = false;
       this.input((engine) => engine.passed());
     });
@@ -195,6 +218,7 @@ export class Driver {
   stop(reason: 'closed' | 'broken'): void {
     this.#stopped = true;
     this.#timer.stop();
+    this.#ignoreTime();
     this.#dedicated.endAll();
     if (reason === 'closed') this.#engine.free();
   }
@@ -254,6 +278,7 @@ export class Driver {
   }
 }
 
+const HOUR = 3_600_000_000;
 const NEEDS_CONNECTIONS = '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
 
 function sendOver(link: Link, command: Command): Promise<CallResult> {

@@ -2,14 +2,15 @@
 
 import { setTimerRef } from '../support/host.js';
 
-/** Timers stop while the machine sleeps, but leases go on. So look at the clock at least this often, in microseconds. */
-const LONGEST_SLEEP = 1_000_000;
+const SECOND = 1_000_000;
 
 /**
  * Wakes at the given time or earlier. A later time doesn't move the timer: waking early is allowed, and it is cheaper than a
  * new timer for every input.
  */
 export class WakeTimer {
+  /** Timers stop while the machine sleeps, but leases go on. So look at the clock at least this often, in microseconds. */
+  longestSleep = SECOND;
   readonly #wake: () => void;
   #handle: ReturnType<typeof setTimeout> | undefined;
   #at = Infinity;
@@ -22,7 +23,7 @@ export class WakeTimer {
   /** Wakes at `at` at the latest. Both times are in microseconds; at infinity means never. */
   set(now: number, at: number): void {
     if (at >= this.#at) return;
-    const soonest = Math.min(at, now + LONGEST_SLEEP);
+    const soonest = Math.min(at, now + this.longestSleep);
     if (soonest >= this.#at) return;
     this.stop();
     this.#at = soonest;

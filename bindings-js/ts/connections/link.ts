@@ -61,10 +61,21 @@ export interface Address {
   readonly port: number;
 }
 
+/** The time of a link in memory, which takes the place of the host's clocks. */
+export interface LinkTime {
+  /** In milliseconds. It never goes back. */
+  readonly elapsed: number;
+  /** Calls the listener when somebody has moved the time forward by hand. Returns a function that stops it. */
+  onAdvance(listener: () => void): () => void;
+}
+
 /** A connection of the user, of any library. */
 export interface Link {
   /** The library's name, for logs and error messages. */
-  readonly library: 'ioredis' | 'node-redis' | 'glide' | 'custom';
+  readonly library: 'ioredis' | 'node-redis' | 'glide' | 'custom' | 'memory';
+
+  /** Set for a server in memory. There is no I/O to wait for then, so nothing but a promise or its own timer delays a call. */
+  readonly time?: LinkTime;
 
   /** Whether commands go to several servers, chosen by key. */
   readonly isCluster?: boolean;

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 
 import { Redis } from 'ioredis-6';
 
+import { MemoryServer } from '../memory/index.js';
 import { recognise } from './recognise.js';
 
 const refused = (connection: unknown, message: RegExp): void =>
@@ -29,6 +30,12 @@ test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
   refused(() => {}, /not a class or a function/);
   refused([new EventEmitter()], /not a list: a manager uses one server; `LockManager.quorum` takes a list$/);
   refused(Promise.resolve({}), /not a promise: await it first$/);
+  // What ioredis-mock looks like. It runs no Lua of its own.
+  class Mock extends EventEmitter {
+    duplicate(): void {}
+    defineCommand(): void {}
+  }
+  refused(new Mock(), /not a mock: in a test, use `MemoryServer` of `leasehold\/testing`$/);
 });
 
 test('a_library_of_which_another_copy_is_loaded_is_recognised_by_what_it_does', (t) => {
@@ -37,4 +44,5 @@ test('a_library_of_which_another_copy_is_loaded_is_recognised_by_what_it_does', 
   t.after(() => mine.disconnect());
   assert.equal(recognise(mine).library, 'ioredis');
   assert.equal(recognise({ call: async () => null }).library, 'custom');
+  assert.equal(recognise(new MemoryServer()).library, 'memory');
 });

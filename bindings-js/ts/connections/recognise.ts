@@ -1,6 +1,7 @@
 /** The connections that a manager accepts. Recognises each by its methods, because several versions and copies of a library may be loaded. */
 
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
+import { openLink } from '../support/in-memory.js';
 import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
@@ -46,12 +47,25 @@ export interface GlideConnection {
   readonly close: Method;
 }
 
-/** A client of ioredis, node-redis or GLIDE, or a {@link CustomConnection} of your own. */
+/** A server in memory, for tests: `new MemoryServer()` of `leasehold/testing`. */
+export interface InMemoryConnection {
+  readonly clock: object;
+  readonly stop: Method;
+  readonly start: Method;
+  readonly flush: Method;
+  readonly dropNextReply: Method;
+}
+
+/**
+ * A client of ioredis, node-redis or GLIDE, or a {@link CustomConnection} of your own; in tests, a `MemoryServer` of
+ * `leasehold/testing`.
+ */
 export type Connection =
   | IoRedisConnection
   | NodeRedisConnection
   | NodeRedisClusterConnection
   | GlideConnection
+  | InMemoryConnection
   // A function also has a `call`, but is not a connection.
   | (CustomConnection & { readonly bind?: never });
 
@@ -71,6 +85,7 @@ export function recognise(connection: unknown): Link {
 }
 
 function linkOf(connection: unknown): Link {
+  if (isInMemory(connection)) return connection[openLink]();
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => linkOfIoRedis(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
   if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
@@ -114,6 +129,10 @@ function isGlide(connection: unknown): connection is Glide {
   return has(connection, 'customCommand', 'close');
 }
 
+function isInMemory(connection: unknown): connection is { [openLink](): Link } {
+  return typeof connection === 'object' && connection !== null && typeof (connection as Record<symbol, unknown>)[openLink] === 'function';
+}
+
 /** An object with `call`. Other objects of a library, such as a pipeline or a class, are not custom connections. */
 function isCustom(connection: unknown): connection is CustomConnection {
   return typeof connection === 'object' && has(connection, 'call') && !has(connection, 'sendCommand');
@@ -128,6 +147,7 @@ function unknown(connection: unknown): string {
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used: one client is enough for any load`;
   if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for Sentinel`;
+  if (has(connection, 'duplicate', 'defineCommand')) return `${EXPECTED}, not a mock: in a test, use \`MemoryServer\` of \`leasehold/testing\``;
   if (has(connection, 'then')) return `${EXPECTED}, not a promise: await it first`;
   return EXPECTED;
 }

@@ -50,7 +50,7 @@ export class Engine {
   readonly #reader: OutputReader;
   readonly #record: InputRecord;
   readonly #outputs: Outputs;
-  readonly #clocks: HostClocks;
+  #clocks: HostClocks;
   /** When the latest input happened. */
   now = 0;
   /** When the engine must be woken at the latest. Infinity for never. */
@@ -191,6 +191,11 @@ export class Engine {
   /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
   setCluster(): void {
     this.#wasm.setCluster();
+  }
+
+  /** Uses other clocks than the host's, before the first input. */
+  setClocks(clocks: HostClocks): void {
+    this.#clocks = clocks;
   }
 
   /** Time has passed. */

@@ -39,6 +39,9 @@ function linksOf(given: unknown): readonly Link[] {
   const links: Link[] = [];
   try {
     connections.forEach((connection, at) => links.push(linkTo(connection, at)));
+    if (new Set(links.map(({ time }) => time)).size > 1) {
+      throw refused('lists servers in memory that have different clocks: make them with one, `new MemoryServer({ clock })`');
+    }
     return links;
   } catch (error) {
     for (const link of links) void link.close();

@@ -34,6 +34,11 @@ export function setTimerRef(timer: ReturnType<typeof setTimeout>, ref: 'ref' | '
 export const afterPendingIo: (run: () => void) => void =
   typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => void setTimeout(run, 0);
 
+/** Runs a function in a microtask. `queueMicrotask` would not do: Jest's fake timers replace it. */
+export function soon(run: () => void): void {
+  void Promise.resolve().then(run);
+}
+
 /** Runs a function after the calls that are made now, and in Node after those that this turn's replies lead to. */
 export const afterPendingCalls: (run: () => void) => void =
   typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => queueMicrotask(run);

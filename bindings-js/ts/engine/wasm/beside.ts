@@ -1,6 +1,6 @@
 import { initSync } from '../../../generated/leasehold_js.js';
-import { fileBeside } from './file.js';
-import { bytesOf } from './text.js';
+import { fileBeside } from '../../support/file.js';
+import { bytesOf } from '../../support/bytes.js';
 
 // Used by the CommonJS build. In Node, reading the file beside the code is a millisecond faster than the base64 text, which must
 // be parsed as JavaScript first. The text is for bundles, which don't have the file.

@@ -1,6 +1,6 @@
 import { initSync } from '../../../generated/quorum/leasehold_js.js';
-import { fileBeside } from './file.js';
-import { bytesOf } from './text.js';
+import { fileBeside } from '../../support/file.js';
+import { bytesOf } from '../../support/bytes.js';
 
 export { Engine } from '../../../generated/quorum/leasehold_js.js';
 const beside = typeof __filename === 'string' ? fileBeside(__filename, 'quorum.cjs', 'quorum.wasm') : undefined;

@@ -1,0 +1,103 @@
+/** The time of servers in memory and of their managers. */
+
+import { readDuration, type Duration } from '../api/validate.js';
+import { InvalidOptionError } from '../support/errors.js';
+import { formatValue } from '../support/format.js';
+import { setTimerRef } from '../support/host.js';
+
+/** A greater difference between the host's two clocks means that one of them was set, in milliseconds. */
+const NOTICEABLE = 2;
+/** The longest time of a server: 200 years, in milliseconds. Then its fences still have at most 53 bits. */
+const LONGEST = 200 * 365 * 86_400_000;
+
+/**
+ * The time of a {@link MemoryServer} and of its managers. It is the host's time, also when a test has replaced the host's timers:
+ * leases age with the fake timers of Jest, Vitest and `node:test`. {@link Clock.advance} moves it ahead of that.
+ *
+ * @example
+ * ```ts
+ * const server = new MemoryServer();
+ * const lease = await new LockManager(server).mutex('report').acquire();
+ * server.clock.advance('30s'); // nobody could renew the lease in that time
+ * console.log(await lease.lost); // 'expired'
+ * ```
+ */
+export class Clock {
+  #host = readHost();
+  /** The time when `#host` was read first, and how far the host's wall clock was set forward since. */
+  #base = 0;
+  #missed = 0;
+  #gap = this.#host.gap;
+  #elapsed = 0;
+  #ahead = 0;
+  readonly #listeners = new Set<() => void>();
+
+  /**
+   * Moves the time forward at once. Leases expire, and renewals are due, as if the process had stood still for so long. The host's
+   * timers don't move: with fake timers, advance these instead.
+   *
+   * @throws `invalid-option` for a time that is negative or no duration, and after 200 years in all.
+   */
+  advance(time: Duration): void {
+    if (typeof time === 'number' && time < 0) throw new InvalidOptionError('time', `is ${formatValue(time)}: time can't go back; give how far it moves forward`);
+    const ahead = this.#ahead + readDuration('time', time);
+    if (this.#read() + ahead > LONGEST) throw new InvalidOptionError('time', `is ${formatValue(time)}: a server in memory lives for 200 years; make a new one`);
+    this.#ahead = ahead;
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  /** The time since the clock was made, in milliseconds. */
+  get elapsed(): number {
+    return Math.min(LONGEST, this.#read() + this.#ahead);
+  }
+
+  /** @internal */
+  onAdvance(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** @internal Runs `act` once so many milliseconds have passed. */
+  after(ms: number, act: () => void): void {
+    const due = this.elapsed + ms;
+    const run = (): void => {
+      clearTimeout(timer);
+      stop();
+      act();
+    };
+    const timer = setTimeout(run, ms);
+    setTimerRef(timer, 'unref');
+    const stop = this.onAdvance(() => this.elapsed >= due && run());
+  }
+
+  /**
+   * The time that has passed by the host's clocks. `node:test` fakes only the wall clock, and a program may set only that. So this
+   * follows whichever went further, as the engine does.
+   */
+  #read(): number {
+    const host = readHost();
+    if (host.Wall !== this.#host.Wall || host.monotonicNow !== this.#host.monotonicNow) {
+      // A test has installed or removed fake clocks. The difference between the old and the new ones is no time that passed.
+      this.#host = host;
+      this.#base = this.#elapsed;
+      this.#missed = 0;
+      this.#gap = host.gap;
+      return this.#elapsed;
+    }
+    const ahead = host.gap - this.#gap;
+    if (Math.abs(ahead) > NOTICEABLE) {
+      this.#gap = host.gap;
+      this.#missed += Math.max(0, ahead);
+    }
+    // A clock that is set back changes nothing.
+    this.#elapsed = Math.max(this.#elapsed, this.#base + host.monotonic - this.#host.monotonic + this.#missed);
+    return this.#elapsed;
+  }
+}
+
+/** Reads the host's clocks. They are looked up each time, because fake timers replace them. */
+function readHost(): { Wall: DateConstructor; monotonicNow: () => number; monotonic: number; gap: number } {
+  const { Date: Wall, performance } = globalThis;
+  const monotonic = performance.now();
+  return { Wall, monotonicNow: performance.now, monotonic, gap: Wall.now() - monotonic };
+}

@@ -1,0 +1,220 @@
+/** Managers of a server in memory, as users' tests have them. */
+
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+
+import { LockManager, type LockManagerOptions, Owner } from '../index.js';
+import { MemoryServer } from './index.js';
+
+const TTL = 30_000;
+
+function managerOf(t: TestContext, server: MemoryServer, options?: LockManagerOptions): LockManager {
+  const locks = new LockManager(server, options);
+  t.after(() => locks.close());
+  return locks;
+}
+
+/** Resolves when somebody waits for the lock. */
+async function waiting(locks: LockManager, name: string): Promise<void> {
+  while ((await locks.inspect(name)).waiters.length === 0);
+}
+
+test('my_job_stops_when_its_lease_is_lost', async (t) => {
+  const server = new MemoryServer();
+  const lease = await managerOf(t, server).mutex('report').acquire();
+  const job = new Promise((_, reject) => lease.signal.addEventListener('abort', () => reject(lease.signal.reason)));
+  server.clock.advance('30s');
+  await assert.rejects(job, { code: 'lost', reason: 'expired' });
+});
+
+test('several_managers_share_a_server_and_a_waiter_is_granted_when_the_holder_releases', async (t) => {
+  const server = new MemoryServer();
+  // A waiter asks again after a third of this time.
+  const [one, other] = [managerOf(t, server), managerOf(t, server, { claimWindow: '60s' })];
+  const lease = await one.mutex('invoice:42').acquire();
+  assert.equal(await other.mutex('invoice:42').tryAcquire(), null);
+  const waiter = other.mutex('invoice:42').acquire();
+  await waiting(one, 'invoice:42');
+  const began = server.clock.elapsed;
+  assert.equal(await lease.release(), 'released');
+  assert.ok((await waiter).fence > lease.fence);
+  assert.ok(server.clock.elapsed - began < 10_000, 'the grant comes by message, not at the next heartbeat');
+});
+
+test('every_kind_of_lock_runs_on_it_and_a_label_is_shown', async (t) => {
+  const server = new MemoryServer();
+  const [locks, other] = [managerOf(t, server, { label: 'night' }), managerOf(t, server, { label: 'day' })];
+  const leases = [
+    await locks.readWrite('a').read().acquire(),
+    await locks.reentrant('b', new Owner()).acquire(),
+    await locks.semaphore('c', { limit: 2 }).acquire(),
+    await locks.multi(['d', 'ключ']).acquire(),
+    await locks.mutex('{e}').acquire(),
+  ];
+  assert.equal(await other.readWrite('a').write().tryAcquire(), null);
+  const writer = other.readWrite('a').write().acquire();
+  await waiting(locks, 'a');
+  assert.deepEqual((await locks.inspect('a')).waiters.map(({ label }) => label), ['day']);
+  for (const lease of leases) assert.equal(await lease.release(), 'released');
+  assert.equal(await (await writer).release(), 'released');
+});
+
+test('every_kind_of_lock_can_be_expired', async (t) => {
+  const server = new MemoryServer();
+  const locks = managerOf(t, server);
+  const leases = [
+    await locks.mutex('a').acquire(),
+    await locks.readWrite('b').read().acquire(),
+    await locks.reentrant('c', new Owner()).acquire(),
+    await locks.semaphore('d', { limit: 2 }).acquire(),
+  ];
+  for (const name of ['a', 'b', 'c', 'd']) assert.equal(server.expire(name), true);
+  assert.equal(server.expire('a'), false);
+  // The next renewal finds out.
+  server.clock.advance(TTL / 3);
+  assert.deepEqual(await Promise.all(leases.map(({ lost }) => lost)), ['gone', 'gone', 'gone', 'gone']);
+});
+
+test('a_lease_is_renewed_while_time_moves_in_steps', async (t) => {
+  const server = new MemoryServer();
+  const lease = await managerOf(t, server).mutex('report').acquire();
+  for (let hour = 0; hour < 3; hour++) {
+    for (let passed = 0; passed < 3_600_000; passed += 5_000) {
+      server.clock.advance('5s');
+      await lease.verify();
+    }
+  }
+  assert.ok(lease.isHeld);
+  assert.ok(lease.remaining > TTL / 2);
+});
+
+test('time_that_is_moved_ends_a_fixed_lease_and_a_wait', async (t) => {
+  const server = new MemoryServer();
+  const [one, other] = [managerOf(t, server), managerOf(t, server)];
+  const lease = await one.mutex('report').acquire({ renew: false, ttl: '10m' });
+  const waiter = assert.rejects(other.mutex('report').acquire({ wait: '1m' }), { code: 'busy' });
+  await waiting(one, 'report');
+  server.clock.advance('1m');
+  await waiter;
+  server.clock.advance('9m');
+  assert.equal(await lease.lost, 'expired');
+  assert.notEqual(await other.mutex('report').tryAcquire(), null);
+});
+
+test('time_never_goes_back', () => {
+  const { clock } = new MemoryServer();
+  assert.throws(() => clock.advance(-1), { code: 'invalid-option', field: 'time', message: /time can't go back; give how far it moves forward$/ });
+  for (const odd of [NaN, '-1s', 'soon', null, undefined]) assert.throws(() => clock.advance(odd as never), { code: 'invalid-option' });
+  assert.throws(() => clock.advance('100000d'), { code: 'invalid-option', message: /200 years/ });
+  const before = clock.elapsed;
+  clock.advance(0);
+  clock.advance('1h');
+  assert.ok(clock.elapsed >= before + 3_600_000);
+});
+
+test('a_server_that_stops_ends_a_lease_at_its_deadline_and_commands_fail', async (t) => {
+  const server = new MemoryServer();
+  const locks = managerOf(t, server, { responseTimeout: '50ms' });
+  const lease = await locks.mutex('a').acquire();
+  server.stop();
+  await assert.rejects(locks.mutex('b').acquire({ wait: '20ms' }), { code: 'unreachable', message: /server in memory \d+ .*it is stopped; call `start\(\)` first$/ });
+  server.clock.advance('30s');
+  assert.equal(await lease.lost, 'expired');
+  server.start();
+  assert.notEqual(await locks.mutex('a').tryAcquire(), null);
+});
+
+test('a_waiter_gets_the_lock_after_the_server_has_stopped_and_started', async (t) => {
+  const server = new MemoryServer();
+  const [one, other] = [managerOf(t, server), managerOf(t, server)];
+  const lease = await one.mutex('a').acquire();
+  const waiter = other.mutex('a').acquire();
+  await waiting(one, 'a');
+  server.stop();
+  server.start();
+  await lease.release();
+  assert.ok((await waiter).fence > lease.fence);
+});
+
+test('a_server_that_loses_its_data_loses_the_lease', async (t) => {
+  const server = new MemoryServer();
+  const lease = await managerOf(t, server).mutex('a').acquire();
+  server.flush();
+  server.clock.advance(TTL / 3);
+  assert.equal(await lease.lost, 'gone');
+});
+
+test('a_lost_reply_costs_a_response_timeout_and_a_late_one_its_delay', async (t) => {
+  const server = new MemoryServer();
+  const locks = managerOf(t, server, { responseTimeout: '40ms' });
+  await (await locks.mutex('warm').acquire()).release();
+  server.dropNextReply();
+  let began = server.clock.elapsed;
+  const lease = await locks.mutex('a').acquire();
+  assert.ok(server.clock.elapsed - began >= 40);
+  assert.equal(await lease.release(), 'released');
+  server.delay('30ms');
+  began = server.clock.elapsed;
+  await locks.mutex('b').acquire();
+  assert.ok(server.clock.elapsed - began >= 30);
+  server.delay('10m');
+  const late = locks.mutex('c').acquire();
+  server.delay(0);
+  server.stop();
+  server.start();
+  await late;
+});
+
+test('a_reply_that_is_held_back_comes_when_time_is_moved', async (t) => {
+  const server = new MemoryServer();
+  const locks = managerOf(t, server, { responseTimeout: '60s' });
+  server.delay('20s');
+  const late = locks.mutex('a').acquire({ ttl: '10m' });
+  let isAcquired = false;
+  void late.then(() => (isAcquired = true));
+  while (!isAcquired) {
+    await new Promise(setImmediate);
+    server.clock.advance('5s');
+  }
+  assert.ok(server.clock.elapsed >= 20_000);
+  server.delay(0);
+});
+
+test('a_fault_asked_of_a_stopped_server_is_refused_with_what_to_do', () => {
+  const server = new MemoryServer();
+  server.stop();
+  const refused = { name: 'UnreachableError', code: 'unreachable', message: /^can't reach server in memory \d+: it is stopped; call `start\(\)` first$/ };
+  for (const fault of [() => server.flush(), () => server.delay(0), () => server.dropNextReply(), () => server.expire('a')]) assert.throws(fault, refused);
+  server.stop();
+  server.start();
+  assert.equal(server.expire('a'), false);
+});
+
+test('bad_input_is_refused', () => {
+  const server = new MemoryServer();
+  for (const odd of ['', 'leasehold:fence', 7, undefined]) assert.throws(() => server.expire(odd as never), { code: 'invalid-option', field: 'name' });
+  assert.throws(() => server.delay(-1), { code: 'invalid-option', field: 'time' });
+  assert.throws(() => new MemoryServer({ clock: {} as never }), { code: 'invalid-option', field: 'clock' });
+  assert.throws(() => new MemoryServer({ clocks: server.clock } as never), { code: 'invalid-option', field: 'clocks' });
+});
+
+test('three_servers_with_one_clock_are_a_quorum_of_which_one_may_stop', async (t) => {
+  const first = new MemoryServer();
+  const { clock } = first;
+  const servers = [first, new MemoryServer({ clock }), new MemoryServer({ clock })];
+  const locks = await LockManager.quorum(servers);
+  t.after(() => locks.close());
+  first.stop();
+  const lease = await locks.mutex('invoice:42').acquire();
+  servers[1]?.stop();
+  clock.advance('30s');
+  assert.equal(await lease.lost, 'expired');
+  await assert.rejects(LockManager.quorum([first, new MemoryServer(), new MemoryServer()]), { code: 'invalid-option', field: 'servers', message: /different clocks/ });
+  first.start();
+  await assert.rejects(LockManager.quorum([first, servers[2] as MemoryServer, first]), { code: 'invalid-option', field: 'servers' });
+});
+
+test('waiting_for_replicas_is_not_supported', async (t) => {
+  const lock = managerOf(t, new MemoryServer()).mutex('a');
+  await assert.rejects(lock.acquire({ waitForReplicas: { min: 1, timeout: '1s' } }), { code: 'unsupported' });
+});
