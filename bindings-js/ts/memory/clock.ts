@@ -23,11 +23,12 @@ const LONGEST = 200 * 365 * 86_400_000;
  * ```
  */
 export class Clock {
+  /** The first reading of the host's clocks that are there now, and the time then. */
   #host = readHost();
-  /** The time when `#host` was read first, and how far the host's wall clock was set forward since. */
   #base = 0;
+  /** How far the wall clock has gone ahead of the monotonic clock since then, and how much of that counts as time that passed. */
+  #gap = 0;
   #missed = 0;
-  #gap = this.#host.gap;
   #elapsed = 0;
   #ahead = 0;
   readonly #listeners = new Set<() => void>();
@@ -80,24 +81,23 @@ export class Clock {
       // A test has installed or removed fake clocks. The difference between the old and the new ones is no time that passed.
       this.#host = host;
       this.#base = this.#elapsed;
-      this.#missed = 0;
-      this.#gap = host.gap;
+      this.#gap = this.#missed = 0;
       return this.#elapsed;
     }
-    const ahead = host.gap - this.#gap;
-    if (Math.abs(ahead) > NOTICEABLE) {
-      this.#gap = host.gap;
-      this.#missed += Math.max(0, ahead);
+    const monotonic = host.monotonic - this.#host.monotonic;
+    const gap = host.wall - this.#host.wall - monotonic;
+    if (Math.abs(gap - this.#gap) > NOTICEABLE) {
+      this.#missed += Math.max(0, gap - this.#gap);
+      this.#gap = gap;
     }
-    // A clock that is set back changes nothing.
-    this.#elapsed = Math.max(this.#elapsed, this.#base + host.monotonic - this.#host.monotonic + this.#missed);
+    // A clock that is set back changes nothing. Whole microseconds, because a timer that fires exactly in time must not be early.
+    this.#elapsed = Math.max(this.#elapsed, Math.round((this.#base + monotonic + this.#missed) * 1_000) / 1_000);
     return this.#elapsed;
   }
 }
 
 /** Reads the host's clocks. They are looked up each time, because fake timers replace them. */
-function readHost(): { Wall: DateConstructor; monotonicNow: () => number; monotonic: number; gap: number } {
+function readHost(): { Wall: DateConstructor; monotonicNow: () => number; monotonic: number; wall: number } {
   const { Date: Wall, performance } = globalThis;
-  const monotonic = performance.now();
-  return { Wall, monotonicNow: performance.now, monotonic, gap: Wall.now() - monotonic };
+  return { Wall, monotonicNow: performance.now, monotonic: performance.now(), wall: Wall.now() };
 }

@@ -126,14 +126,16 @@ test('a_server_that_stops_ends_a_lease_at_its_deadline_and_commands_fail', async
 
 test('a_waiter_gets_the_lock_after_the_server_has_stopped_and_started', async (t) => {
   const server = new MemoryServer();
-  const [one, other] = [managerOf(t, server), managerOf(t, server)];
+  const [one, other] = [managerOf(t, server), managerOf(t, server, { claimWindow: '60s' })];
   const lease = await one.mutex('a').acquire();
   const waiter = other.mutex('a').acquire();
   await waiting(one, 'a');
+  const began = server.clock.elapsed;
   server.stop();
   server.start();
   await lease.release();
   assert.ok((await waiter).fence > lease.fence);
+  assert.ok(server.clock.elapsed - began < 10_000, 'it is told that its subscription ended, before its next heartbeat');
 });
 
 test('a_server_that_loses_its_data_loses_the_lease', async (t) => {
@@ -157,12 +159,42 @@ test('a_lost_reply_costs_a_response_timeout_and_a_late_one_its_delay', async (t)
   began = server.clock.elapsed;
   await locks.mutex('b').acquire();
   assert.ok(server.clock.elapsed - began >= 30);
+  server.delay(0);
+});
+
+test('a_reply_that_is_held_back_is_lost_at_once_when_the_server_stops', async (t) => {
+  const server = new MemoryServer();
+  const locks = managerOf(t, server, { responseTimeout: '60s' });
+  await locks.mutex('a').acquire();
+  const began = server.clock.elapsed;
   server.delay('10m');
-  const late = locks.mutex('c').acquire();
+  // The one call that is not sent again.
+  const late = locks.forceRelease('a');
+  await new Promise(setImmediate);
   server.delay(0);
   server.stop();
   server.start();
-  await late;
+  await assert.rejects(late, { code: 'unreachable', message: /stopped before it answered/ });
+  assert.ok(server.clock.elapsed - began < 10_000);
+});
+
+test('a_closed_manager_is_not_kept_by_the_clock', async () => {
+  const server = new MemoryServer();
+  const makeAndClose = async (): Promise<WeakRef<object>> => {
+    const locks = new LockManager(server);
+    const listener = (): void => {};
+    locks.on('lost', listener);
+    await locks.mutex('a').run(() => {});
+    await locks.close();
+    return new WeakRef(listener);
+  };
+  const managers = await Promise.all(Array.from({ length: 20 }, makeAndClose));
+  const collect = (globalThis as { gc?: () => void }).gc ?? assert.fail('run with --expose-gc');
+  for (let turn = 0; turn < 10 && managers.some((manager) => manager.deref() !== undefined); turn++) {
+    await new Promise(setImmediate);
+    collect();
+  }
+  assert.deepEqual(managers.filter((manager) => manager.deref() !== undefined), []);
 });
 
 test('a_reply_that_is_held_back_comes_when_time_is_moved', async (t) => {

@@ -69,7 +69,7 @@ export class ServerState {
 
   /** Runs a command, and delivers its messages. */
   run(args: readonly string[]): CallResult {
-    const now = Math.floor(EPOCH + this.clock.elapsed * 1_000);
+    const now = EPOCH + Math.round(this.clock.elapsed * 1_000);
     const lengths = Uint32Array.from(args, (word) => encoder.encode(word).length);
     const { result, messages } = readAnswer(this.#memory.call(now, encoder.encode(args.join('')), lengths));
     for (const { channel, payload } of messages) {

@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis';
 import { LeaseholdError, LockManager, type Lease, type LockManagerEvents } from 'leasehold';
 import { instrument } from 'leasehold/opentelemetry';
+import { type Clock, MemoryServer, type MemoryServerOptions } from 'leasehold/testing';
 
 const redis = new Redis(process.env['REDIS_URL']!);
 
@@ -28,7 +29,22 @@ function reasonOf(error: unknown): string {
   }
 }
 
+/** A test without a server. */
+async function inMemory(): Promise<boolean> {
+  const { clock }: { clock: Clock } = new MemoryServer();
+  const options: MemoryServerOptions = { clock };
+  const server = new MemoryServer(options);
+  await using locks = new LockManager(server);
+  const lease = await locks.mutex('counter').acquire();
+  const isHeld: boolean = server.expire('counter');
+  clock.advance('30s');
+  await lease.lost;
+  await using quorum = await LockManager.quorum([server, new MemoryServer(options), new MemoryServer(options)]);
+  return isHeld && (await quorum.mutex('counter').tryAcquire()) !== null;
+}
+
 async function main(): Promise<void> {
+  if (!(await inMemory())) throw new Error('the server in memory did not work');
   await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
   const stop: () => void = instrument(locks);
   const losses: LockManagerEvents['lost'][] = [];
