@@ -337,11 +337,14 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// Whether a client of another library holds it.
     pub foreign: bool,
-    /// How long it has held the lock: since the client last asked the server for the lock or for more fences. Known for the
-    /// holder of a mutex and for a writer.
+    /// How long it has held the lock: what its client says, or since that client last asked the server for the lock or for
+    /// more fences. Without the client's answer, it is known for the holder of a mutex and for a writer.
     pub held: Option<Duration>,
     /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
+    /// What the client calls its leases of this lock, if it has answered in time. The engine leaves it to
+    /// [`Labels`](crate::Labels).
+    pub lease_label: Option<String>,
 }
 
 /// A waiter.
@@ -356,6 +359,9 @@ pub struct Waiter {
     pub waited: Option<Duration>,
     /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
+    /// What the client's first caller that waits calls its lease, if the client has answered in time. The engine leaves it
+    /// to [`Labels`](crate::Labels).
+    pub lease_label: Option<String>,
 }
 
 /// Why the engine asks for a wake-up.
