@@ -65,6 +65,74 @@ async fn inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long() -> Test
 }
 
 #[tokio::test]
+async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_held_them() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let third = labelled(&server, "web-3").await?;
+    let lease = first.mutex("door").label("job 17").ttl(TTL).acquire().await?;
+    let next = begin(first.mutex("door").label("job 18").ttl(TTL));
+    let waiting = begin(second.mutex("door").label("job λ"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let called = async |locks: &LockManager| {
+        let seen = locks.inspect("door").await.ok()?;
+        let holder = seen.holders.first()?.clone();
+        Some((holder.lease_label?, seen.waiters.first()?.lease_label.clone(), holder.held?))
+    };
+    until("the holder listens", async || called(&third).await.is_some()).await;
+    let (holder, waiter, held) = called(&third).await.ok_or("the leases have labels")?;
+    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 17", Some("job λ")));
+    let own = called(&first).await.ok_or("its own lease has a label")?;
+    assert_eq!((own.0.as_str(), own.1.as_deref()), ("job 17", Some("job λ")));
+    assert!(own.2 >= held, "{own:?} {held:?}");
+    // A local hand-over does not change the server's time.
+    lease.release().await?;
+    let lease = soon("the lock", next).await??;
+    let (holder, waiter, later) = called(&third).await.ok_or("the leases have labels")?;
+    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 18", Some("job λ")));
+    assert!(later < held, "{later:?} {held:?}");
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn readers_permits_and_several_names_have_labels_of_their_leases() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let _leases = (
+        first.read_write("page").read().label("reader").ttl(TTL).acquire().await?,
+        first.multi(["a", "b"]).label("both").ttl(TTL).acquire().await?,
+        first.semaphore("reports", 5).permits(2).label("one").ttl(TTL).acquire().await?,
+        first.semaphore("reports", 5).permits(1).label("two").ttl(TTL).acquire().await?,
+    );
+    for (name, expected) in [("page", "reader"), ("a", "both"), ("b", "both"), ("reports", "one, two")] {
+        until(name, async || {
+            second.inspect(name).await.is_ok_and(|seen| {
+                !seen.holders.is_empty()
+                    && seen.holders.iter().all(|holder| holder.lease_label.as_deref() == Some(expected))
+            })
+        })
+        .await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_messages_the_labels_of_leases_are_missing() -> Tested {
+    let rules = "on ~* resetchannels +@all >secret";
+    let server = Server::builder().acl("app", rules).start()?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (first, second) = (quick().connect(&url).await?, quick().connect(&url).await?);
+    let _lease = first.mutex("door").label("job 17").ttl(TTL).acquire().await?;
+    let label = async |locks: &LockManager| {
+        Ok::<_, leasehold::Error>(locks.inspect("door").await?.holders[0].lease_label.clone())
+    };
+    assert_eq!(label(&second).await?, None);
+    assert_eq!(label(&first).await?.as_deref(), Some("job 17"), "its own needs no message");
+    Ok(())
+}
+
+#[tokio::test]
 async fn readers_and_holders_of_permits_have_labels_too() -> Tested {
     let server = Server::start()?;
     let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
@@ -210,7 +278,14 @@ async fn a_label_that_is_too_long_or_has_control_characters_is_refused_before_an
         assert!(error.to_string().starts_with("`label` "), "{error}");
     }
     let server = Server::start()?;
-    assert!(quick().label("é".repeat(64)).connect(&server.url()).await.is_ok());
+    let locks = quick().label("é".repeat(64)).connect(&server.url()).await?;
+    assert!(locks.mutex("door").label("é".repeat(64)).acquire().await.is_ok());
+    for label in ["x".repeat(129), "a\nb".to_owned()] {
+        let error = locks.mutex("other").label(label).acquire().await.unwrap_err();
+        assert_eq!(error.code(), "invalid-option");
+        assert!(error.to_string().contains("`label` "), "{error}");
+    }
+    assert!(!keys(&server)?.iter().any(|key| key == "other"));
     Ok(())
 }
 
