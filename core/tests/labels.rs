@@ -338,7 +338,7 @@ fn malformed_foreign_and_second_answers_are_ignored_and_a_bad_label_is_missing()
         &format!("told {OTHER}:1 1 - a\n\nbilling:door"),
         &format!("told {OTHER} -1 - a\n\nbilling:door"),
         &format!("told {OTHER} +1 - a\n\nbilling:door"),
-        &format!("told {OTHER} 10000000000000000 - a\n\nbilling:door"),
+        &format!("told {OTHER} 1000000000000000 - a\n\nbilling:door"),
         &format!("told {OTHER} 1 a\n\nbilling:door"),
         &format!("told {OTHER} 1 - a billing:door"),
         &format!("told {OTHER} 1 - a\nbilling:door"),

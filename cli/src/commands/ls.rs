@@ -153,7 +153,7 @@ impl Listing<'_> {
 
     async fn list(&mut self, keys: &[String], found: Found) -> Outcome<()> {
         let names: Vec<&str> = keys.iter().filter_map(|key| key.strip_prefix(&self.servers.prefix)).collect();
-        let seen = join_all(names.iter().map(|name| self.locks.inspect(*name))).await;
+        let seen = join_all(names.iter().map(|name| self.locks.inspect_server(*name))).await;
         for (name, seen) in names.into_iter().zip(seen) {
             let seen = match seen {
                 Ok(seen) => seen,

@@ -26,7 +26,7 @@ const MOST_ANSWERED: u32 = 100;
 /// How many of its leases, and how many of its waiting callers, a client looks at for one answer.
 const MOST_SEEN: usize = 10_000;
 /// The greatest time in an answer, in milliseconds.
-const LONGEST: u64 = 1_000_000_000_000_000;
+const LONGEST: u64 = 999_999_999_999_999;
 
 /// A question about a lock, which the driver answers with [`Labels::answer`](super::Labels::answer).
 #[derive(Debug, PartialEq, Eq)]
@@ -289,7 +289,7 @@ fn time(word: &str) -> Option<Option<Duration>> {
     if word == "-" {
         return Some(None);
     }
-    let digits = word.len() <= 16 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = word.len() <= 15 && word.bytes().all(|byte| byte.is_ascii_digit());
     let time = word.parse().ok().filter(|time| digits && *time <= LONGEST)?;
     Some(Some(Duration::from_millis(time)))
 }
