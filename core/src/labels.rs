@@ -130,8 +130,10 @@ enum Asked {
     Deleted,
     /// Another client's label, for an error or for this call.
     LabelOf(String, Option<OpId>),
-    /// A message was sent.
-    Published,
+    /// This client was asked about its leases, for this call.
+    Question(String, OpId),
+    /// Another client was told about leases.
+    Answer,
 }
 
 impl Labels {
@@ -162,6 +164,13 @@ impl Labels {
         self
     }
 
+    /// The servers are a cluster: PUBLISH counts only the subscribers of one of them.
+    pub fn set_cluster(&mut self) {
+        if let Some(told) = &mut self.leases {
+            told.cluster = true;
+        }
+    }
+
     /// An inspect of the lock `name` begins, and its clients shall be asked about their leases.
     ///
     /// The driver then subscribes if [`wants_channel`](Self::wants_channel) says so, passes messages to
@@ -180,11 +189,11 @@ impl Labels {
     }
 
     /// A subscription was acknowledged, or it ended for this reason. True if the engine did not ask for it.
-    pub fn channel(&mut self, now: Instant, channel: &str, ended: Option<&Failure>) -> bool {
+    pub fn channel(&mut self, channel: &str, ended: Option<&Failure>) -> bool {
         let Some(told) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else { return false };
         let forever = matches!(ended, Some(Failure::Refused(_) | Failure::Unsupported(_)));
         let takes = told.channel(ended.is_none(), forever);
-        self.send_questions(now);
+        self.send_questions();
         takes
     }
 
@@ -222,16 +231,9 @@ impl Labels {
         let Some(told) = &self.leases else { return };
         let answer = told.answer(now, question, leases, waits);
         if question.asker != self.client {
-            if let Some(answer) = answer {
-                self.send(Asked::Published, publish(&question.asker, &answer));
-            }
-        } else if let Some(answer) = answer.as_deref().and_then(|text| Answer::read(text.strip_prefix("told ")?)) {
+            self.send(Asked::Answer, publish(&question.asker, &answer));
+        } else if let Some(answer) = answer.strip_prefix("told ").and_then(Answer::read) {
             self.add(&answer);
-        } else {
-            for asking in self.inspecting.iter_mut().filter_map(|inspecting| inspecting.asking.as_mut()) {
-                told::nothing(asking, &self.client, &question.key);
-            }
-            self.end_inspections();
         }
     }
 
@@ -325,7 +327,8 @@ impl Labels {
                 let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
                 self.completed.extend(closed);
             }
-            Asked::Published => {}
+            Asked::Question(client, op) => self.published(&client, op, result),
+            Asked::Answer => {}
             Asked::LabelOf(client, op) => self.learned(&client, op, label_in(result)),
         }
         true
@@ -367,19 +370,12 @@ impl Labels {
             }
         });
         let key = self.key_of(op);
-        let (mut asking, mut at) = (None, None);
-        if let (Some(told), Some(key)) = (&mut self.leases, key) {
-            let now = now();
-            (asking, at) = (told.ask(now, key, &mut inspection), Some(now));
-        }
+        let asking = self.leases.as_mut().zip(key).and_then(|(told, key)| told.ask(now(), key, &mut inspection));
         self.inspecting.push(Inspecting { op, inspection, missing: clients.len(), asking });
         for client in clients {
             self.ask(client, Some(op));
         }
-        match at {
-            Some(now) => self.send_questions(now),
-            None => self.end_inspections(),
-        }
+        self.send_questions();
     }
 
     fn key_of(&mut self, op: OpId) -> Option<String> {
@@ -387,14 +383,26 @@ impl Labels {
         Some(self.keys.swap_remove(place).1)
     }
 
-    fn send_questions(&mut self, now: Instant) {
-        let Some(told) = &self.leases else { return };
+    fn send_questions(&mut self) {
         let mut questions = Vec::new();
-        for asking in self.inspecting.iter_mut().filter_map(|inspecting| inspecting.asking.as_mut()) {
-            told.send(now, asking, &mut questions);
+        for Inspecting { op, asking, .. } in &mut self.inspecting {
+            let (Some(told), Some(asking)) = (&self.leases, asking) else { continue };
+            let asked = told.questions(asking).into_iter();
+            questions.extend(asked.map(|(client, command)| (Asked::Question(client, *op), command)));
         }
-        questions.into_iter().for_each(|question| self.send(Asked::Published, question));
+        questions.into_iter().for_each(|(asked, command)| self.send(asked, command));
         self.end_inspections();
+    }
+
+    /// A question was sent, or it failed. A client that nobody listens for is not waited for.
+    fn published(&mut self, client: &str, op: OpId, result: &Result<Reply, Failure>) {
+        let counts = self.leases.as_ref().is_some_and(|told| !told.cluster);
+        let is_heard = result.as_ref().is_ok_and(|reply| !counts || *reply != Reply::One(Scalar::Int(0)));
+        let inspecting = self.inspecting.iter_mut().find(|inspecting| inspecting.op == op && !is_heard);
+        if let Some(asking) = inspecting.and_then(|inspecting| inspecting.asking.as_mut()) {
+            asking.give_up_on(client);
+            self.end_inspections();
+        }
     }
 
     /// A client has told something about its leases.

@@ -243,19 +243,24 @@ fn inspecting(holders: &[&str], waiters: &[&str]) -> (Labels, Engine) {
     (labels, engine)
 }
 
-/// Answers the commands for the labels of clients. Returns the messages.
+/// Answers the commands for the labels of clients. Returns the messages, which one subscriber gets.
 fn published(labels: &mut Labels, engine: &Engine) -> Vec<String> {
+    published_to(labels, engine, &Ok(Reply::One(Scalar::Int(1))))
+}
+
+/// The same with what the server says about the messages.
+fn published_to(labels: &mut Labels, engine: &Engine, result: &Result<Reply, Failure>) -> Vec<String> {
     let mut messages = Vec::new();
     for (id, command) in commands(labels) {
-        let reply = if command.starts_with("GET") { Reply::One(Scalar::Nil) } else { Reply::One(Scalar::Int(1)) };
-        labels.takes(at(Duration::ZERO), id, &Ok(reply), engine);
+        let none = Ok(Reply::One(Scalar::Nil));
+        labels.takes(at(Duration::ZERO), id, if command.starts_with("GET") { &none } else { result }, engine);
         messages.extend(command.strip_prefix("PUBLISH leasehold:").map(String::from));
     }
     messages
 }
 
 fn subscribed(labels: &mut Labels) -> bool {
-    labels.channel(at(Duration::ZERO), &own_channel(), None)
+    labels.channel(&own_channel(), None)
 }
 
 fn told(labels: &mut Labels, after: Duration, text: &str) {
@@ -311,6 +316,48 @@ fn a_client_that_is_silent_is_waited_for_no_longer_than_100_ms() {
 }
 
 #[test]
+fn the_time_to_subscribe_is_part_of_the_100_ms() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    published(&mut labels, &engine);
+    let end = at(Duration::from_millis(100));
+    assert_eq!(labels.poll_timeout(), Some(end));
+    subscribed(&mut labels);
+    assert_eq!(published(&mut labels, &engine).len(), 1);
+    assert_eq!(labels.poll_timeout(), Some(end));
+}
+
+#[test]
+fn a_client_without_a_subscription_is_not_waited_for() {
+    for result in [Ok(Reply::One(Scalar::Int(0))), Err(Failure::Refused("NOPERM".into())), Err(Failure::TimedOut)] {
+        let (mut labels, engine) = inspecting(&[OTHER], &[THIRD]);
+        subscribed(&mut labels);
+        assert_eq!(published_to(&mut labels, &engine, &result).len(), 2);
+        assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)], "{result:?}");
+        assert_eq!(labels.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn in_a_cluster_a_subscriber_of_another_server_is_waited_for() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    labels.set_cluster();
+    subscribed(&mut labels);
+    published_to(&mut labels, &engine, &Ok(Reply::One(Scalar::Int(0))));
+    assert_eq!(inspected(&mut labels), None);
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} 1 - job 17\n\nbilling:door"));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(Some("job 17".into()), Some(1))]);
+}
+
+#[test]
+fn a_client_that_has_nothing_of_the_lock_ends_the_wait() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    subscribed(&mut labels);
+    published(&mut labels, &engine);
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} - - \n\nbilling:door"));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)]);
+}
+
+#[test]
 fn without_messages_an_inspection_ends_without_labels_of_leases() {
     for (failure, again) in [
         (Failure::Refused("NOPERM".into()), false),
@@ -318,10 +365,10 @@ fn without_messages_an_inspection_ends_without_labels_of_leases() {
         (Failure::TimedOut, true),
     ] {
         let (mut labels, engine) = inspecting(&[OTHER], &[]);
-        labels.channel(at(Duration::ZERO), &own_channel(), Some(&failure));
+        labels.channel(&own_channel(), Some(&failure));
         published(&mut labels, &engine);
         assert_eq!(inspected(&mut labels).is_some(), !again, "{failure:?}");
-        labels.wake(at(Duration::from_secs(1)));
+        labels.wake(at(Duration::from_millis(100)));
         assert_eq!(inspected(&mut labels).is_some(), again, "{failure:?}");
     }
 }
@@ -395,7 +442,7 @@ fn a_client_that_is_asked_tells_its_leases_and_its_first_caller_that_waits() {
     assert_eq!(answer(&asked, &[(7, Some("job 17"))], &[]), told("2000 - job 17\n"));
     assert_eq!(answer(&asked, &[(7, None)], &[(8, Some("b")), (6, Some("a"))]), told("2000 3000 \na"));
     assert_eq!(answer(&asked, &[(7, Some("b")), (3, Some("a")), (8, Some("a"))], &[]), told("6000 - a, b\n"));
-    assert_eq!(answer(&asked, &[], &[]), None, "it has nothing to tell");
+    assert_eq!(answer(&asked, &[], &[]), told("- - \n"), "the asker waits no longer");
     for text in [
         "asked ",
         "asked x billing:front door",

@@ -6,15 +6,12 @@
  * `core/src/labels/told.rs` is the same for Rust.
  */
 
-import type { Link } from '../connections/index.js';
-import { ignore } from '../support/ignore.js';
+import type { CallResult, Link } from '../connections/index.js';
 
 /** How many different clients an inspect asks. */
 const MOST_ASKED = 64;
-/** How long it waits for their answers, in milliseconds. */
+/** How long it waits for their answers, and for its own subscription before, if the client has none, in milliseconds. */
 const PATIENCE = 100;
-/** How long it waits for the subscription before, if the client has none, in milliseconds. */
-const SUBSCRIBING = 1_000;
 /** How many questions a client answers in a second. */
 const MOST_ANSWERED = 100;
 /** How many of its leases, and how many of its waiting callers, a client looks at for one answer. */
@@ -99,14 +96,19 @@ export class LeaseLabels {
   /** Asks the clients about their leases of a lock. Resolves to the answers that came in time. */
   async ask(key: string, clients: readonly string[]): Promise<ReadonlyMap<string, Answer>> {
     const answers = new Map<string, Answer>();
-    const own = clients.includes(this.#clientId) ? read(this.#answer(key) ?? '') : undefined;
+    const own = clients.includes(this.#clientId) ? read(this.#answer(key)) : undefined;
     if (own !== undefined) answers.set(own.client, own.answer);
     const others = clients.filter((client) => client !== this.#clientId).slice(0, MOST_ASKED);
+    const began = performance.now();
     if (others.length === 0 || !(await this.#listens())) return answers;
-    await within(PATIENCE, (done) => {
+    await within(PATIENCE - (performance.now() - began), (done) => {
       const asking = { key, silent: new Set(others), answers, done };
       this.#asking.add(asking);
-      for (const client of others) this.#publish(client, `asked ${this.#clientId} ${key}`);
+      for (const client of others) {
+        void this.#publish(client, `asked ${this.#clientId} ${key}`).then((result) => {
+          if (!this.#isHeard(result)) giveUpOn(client, asking);
+        });
+      }
       return () => this.#asking.delete(asking);
     });
     return answers;
@@ -119,7 +121,7 @@ export class LeaseLabels {
       this.#subscribe();
     }
     if (this.#channel !== 'on' && this.#channel !== 'never') {
-      await within(SUBSCRIBING, (done) => {
+      await within(PATIENCE, (done) => {
         this.#changed.push(done);
         return () => (this.#changed = this.#changed.filter((other) => other !== done));
       });
@@ -130,11 +132,11 @@ export class LeaseLabels {
   #told(payload: string): void {
     const told = read(payload);
     if (told === undefined) return;
-    for (const { key, silent, answers, done } of this.#asking) {
+    for (const asking of this.#asking) {
       // An answer counts once, and only if it was asked for.
-      if (key !== told.key || !silent.delete(told.client)) continue;
-      answers.set(told.client, told.answer);
-      if (silent.size === 0) done();
+      if (asking.key !== told.key || !asking.silent.has(told.client)) continue;
+      asking.answers.set(told.client, told.answer);
+      giveUpOn(told.client, asking);
     }
   }
 
@@ -145,14 +147,12 @@ export class LeaseLabels {
     if (now - this.#second.began >= 1_000) this.#second = { began: now, questions: 0 };
     this.#second.questions += 1;
     if (this.#second.questions > MOST_ANSWERED) return;
-    const answer = this.#answer(key);
-    if (answer !== undefined) this.#publish(asker, answer);
+    void this.#publish(asker, this.#answer(key));
   }
 
-  /** What this client says about a lock. Undefined if it has nothing to tell. */
-  #answer(key: string): string | undefined {
+  /** What this client says about a lock. A client that has nothing of it says so, so that the asker does not wait. */
+  #answer(key: string): string {
     const { leases, wait } = this.#own(key);
-    if (leases.length === 0 && wait === undefined) return undefined;
     const longest = [...leases].sort((a, b) => b.time - a.time);
     let labels = '';
     for (const label of new Set(longest.map(({ label }) => label))) {
@@ -163,9 +163,20 @@ export class LeaseLabels {
   }
 
   /** Nothing depends on a message, so one that fails is an answer that is missing. */
-  #publish(client: string, payload: string): void {
-    Promise.resolve(this.#link.call(['PUBLISH', `leasehold:${client}`, payload])).catch(ignore);
+  #publish(client: string, payload: string): Promise<CallResult> {
+    return this.#link.call(['PUBLISH', `leasehold:${client}`, payload]);
   }
+
+  /** Whether somebody got a message, as far as the server knows: a cluster counts only the subscribers of one server. */
+  #isHeard(result: CallResult): boolean {
+    return 'reply' in result && (this.#link.isCluster === true || Number(result.reply) !== 0);
+  }
+}
+
+/** This client will not answer any more. */
+function giveUpOn(client: string, { silent, done }: Asking): void {
+  silent.delete(client);
+  if (silent.size === 0) done();
 }
 
 function time(called: Called | undefined): string {

@@ -17,10 +17,8 @@ use crate::wire::Command;
 
 /// How many different clients an inspect asks.
 const MOST_ASKED: usize = 64;
-/// How long it waits for their answers.
+/// How long it waits for their answers, and for its own subscription before, if the client has none.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long it waits for the subscription before, if the client has none.
-const SUBSCRIBING: Duration = Duration::from_secs(1);
 /// How many questions a client answers in a second.
 const MOST_ANSWERED: u32 = 100;
 /// How many of its leases, and how many of its waiting callers, a client looks at for one answer.
@@ -67,6 +65,11 @@ impl Asking {
         self.silent.is_empty()
     }
 
+    /// This client will not answer.
+    pub(super) fn give_up_on(&mut self, client: &str) {
+        self.silent.retain(|silent| silent != client);
+    }
+
     /// An answer counts once, and only if it was asked for.
     fn expects(&mut self, client: &str, key: &str) -> bool {
         let place = self.silent.iter().position(|silent| silent == client).filter(|_| self.key == key);
@@ -79,6 +82,8 @@ pub(super) struct Told {
     client: String,
     prefix: String,
     channel: Channel,
+    /// Whether PUBLISH counts only the subscribers of one server of many.
+    pub(super) cluster: bool,
     /// Whether the engine has subscribed by itself, so that it wants to know what becomes of it.
     of_engine: bool,
     pub(super) wants_channel: bool,
@@ -103,6 +108,7 @@ impl Told {
             client: client.into(),
             prefix: prefix.into(),
             channel: Channel::Off,
+            cluster: false,
             of_engine: false,
             wants_channel: false,
             questions: Vec::new(),
@@ -147,20 +153,20 @@ impl Told {
             self.channel = Channel::Asked;
             self.wants_channel = true;
         }
-        (!silent.is_empty()).then(|| Asking { key, silent, sent: false, until: now + SUBSCRIBING })
+        (!silent.is_empty()).then(|| Asking { key, silent, sent: false, until: now + PATIENCE })
     }
 
-    /// The questions that can be sent now, as commands.
-    pub(super) fn send(&self, now: Instant, asking: &mut Asking, send: &mut Vec<Command>) {
+    /// The questions that can be sent now: to which clients, and the commands.
+    pub(super) fn questions(&self, asking: &mut Asking) -> Vec<(String, Command)> {
         if self.channel == Channel::Never {
             asking.silent.retain(|client| *client == self.client);
-        } else if self.channel == Channel::On && !mem::replace(&mut asking.sent, true) {
-            asking.until = now + PATIENCE;
-            for client in asking.silent.iter().filter(|client| **client != self.client) {
-                let payload = ["asked ", &self.client, " ", &asking.key].concat();
-                send.push(publish(client, &payload));
-            }
         }
+        if self.channel != Channel::On || mem::replace(&mut asking.sent, true) {
+            return Vec::new();
+        }
+        let payload = ["asked ", &self.client, " ", &asking.key].concat();
+        let others = asking.silent.iter().filter(|client| **client != self.client);
+        others.map(|client| (client.clone(), publish(client, &payload))).collect()
     }
 
     /// The server has acknowledged the subscription, or it has ended. True if the engine did not ask for it.
@@ -187,19 +193,18 @@ impl Told {
         }
     }
 
-    /// The answer to a question. None if there is nothing to tell.
+    /// The answer to a question. A client that has nothing of the lock says so, so that the asker does not wait.
     pub(super) fn answer<'a>(
         &self,
         now: Instant,
         question: &Question,
         leases: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
         waits: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
-    ) -> Option<String> {
+    ) -> String {
         let mut leases: Vec<_> = leases.take(MOST_SEEN).flatten().collect();
         leases.sort_by_key(|(since, _)| *since);
         let wait = waits.take(MOST_SEEN).flatten().min_by_key(|(since, _)| *since);
         let held = leases.first().map(|(since, _)| *since);
-        held.or(wait.map(|(since, _)| since))?;
         let mut labels: Vec<&str> = Vec::new();
         for label in leases.iter().filter_map(|(_, label)| *label) {
             let bytes: usize = labels.iter().map(|label| label.len() + 2).sum();
@@ -229,7 +234,7 @@ impl Told {
             "\n",
             &question.key,
         ];
-        Some(text.concat())
+        text.concat()
     }
 }
 
@@ -242,11 +247,6 @@ pub(super) fn give_up(now: Instant, asking: &mut Asking) {
 
 pub(super) fn until(asking: &Asking) -> Option<Instant> {
     (!asking.is_over()).then_some(asking.until)
-}
-
-/// The client has nothing to say about this lock.
-pub(super) fn nothing(asking: &mut Asking, client: &str, key: &str) {
-    asking.expects(client, key);
 }
 
 impl<'a> Answer<'a> {

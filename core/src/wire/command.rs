@@ -73,7 +73,7 @@ impl Command {
     /// The key that decides which server of a cluster runs the command: the first one, or the channel of a message. None if
     /// it has no key.
     pub fn key(&self) -> Option<&[u8]> {
-        if !self.word(0).starts_with(b"EVAL") {
+        if matches!(self.word(0), b"SET" | b"GET" | b"DEL" | b"PUBLISH") {
             return Some(self.word(1));
         }
         let mut words = self.words().skip(2);

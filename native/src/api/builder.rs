@@ -190,8 +190,9 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
-        let (mut engine, labels) = self.engine()?;
+        let (mut engine, mut labels) = self.engine()?;
         engine.set_cluster();
+        labels.set_cluster();
         let mut seeds = Vec::new();
         for info in parse_addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);

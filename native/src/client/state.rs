@@ -301,8 +301,8 @@ impl State {
     pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
         let of_labels = self.labels.as_mut().is_some_and(|labels| match &input {
             Input::Message { channel, payload, .. } => labels.hears(now, channel, payload),
-            Input::Subscribed { channel, .. } => labels.channel(now, channel, None),
-            Input::Unsubscribed { channel, cause, .. } => labels.channel(now, channel, Some(cause)),
+            Input::Subscribed { channel, .. } => labels.channel(channel, None),
+            Input::Unsubscribed { channel, cause, .. } => labels.channel(channel, Some(cause)),
             _ => false,
         });
         if !of_labels {

@@ -1,6 +1,6 @@
 //! Who holds a lock and who waits for it, as operators call them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{LockManager, Wait};
 use leasehold_live::{Tested, begin, keys, quick, soon, unique, until, waiters};
@@ -114,6 +114,30 @@ async fn readers_permits_and_several_names_have_labels_of_their_leases() -> Test
         })
         .await;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_holder_without_a_subscription_is_not_waited_for_and_a_silent_one_for_100_ms() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let _lease = first.mutex("door").label("job 17").acquire().await?;
+    // Another client's channel has a subscriber that says nothing.
+    let id = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
+    let mut listener = server.connect()?;
+    listener.call(&["SUBSCRIBE", &format!("leasehold:{id}")])?;
+    server.cli(&["SET", "gate", &format!("{id}:1 5"), "PX", "60000"])?;
+    let inspect = async |name: &str| {
+        let began = Instant::now();
+        let seen = second.inspect(name).await.ok()?;
+        assert_eq!(seen.holders.first()?.lease_label, None);
+        Some(began.elapsed())
+    };
+    // On a busy machine, a single call can take longer.
+    let within = async |name: &str, limit| inspect(name).await.is_some_and(|took| took < Duration::from_millis(limit));
+    until("nobody is waited for", async || within("door", 50).await).await;
+    assert!(!within("gate", 95).await);
+    until("it waits for 100 ms", async || within("gate", 150).await).await;
     Ok(())
 }
 
@@ -253,17 +277,19 @@ async fn without_the_right_to_labels_everything_works_and_they_are_missing() -> 
 }
 
 #[tokio::test]
-async fn in_a_cluster_a_label_is_where_its_own_key_is() -> Tested {
+async fn in_a_cluster_a_label_is_where_its_own_key_is_and_clients_hear_each_other() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let (first, second) =
         (quick().label("web-1").cluster(cluster.urls()).await?, quick().label("web-2").cluster(cluster.urls()).await?);
     let mut leases = Vec::new();
     for name in 0..8 {
-        leases.push(first.mutex(unique(&name.to_string())).ttl(TTL).acquire().await?);
+        leases.push(first.mutex(unique(&name.to_string())).label("job 17").ttl(TTL).acquire().await?);
     }
     for lease in &leases {
         let label = async || second.inspect(lease.name()).await.ok()?.holders.first()?.label.clone();
         until("it has renewed", async || label().await.as_deref() == Some("web-1")).await;
+        let of_lease = async || second.inspect(lease.name()).await.ok()?.holders.first()?.lease_label.clone();
+        until("it answers", async || of_lease().await.as_deref() == Some("job 17")).await;
         let error = second.mutex(lease.name()).wait(Wait::For(TTL / 3)).acquire().await.unwrap_err();
         assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("web-1"), "{error}");
     }
@@ -280,7 +306,7 @@ async fn a_label_that_is_too_long_or_has_control_characters_is_refused_before_an
     let server = Server::start()?;
     let locks = quick().label("é".repeat(64)).connect(&server.url()).await?;
     assert!(locks.mutex("door").label("é".repeat(64)).acquire().await.is_ok());
-    for label in ["x".repeat(129), "a\nb".to_owned()] {
+    for label in ["x".repeat(1 << 20), "x".repeat(129), "a\nb".to_owned()] {
         let error = locks.mutex("other").label(label).acquire().await.unwrap_err();
         assert_eq!(error.code(), "invalid-option");
         assert!(error.to_string().contains("`label` "), "{error}");
