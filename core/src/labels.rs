@@ -157,10 +157,11 @@ impl Labels {
         }
     }
 
-    /// The same for a driver whose leases have labels. It calls [`inspects`](Self::inspects) and what is described there.
+    /// The same for a driver whose leases have labels, with the feature `lease-labels`. It calls [`inspects`](Self::inspects)
+    /// and what is described there.
     #[must_use]
     pub fn with_leases(mut self, prefix: &str) -> Self {
-        self.leases = Some(Told::new(&self.client, prefix));
+        self.leases = Told::new(&self.client, prefix);
         self
     }
 

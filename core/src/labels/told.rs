@@ -41,6 +41,17 @@ impl Question {
     }
 }
 
+/// Without the feature, no value of this type exists, so the compiler leaves out everything that needs one.
+#[cfg(feature = "lease-labels")]
+type Enabled = ();
+#[cfg(not(feature = "lease-labels"))]
+type Enabled = core::convert::Infallible;
+
+#[cfg(feature = "lease-labels")]
+const ENABLED: Option<Enabled> = Some(());
+#[cfg(not(feature = "lease-labels"))]
+const ENABLED: Option<Enabled> = None;
+
 /// The subscription to the client's own channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Channel {
@@ -79,6 +90,7 @@ impl Asking {
 
 /// What one client asks others about their leases, and answers them.
 pub(super) struct Told {
+    _enabled: Enabled,
     client: String,
     prefix: String,
     channel: Channel,
@@ -103,8 +115,10 @@ pub(super) struct Answer<'a> {
 }
 
 impl Told {
-    pub(super) fn new(client: &str, prefix: &str) -> Self {
-        Self {
+    /// None without the feature `lease-labels`.
+    pub(super) fn new(client: &str, prefix: &str) -> Option<Self> {
+        let told = Self {
+            _enabled: ENABLED?,
             client: client.into(),
             prefix: prefix.into(),
             channel: Channel::Off,
@@ -113,7 +127,8 @@ impl Told {
             wants_channel: false,
             questions: Vec::new(),
             second: None,
-        }
+        };
+        Some(told)
     }
 
     pub(super) fn key(&self, name: &str) -> String {
