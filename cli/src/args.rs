@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use crate::report::exit;
@@ -144,6 +144,7 @@ pub(crate) enum Command {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Exec {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// How long the server keeps the lock after a crash of this machine: 10 ms to 24 h
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
@@ -188,13 +189,14 @@ pub(crate) struct Exec {
 #[derive(Args, Debug)]
 pub(crate) struct Name {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Which names: `*`, `?`, `[a-z]` and `\` as in Redis
-    #[arg(default_value = "*", hide_default_value = true)]
+    #[arg(default_value = "*", hide_default_value = true, value_hint = ValueHint::Other)]
     pub(crate) pattern: String,
     /// Which part of the time the servers work on the list: 1 to 100 percent
     #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -204,6 +206,7 @@ pub(crate) struct Ls {
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
@@ -213,6 +216,7 @@ pub(crate) struct Watch {
 #[derive(Args, Debug)]
 pub(crate) struct ForceRelease {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// Don't ask
     #[arg(long, short = 'y')]
