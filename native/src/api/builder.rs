@@ -323,8 +323,7 @@ impl Builder {
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
-        let limit = response_timeout.saturating_sub(since.elapsed());
-        check_server(&connection, server.as_deref(), requirements, limit).await?;
+        check_server(&connection, server.as_deref(), requirements, (since, response_timeout)).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, Some(labels), link, server, endpoint))
     }
