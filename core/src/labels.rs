@@ -1,10 +1,10 @@
-//! Labels: what operators call a client. For drivers, beside the engine.
+//! Labels: names for clients, for the people who look at locks. For drivers, beside the engine.
 //!
 //! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
 //! renewed. Nothing depends on labels, so a command that fails means only that one is missing.
 //!
-//! A lease may have a label of its own. It stays with its client, which tells it when an inspect asks.
+//! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
 mod told;
 
@@ -59,7 +59,7 @@ pub fn check_label(label: &str) -> Result<(), Error> {
 pub struct BusyHolder {
     /// The client's id. Its tokens begin with it.
     pub client: String,
-    /// What operators call the client. None if the client has not told the server.
+    /// The client's label. None if the client has not written one to the server.
     pub label: Option<String>,
     /// How long it had held the lock, if known.
     pub held: Option<Duration>,

@@ -1,4 +1,4 @@
-/** Tests who holds a lock and who waits for it, as operators call them. */
+/** Tests the labels of holders and waiters. */
 
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';

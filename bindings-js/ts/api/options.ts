@@ -48,9 +48,8 @@ export interface LockOptions {
    */
   readonly linger?: Duration | undefined;
   /**
-   * What operators call the lease, such as the job that needs it: at most 128 bytes without control characters. Default: nothing.
-   * `inspect` shows it, for holders and for waiters. It costs nothing: it stays in this process, which tells it when an inspect
-   * asks. The manager's `label` is for all its leases together. A quorum has no labels.
+   * A name for the lease, such as the job that needs it: at most 128 bytes without control characters. Default: nothing.
+   * `inspect` shows it, for holders and for waiters. It costs nothing: it stays in this process, and an inspect asks for it. The manager's `label` is for all its leases together. A quorum has no labels.
    */
   readonly label?: string | undefined;
 }
@@ -86,7 +85,7 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
   /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
   /**
-   * What operators call this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
+   * A name for this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
    * of another manager. The manager writes it to the server when it first waits, and when it renews its first lease. An empty
    * label tells nobody. Default: `<host>/<process id>`, or the runtime's name where it does not tell these. A quorum has no labels.
    */

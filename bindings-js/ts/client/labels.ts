@@ -1,5 +1,5 @@
 /**
- * Labels: what operators call a client.
+ * Labels: names for clients, for the people who look at locks.
  *
  * Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and soon gives
  * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed. Nothing

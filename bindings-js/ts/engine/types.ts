@@ -181,7 +181,7 @@ export interface AcquireSettings {
   readonly replicas?: ReplicaSettings | undefined;
   /** How long to keep the lease after its release. */
   readonly linger?: number | undefined;
-  /** What operators call the lease. The engine does not need it. */
+  /** A name for the lease, for people. The engine does not need it. */
   readonly label?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 //! `leasehold ls`: finds locks by `SCAN`, at a pace that leaves the servers time for others.
 //!
 //! A lock has no key that tells it from other data by its name. So `ls` scans the names themselves, and looks at the
-//! beginning of each value. The queues tell the names that are waited for, whoever holds them.
+//! beginning of each value. The queues show the names that clients wait for, whatever client holds them.
 
 mod candidates;
 mod progress;
@@ -64,7 +64,7 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
         return Ok(status(signal));
     }
     if listing.listed.is_empty() && !output.json {
-        output.note(|| json!({}), || "no lock of this pattern is held or waited for".to_owned());
+        output.note(|| json!({}), || "no lock that matches the pattern is held or waited for".to_owned());
     }
     Ok(0)
 }

@@ -90,7 +90,7 @@ impl Builder {
         self
     }
 
-    /// What operators call this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
+    /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
     /// empty label tells them nothing.
     ///
     /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to

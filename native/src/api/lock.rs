@@ -115,11 +115,11 @@ impl Lock {
         self
     }
 
-    /// What operators call the leases of this lock, such as the job that needs it: at most 128 bytes without control
+    /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
     /// characters. Default: nothing.
     ///
     /// [`LockManager::inspect`](crate::LockManager::inspect) shows it, for holders and for waiters. It costs nothing: it
-    /// stays in this process, which tells it when an inspect asks. [`Builder::label`](crate::Builder::label) is for the
+    /// stays in this process, and an inspect asks for it. [`Builder::label`](crate::Builder::label) is for the
     /// whole client. A quorum has no labels. An acquire fails with `invalid-option` for a label that can't be used.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         let label = label.into();

@@ -256,8 +256,8 @@ impl LockManager {
     }
 
     /// Asks the server who holds the lock `name`, who waits for it, and for how long. A second round trip asks for their
-    /// [labels](Builder::label). Their clients also tell what they call their [leases](Lock::label): it waits for their
-    /// answers for at most 100 ms.
+    /// [labels](Builder::label). It also asks the clients for the labels of their [leases](Lock::label), and waits for
+    /// the answers for at most 100 ms. A label is missing if the client does not answer in that time.
     ///
     /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
     /// It returns within two response timeouts.

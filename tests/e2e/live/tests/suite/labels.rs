@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, as operators call them.
+//! The labels of holders and waiters.
 
 use std::time::{Duration, Instant};
 
