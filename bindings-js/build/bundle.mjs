@@ -63,6 +63,23 @@ for (const end of ['mts', 'cts']) {
 }
 await tracing.close();
 
+// The drop-ins use the same copy of the package as the program, which may import both. They are for Node, Bun and Deno, as ioredis is.
+for (const name of ['redlock', 'redis-semaphore']) {
+  const dropIn = { entryPoints: [`ts/dropins/${name}.ts`], platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
+  await build({ ...common, ...dropIn, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
+  const types = await rollup({
+    input: `ts/dropins/${name}.ts`,
+    external: (id) => /^(ioredis|node:.*)$/.test(id) || id.endsWith('/index.js'),
+    plugins: [dts({ compilerOptions: { stripInternal: true } })],
+  });
+  for (const end of name === 'redlock' ? ['mts', 'cts'] : ['cts']) {
+    await types.write({ file: `dist/${name}.d.${end}`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end[0]}js` : id) });
+  }
+  await types.close();
+}
+// redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
+writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
+
 // The types of the `.wasm` files, for hosts and bundlers that import them as modules, as workerd does.
 const compiled = `/** The compiled engine, not instantiated. */
 declare const compiled: WebAssembly.Module;

@@ -27,6 +27,8 @@ use crate::wire::{Command, Reply, Scalar};
 const LASTS: &[u8] = b"86400000";
 /// After which time a client writes it again, if it still uses locks.
 const AGAIN: Duration = Duration::from_secs(8 * 3600);
+/// After which time it writes it again, if it doesn't know whether the server has it. A server that is down answers at once.
+const RETRY: Duration = Duration::from_secs(1);
 /// When to ask again for a label that the server did not have.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How many holders, and how many labels of other clients, are remembered.
@@ -238,9 +240,11 @@ impl Labels {
         }
     }
 
-    /// When to call [`wake`](Self::wake) at the latest.
+    /// When to call [`wake`](Self::wake) and [`keep`](Self::keep) at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?)).min()
+        let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
+        let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
+        asking.chain(retry).min()
     }
 
     /// Time has passed.
@@ -292,7 +296,8 @@ impl Labels {
 
     /// The client still uses locks. Writes its label again before the server forgets it.
     pub fn keep(&mut self, now: Instant) {
-        if self.told.is_some_and(|told| self.unsure || now.since(told) >= AGAIN) {
+        let after = if self.unsure { RETRY } else { AGAIN };
+        if self.told.is_some_and(|told| now.since(told) >= after) {
             self.tell(now);
         }
     }

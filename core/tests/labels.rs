@@ -76,6 +76,22 @@ fn a_label_is_written_when_the_client_subscribes_and_again_before_the_server_for
 }
 
 #[test]
+fn while_the_server_is_down_a_label_is_written_once_a_second() {
+    let (mut labels, (engine, _)) = (labels("web-3"), waiting());
+    let after = |ms| at(Duration::from_millis(ms));
+    labels.holds_back(|| after(0), &mut subscribe(&own_channel()));
+    let mut written = 0;
+    for ms in 0..5_000 {
+        for (id, _) in commands(&mut labels) {
+            written += 1;
+            assert!(labels.takes(after(ms), id, &Err(Failure::Unavailable("down".into())), &engine));
+        }
+        labels.keep(after(ms));
+    }
+    assert_eq!(written, 5);
+}
+
+#[test]
 fn a_client_without_a_label_tells_and_deletes_nothing() {
     let mut labels = labels("");
     labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));

@@ -17,6 +17,10 @@ if holder and holder ~= ARGV[1] then
     local expiry = string.match(redis.call('HGET', KEYS[4], first) or '', '%d+$')
     usual = expiry and tonumber(expiry) > now
   end
+  -- A waiter without a subscription tries, and stays alive by that.
+  if usual and first and ARGV[4] == 'try' and redis.call('ZSCORE', KEYS[3], ARGV[1]) then
+    usual = false
+  end
   -- Not with dead waiters or tombstones before the first waiter, or if the holder's key never ends.
   if usual then
     local word, position = 'tried ', 1

@@ -10,6 +10,9 @@
 --         unshare   N, readers           token
 --         permit    N, queue, permits    token, ttl, mode
 --         unpermit  N, queue, permits    token
+--         renew-share      N, readers    token, ttl
+--         renew-permit     N, permits    token, ttl
+--         renew-reentrant  N             token, ttl
 -- Answer  server us and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
 --         left undone, else 1, or a renewal's TTL
 
@@ -50,15 +53,46 @@ for entry = 3, #ARGV + 2 do
       done = 1
     end
     key, arg = key + 1, arg + 2
-  elseif what == 'renew' then
-    local value = pcall('GET', KEYS[key + 1])
-    if type(value) == 'string' and string.match(value, '^[^ *]*') == ARGV[arg + 2] then
+  elseif what == 'renew' or what == 'renew-reentrant' then
+    local reentrant = what == 'renew-reentrant'
+    local value = not reentrant and pcall('GET', KEYS[key + 1])
+    if reentrant and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'
+        or type(value) == 'string' and string.match(value, '^[^ *]*') == ARGV[arg + 2] then
       local ms = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ARGV[arg + 3])
       if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', ms)) == 1 then
         done = ms
       end
     end
     key, arg = key + 1, arg + 3
+  elseif what == 'renew-share' then
+    local value = pcall('GET', KEYS[key + 1])
+    local expiry = tonumber(pcall('ZSCORE', KEYS[key + 2], ARGV[arg + 2]))
+    if type(value) == 'string' and string.match(value, '^shared[ *]%d+$') and expiry and expiry > now then
+      local ms = math.max(expiry - now, ARGV[arg + 3])
+      local keep = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ms)
+      -- N first, always.
+      if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', keep)) == 1
+          and pcall('ZADD', KEYS[key + 2], string.format('%.0f', now + ms), ARGV[arg + 2]) == 0 then
+        if pcall('PTTL', KEYS[key + 2]) < ms then
+          pcall('PEXPIRE', KEYS[key + 2], string.format('%.0f', ms))
+        end
+        done = ms
+      end
+    end
+    key, arg = key + 2, arg + 3
+  elseif what == 'renew-permit' then
+    local expiry = tonumber(pcall('ZSCORE', KEYS[key + 1], ARGV[arg + 2]))
+    if expiry and expiry > now then
+      local ms = math.max(expiry - now, ARGV[arg + 3])
+      local keep = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ms)
+      if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', keep)) == 1 then
+        pcall('PEXPIRE', KEYS[key + 2], string.format('%.0f', keep))
+        if pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ms), ARGV[arg + 2]) == 0 then
+          done = ms
+        end
+      end
+    end
+    key, arg = key + 2, arg + 3
   elseif what == 'share' then
     -- No client waits, and no token is buried. The caller is no reader yet, or its own script raises its TTL.
     local token, ttl = ARGV[arg + 2], ARGV[arg + 3]

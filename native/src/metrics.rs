@@ -117,11 +117,11 @@ mod recording {
     fn in_batch<'a>(mut arguments: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut renewals = 0;
         while let Some(what) = arguments.next() {
-            renewals += u64::from(what == b"renew");
+            renewals += u64::from(what.starts_with(b"renew"));
             let rest = match what {
-                b"acquire" | b"renew" | b"share" => 2,
-                b"permit" => 5,
-                _ => 1,
+                b"permit" => 3,
+                b"release" | b"unshare" | b"unpermit" => 1,
+                _ => 2,
             };
             arguments.nth(rest - 1);
         }
@@ -137,7 +137,11 @@ mod recording {
             let count = |words: &str| in_batch(words.split(' ').map(str::as_bytes));
             assert_eq!(count("renew a:1 5000"), 1);
             assert_eq!(count("acquire renew 5000 release renew"), 0);
-            assert_eq!(count("permit renew 5000 renew 1 2 unpermit renew share renew 5000 unshare renew"), 0);
+            assert_eq!(count("permit renew 5000 1/2 unpermit renew share renew 5000 unshare renew"), 0);
+            assert_eq!(
+                count("renew-permit a:1 5000 renew-share a:2 5000 permit a:3 5000 1/2 renew-reentrant a:4 5000"),
+                3
+            );
             assert_eq!(count("renew a:1 5000 acquire a:2 5000 release a:3 renew a:4 5000"), 2);
         }
     }

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Lock, LockManager};
 use redis::aio::MultiplexedConnection;
@@ -98,6 +98,16 @@ impl Clients {
             Contender::Rslock => Handle::Rslock(self.rslock.clone(), name.to_owned()),
             Contender::Memory => Handle::Memory(Arc::clone(&self.memory)),
         }
+    }
+
+    /// A bare SET, as often as every millisecond, for this long.
+    pub(crate) async fn set_for(&self, time: Duration) -> Result {
+        let (mut connection, until) = (self.connection.clone(), Instant::now() + time);
+        while Instant::now() < until {
+            let () = redis::cmd("SET").arg("bare").arg("1").query_async(&mut connection).await?;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     pub(crate) fn locks(&self) -> &LockManager {

@@ -1,7 +1,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::Result;
 use crate::clock::own_cpu;
@@ -30,7 +29,8 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
     report.line(format_args!("acquired within {:.2?}", began.elapsed()));
 
     let (before, own_before, began) = (bench.spent()?, own_cpu(), Instant::now());
-    sleep(TIME).await;
+    bench.log_slow_calls()?;
+    bench.clients.set_for(TIME).await?;
     let (after, seconds) = (bench.spent()?, began.elapsed().as_secs_f64());
     let own = own_cpu().saturating_sub(own_before).as_secs_f64() / seconds;
     let servers = after.cpu_since(&before).as_secs_f64() / seconds;
@@ -42,10 +42,13 @@ pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
         own * 100.0,
         servers * 100.0
     ));
+    let (longest, bare) = (bench.longest_call("EVALSHA")?, bench.longest_call("SET")?);
+    report.line(format_args!("longest call in the server's slow log: {longest:?}; of a bare SET beside it: {bare:?}"));
     report.add(
         "renewals",
         json!({ "leases": LEASES, "ttl_ms": TTL.as_millis() as u64, "commands_per_s": commands,
-                "client_cpu": own, "server_cpu": servers, "lost": lost }),
+                "client_cpu": own, "server_cpu": servers, "lost": lost,
+                "longest_call_us": longest.as_micros() as u64, "longest_set_us": bare.as_micros() as u64 }),
     );
     bench.clients.locks().close().await;
     Ok(())

@@ -55,11 +55,32 @@ impl Bench {
         })
     }
 
+    /// Makes the server log its slow calls from now on.
+    pub(crate) fn log_slow_calls(&self) -> Result {
+        self.server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "100", "slowlog-max-len", "100000"])?;
+        self.server.cli(&["SLOWLOG", "RESET"])?;
+        Ok(())
+    }
+
+    /// The longest call of a command that the server has logged. Zero if it has logged none.
+    pub(crate) fn longest_call(&self, command: &str) -> Result<Duration> {
+        let calls = self.server.cli(&["SLOWLOG", "GET", "-1"])?;
+        let micros = calls.list().iter().filter_map(|call| match call.list() {
+            [_, _, Reply::Integer(micros), words, ..] if is(words.list(), command) => u64::try_from(*micros).ok(),
+            _ => None,
+        });
+        Ok(Duration::from_micros(micros.max().unwrap_or(0)))
+    }
+
     fn info(&self, section: &str) -> Result<HashMap<String, String>> {
         let Reply::Text(text) = self.server.cli(&["INFO", section])? else { return Err("INFO is no text".into()) };
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
         Ok(pairs.map(|(field, value)| (field.to_owned(), value.trim().to_owned())).collect())
     }
+}
+
+fn is(words: &[Reply], command: &str) -> bool {
+    words.first().and_then(Reply::text).is_some_and(|word| word.eq_ignore_ascii_case(command))
 }
 
 impl Spent {

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use super::Client;
 use crate::error::Failure;
 use crate::ids::LeaseId;
-use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, CommonPath, Purpose, Queued, SentCommand, TOGETHER};
+use crate::session::{ACQUIRE_BLOCK, ACQUIRE_TTL, CommonPath, Purpose, Queued, SentCommand};
 use crate::wire::{Answer, Command, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
@@ -36,18 +36,15 @@ impl Client {
     /// Sends what may travel together. The driver has no other input now, so nothing more will be added.
     #[inline(never)]
     pub(super) fn pump_together(&mut self) {
-        while self.cx.flows.leave_together().is_some_and(|at| at <= self.cx.now) {
-            let mut entries = Vec::new();
-            while entries.len() < TOGETHER
-                && let Some(entry) = self.cx.flows.pop_together(self.cx.now)
-            {
-                if self.is_wanted(entry.purpose) {
-                    self.sent(entry.purpose);
-                    entries.push(entry);
-                }
+        while let Some(flow) = self.cx.flows.leaves_now(self.cx.now) {
+            let mut entries = self.cx.flows.take_together(self.cx.now, flow);
+            entries.retain(|entry| self.is_wanted(entry.purpose));
+            for entry in &mut entries {
+                self.renew_for_now(entry);
+                self.sent(entry.purpose);
             }
             if !entries.is_empty() {
-                self.cx.transmit_entries(0, Form::Digest, entries);
+                self.cx.transmit_entries(flow, Form::Digest, entries);
             }
         }
     }

@@ -28,7 +28,7 @@ use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
 use crate::lock::{GiveBack, LockState, LockTable};
 use crate::options::{Config, Family, Mode};
-use crate::session::{Context, Leased, NameHash, Purpose, SentCommand, Timer};
+use crate::session::{Context, Leased, NameHash, Purpose, Queued, SentCommand, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Form, Reply};
 
@@ -70,11 +70,21 @@ impl Client {
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {
-        while let Some((flow, queued)) = self.cx.flows.pop(self.cx.now) {
+        while let Some((flow, mut queued)) = self.cx.flows.pop(self.cx.now) {
             if self.is_wanted(queued.purpose) {
+                self.renew_for_now(&mut queued);
                 self.cx.transmit(flow, queued.purpose, queued.command);
                 self.sent(queued.purpose);
             }
+        }
+    }
+
+    /// What the holders need may have changed while a renewal waited.
+    fn renew_for_now(&self, queued: &mut Queued) {
+        if let Purpose::Renew { lock, op: None, .. } = queued.purpose
+            && let Some(command) = self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx, queued.command.form()))
+        {
+            queued.command = command;
         }
     }
 

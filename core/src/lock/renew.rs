@@ -12,7 +12,7 @@ use crate::options::{Family, Mode};
 use crate::session::{
     Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within,
 };
-use crate::wire::{Answer, Failed, FailureClass, Form, Status};
+use crate::wire::{Answer, Command, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
@@ -26,25 +26,31 @@ impl LockState {
         hold.timers.renewal = None;
         // A lock that is held for long may be taken by force. The client subscribes to be notified of that at once.
         cx.listen();
-        if let Some(ttl) = hold.wants(cx).max(hold.passing) {
-            self.send_renewal(cx, ttl);
-        }
+        self.send_renewal(cx);
     }
 
-    fn send_renewal(&mut self, cx: &mut Context, ttl: Duration) {
+    /// The renewal that the holders need now.
+    pub(crate) fn renewal(&self, cx: &Context, form: Form) -> Option<Command> {
+        let hold = self.hold.as_ref()?;
+        let ttl = hold.wants(cx).max(hold.passing)?;
+        Some(cx.renew_command(form, &self.name, hold.token, hold.mode, ttl))
+    }
+
+    fn send_renewal(&mut self, cx: &mut Context) {
+        let Some(command) = self.renewal(cx, Form::Digest) else { return };
         let Some(hold) = &mut self.hold else { return };
         let left = hold.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
         if hold.converting.is_none() {
             let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
-            let command = cx.renew_command(Form::Digest, &self.name, hold.token, hold.mode, ttl);
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
-            let sent = if self.name.family == Family::Lock && hold.mode == Mode::Exclusive {
-                cx.send_together(soon, purpose, command, (CommonPath::Renew, 0))
-            } else {
-                cx.send(soon, purpose, command)
+            let common = match (self.name.family, hold.mode) {
+                (Family::Lock, Mode::Exclusive) => CommonPath::Renew,
+                (Family::Lock, Mode::Shared) => CommonPath::RenewShare,
+                (Family::Reentrant, _) => CommonPath::RenewReentrant,
+                (Family::Semaphore, _) => CommonPath::RenewPermit,
             };
-            if !sent {
+            if !cx.send_together(soon, purpose, command, (common, 0)) {
                 return;
             }
         }
@@ -64,7 +70,7 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return };
         if hold.passing.is_none_or(|sent| sent < ttl) {
             hold.passing = Some(ttl);
-            self.send_renewal(cx, ttl);
+            self.send_renewal(cx);
         }
     }
 
@@ -142,10 +148,9 @@ impl LockState {
             // Until a convert is answered, no renewal is possible.
             (FailureClass::NoScript, None) if hold.converting.is_some() => {}
             (FailureClass::NoScript, None) => {
-                let granted = hold.validity.granted;
-                let ttl = hold.wants(cx).max(hold.passing);
-                let command = cx.renew_command(Form::Source, &self.name, token, hold.mode, ttl.unwrap_or(granted));
-                cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
+                if let Some(command) = self.renewal(cx, Form::Source) {
+                    cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
+                }
             }
             (FailureClass::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
             // The key was overwritten with another type.

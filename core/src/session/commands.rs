@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::Context;
 use super::flow::{CommonPath, Queued};
+use super::unanswered::Purpose;
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -235,11 +236,13 @@ impl Context {
             command.push_number(takes);
         }
         for entry in entries {
-            let (what, _, arguments) = common_words(entry.common);
+            let (what, keys, arguments) = common_words(entry.common);
+            // A renewal has only the keys that it needs.
+            let token = if matches!(entry.purpose, Purpose::Renew { .. }) { keys.len() + KEY } else { TOKEN };
             if is_batch {
                 command.push(what);
             }
-            command.push_words(&entry.command, &[if entry.common == CommonPath::Renew { 4 } else { 9 }]);
+            command.push_words(&entry.command, &[token]);
             // As the lock's key begins with the token, or has it with the fence.
             match entry.common {
                 CommonPath::Acquire => command.extend_word(" "),
@@ -283,6 +286,9 @@ const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &
         CommonPath::Acquire => (b"acquire", &[KEY, QUEUE], &[ACQUIRE_TTL]),
         CommonPath::Release => (b"release", &[KEY], &[]),
         CommonPath::Renew => (b"renew", &[KEY], &[5]),
+        CommonPath::RenewReentrant => (b"renew-reentrant", &[KEY], &[5]),
+        CommonPath::RenewShare => (b"renew-share", &[KEY, 4], &[6]),
+        CommonPath::RenewPermit => (b"renew-permit", &[KEY, 4], &[6]),
         CommonPath::Share => (b"share", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL]),
         CommonPath::Unshare => (b"unshare", &[KEY, MEMBERS], &[]),
         CommonPath::Permit => (b"permit", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL, ACQUIRE_MODE]),
@@ -290,11 +296,12 @@ const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &
     }
 }
 
-/// Where an acquire and a release have their keys, and where an acquire has its mode, TTL and block.
+/// Where an acquire and a release have their keys and their token, and where an acquire has its mode, TTL and block.
 const KEY: usize = 3;
 const FENCE: usize = 4;
 const QUEUE: usize = 5;
 const MEMBERS: usize = 7;
+const TOKEN: usize = 9;
 const ACQUIRE_MODE: usize = 10;
 pub(crate) const ACQUIRE_TTL: usize = 11;
 pub(crate) const ACQUIRE_BLOCK: usize = 14;

@@ -14,7 +14,8 @@
 //! in flight. So a batch grows while another one is on its way, and a command that is alone leaves at once.
 //!
 //! In a cluster, slots can be on different servers, and the engine doesn't know which. So each range of 256 slots has
-//! its own flow, and a silent server delays only names whose slots are near its own.
+//! its own flow, and a silent server delays only names whose slots are near its own. Only commands of one slot may travel
+//! together there. Few names share a slot, so commands don't wait for more.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -39,7 +40,7 @@ const MEMORY: Duration = Duration::from_secs(10);
 /// While this many commands are in flight, those that may travel together wait for more.
 const PARALLEL: u16 = 2;
 /// The most commands that travel together. The server is occupied for less than half a millisecond.
-pub(crate) const TOGETHER: usize = 64;
+const TOGETHER: usize = 64;
 /// They leave although [`PARALLEL`] commands have no reply when a reply is overdue, and within these bounds. The replies
 /// may be lost, and then nothing else would end the wait.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -47,6 +48,14 @@ const LONGEST_WAIT: Duration = within::CALL;
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
+
+/// EVALSHA, the digest, the number of keys, the first key.
+const FIRST_KEY: usize = 3;
+
+/// The index of a slot's flow.
+fn place(slot: u16) -> u8 {
+    u8::try_from(slot >> RANGE).unwrap_or(0)
+}
 
 /// How soon a command is needed.
 pub(crate) mod within {
@@ -73,6 +82,8 @@ pub(crate) struct Queued {
     pub(crate) common: CommonPath,
     /// The fence in the lock's key, for a release.
     pub(crate) fence: u64,
+    /// The slot of its keys, if it may travel together with others.
+    slot: u16,
 }
 
 /// What a command is on its common path: see `lua/src/batch.lua`.
@@ -86,17 +97,23 @@ pub(crate) enum CommonPath {
     Renew,
     /// Read with others.
     Share,
+    /// Read on.
+    RenewShare,
     /// Stop reading.
     Unshare,
+    /// Renew a reentrant lock.
+    RenewReentrant,
     /// Take permits of a semaphore.
     Permit,
+    /// Keep them.
+    RenewPermit,
     /// Give them back.
     Unpermit,
 }
 
 impl Queued {
     pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath, fence: u64) -> Self {
-        Self { due: Instant::default(), number: 0, purpose, command, common, fence }
+        Self { due: Instant::default(), number: 0, purpose, command, common, fence, slot: 0 }
     }
 }
 
@@ -147,14 +164,21 @@ impl Flows {
 
     /// The index of the flow that a command belongs to.
     fn place(&self, command: &Command) -> u8 {
-        // EVALSHA, the digest, the number of keys, the first key.
-        let key = command.words().nth(3).and_then(|key| core::str::from_utf8(key).ok());
-        self.place_of(key.unwrap_or_default())
+        place(self.slot(command.word(FIRST_KEY)))
     }
 
     /// The index of the flow that commands about this key belong to.
     pub(crate) fn place_of(&self, key: &str) -> u8 {
-        if self.flows.len() == 1 { 0 } else { u8::try_from(hash_slot(key.as_bytes()) >> RANGE).unwrap_or(0) }
+        place(self.slot(key.as_bytes()))
+    }
+
+    /// A key's slot. Without a cluster, all keys are in one.
+    fn slot(&self, key: &[u8]) -> u16 {
+        if self.is_cluster() { hash_slot(key) } else { 0 }
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.flows.len() > 1
     }
 
     /// The flow by which a command may leave now. None if it must wait.
@@ -185,44 +209,58 @@ impl Flows {
     /// Queues a command until the driver has nothing else to say.
     pub(super) fn push_together(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
-        let number = self.numbers;
-        let Some(flow) = self.flows.first_mut() else { return };
+        let (number, slot) = (self.numbers, self.slot(entry.command.word(FIRST_KEY)));
+        let Some(flow) = self.flows.get_mut(usize::from(place(slot))) else { return };
         if flow.together.is_empty() {
             flow.since = now;
         }
         if flow.in_flight >= flow.window {
             flow.full_at = Some(now);
         }
-        flow.together.push(Queued { due, number, ..entry });
+        flow.together.push(Queued { due, number, slot, ..entry });
     }
 
     /// When the commands that may travel together leave. None while there is no room.
     pub(crate) fn leave_together(&self) -> Option<Instant> {
-        let flow = self.flows.first()?;
+        let parallel = if self.is_cluster() { u16::MAX } else { PARALLEL };
+        self.flows.iter().filter_map(|flow| self.leaves(flow, parallel)).min()
+    }
+
+    fn leaves(&self, flow: &Flow, parallel: u16) -> Option<Instant> {
         let first = flow.together.peek()?;
         if flow.in_flight >= flow.window {
             self.may_renew(flow, first.purpose).then_some(flow.since)
-        } else if flow.in_flight < PARALLEL || flow.together.len() >= TOGETHER {
+        } else if flow.in_flight < parallel || flow.together.len() >= TOGETHER {
             Some(flow.since)
         } else {
             Some(flow.since + flow.round_trip.probe().clamp(SHORTEST_WAIT, LONGEST_WAIT))
         }
     }
 
-    /// The next command that leaves together with others.
-    pub(crate) fn pop_together(&mut self, now: Instant) -> Option<Queued> {
-        let flow = self.flows.first_mut()?;
+    /// The flow whose commands leave together now.
+    pub(crate) fn leaves_now(&self, now: Instant) -> Option<u8> {
+        let parallel = if self.is_cluster() { u16::MAX } else { PARALLEL };
+        let mut flows = self.flows.iter().zip(0..);
+        flows.find(|(flow, _)| self.leaves(flow, parallel).is_some_and(|at| at <= now)).map(|(_, place)| place)
+    }
+
+    /// The commands of this flow that leave together: those that are needed first, of one slot.
+    pub(crate) fn take_together(&mut self, now: Instant, place: u8) -> Vec<Queued> {
+        let (mut taken, mut rest) = (Vec::<Queued>::new(), Vec::new());
+        let Some(flow) = self.flows.get_mut(usize::from(place)) else { return taken };
         if flow.waits_for_room() {
             // Until now, for all whose calls it is.
             flow.full_at = Some(now);
         }
         flow.since = now;
-        flow.together.pop()
-    }
-
-    /// Whether all commands go by one flow, and so can travel together.
-    pub(super) fn is_one(&self) -> bool {
-        self.flows.len() == 1
+        while taken.len() < TOGETHER
+            && let Some(entry) = flow.together.pop()
+        {
+            let fits = taken.first().is_none_or(|first| first.slot == entry.slot);
+            if fits { &mut taken } else { &mut rest }.push(entry);
+        }
+        flow.together.extend(rest);
+        taken
     }
 
     /// The next queued command for which there is room, unless it is the turn of commands that leave together.
@@ -237,12 +275,13 @@ impl Flows {
         Some((place, flow.queue.pop()?))
     }
 
-    /// Whether a command that leaves together with others is needed sooner than every queued one. The others that could
-    /// leave with it have waited long enough, too.
+    /// Whether commands that leave together are needed sooner than every queued one of their flow. The others that could
+    /// leave with them have waited long enough, too. They also leave if the driver has been busy for long.
     pub(crate) fn is_turn_of_together(&self, now: Instant) -> bool {
-        let Some(flow) = self.flows.first() else { return false };
-        let sooner = flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
-        sooner && self.leave_together().is_some_and(|at| at <= now)
+        let Some(since) = self.leave_together() else { return false };
+        let sooner =
+            |flow: &Flow| flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
+        since + LONGEST_WAIT <= now || since <= now && self.flows.iter().any(sooner)
     }
 
     /// Whether no command waits for room.

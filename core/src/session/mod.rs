@@ -35,7 +35,7 @@ use crate::time::Instant;
 use crate::wire::{Command, FenceCounter, Form};
 
 pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert};
-pub(crate) use flow::{CommonPath, Queued, TOGETHER, within};
+pub(crate) use flow::{CommonPath, Queued, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -179,25 +179,16 @@ impl Context {
             return self.send(soon, purpose, command);
         }
         let entry = Queued::new(purpose, command, common, fence);
-        if self.flows.is_one() {
-            // Releases go first: what leaves at the same moment may want the same name.
-            let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
-            self.flows.push_together(self.now, self.now + within, entry);
-            return false;
-        }
-        match self.flows.room(purpose, &entry.command) {
-            Some(flow) => {
-                self.transmit_entries(flow, Form::Digest, Vec::from([entry]));
-                true
-            }
-            None => self.send(soon, purpose, entry.command),
-        }
+        // Releases go first: what leaves at the same moment may want the same name.
+        let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
+        self.flows.push_together(self.now, self.now + within, entry);
+        false
     }
 
     /// Sends the common path of one command or several. A renewal alone has no shorter one.
     pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
         if let [entry] = entries.as_slice()
-            && entry.common == CommonPath::Renew
+            && matches!(entry.purpose, Purpose::Renew { .. })
         {
             let Some(entry) = entries.pop() else { return };
             return self.transmit(flow, entry.purpose, entry.command);

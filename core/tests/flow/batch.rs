@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Failure, Input, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, Config, Error, Failure, Input, Instant, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Reply,
+    Scalar, Wait,
 };
 
 use crate::client::{Client, batch_reply, denied, entries, fixed, name_of, tries, words};
@@ -363,13 +364,20 @@ fn the_fences_of_a_block_end_where_the_server_ends_them() {
 }
 
 #[test]
-fn a_cluster_gets_no_batches_because_names_have_different_slots() {
+fn in_a_cluster_only_names_of_one_slot_travel_together() {
     let mut client = batching();
     client.engine.set_cluster();
-    for name in ["a", "b"] {
+    for name in ["a", "{tenant}1", "b", "{tenant}2", "c", "{tenant}3"] {
         client.acquire(name, fixed());
     }
-    assert_eq!(client.unanswered.len(), 2, "each leaves at once");
+    client.feed(Input::Wake);
+    let mut calls: Vec<Vec<String>> = client
+        .unanswered
+        .iter()
+        .map(|(_, command)| entries(command).unwrap().into_iter().map(|entry| entry.name).collect())
+        .collect();
+    calls.sort();
+    assert_eq!(calls, [vec!["a"], vec!["b"], vec!["c"], vec!["{tenant}1", "{tenant}2", "{tenant}3"]]);
 }
 
 #[test]
@@ -395,6 +403,34 @@ fn readers_and_semaphores_travel_along_and_reentrant_locks_alone() {
     let kind = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
     client.acquire("reentrant", AcquireOptions { kind, ..fixed() });
     assert_eq!(client.unanswered.len(), 1, "it leaves at once");
+}
+
+#[test]
+fn a_renewal_that_waits_for_others_does_not_leave_once_the_lease_needs_none() {
+    for keeps in [false, true] {
+        let mut client = batching();
+        let call = client.acquire("kept", AcquireOptions { wait: Wait::No, ..AcquireOptions::default() });
+        client.feed(Input::Wake);
+        client.pass(Duration::from_millis(500));
+        client.answer();
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        client.pass(Duration::from_secs(8));
+        client.unanswered.clear();
+        for round in 0..2 {
+            client.acquire(&format!("lost{round}"), fixed());
+            client.feed(Input::Wake);
+        }
+        let waits = |client: &Client| client.engine.poll_timeout().is_some_and(|(_, reason)| reason == Reason::Batch);
+        while !waits(&client) {
+            client.pass(Duration::from_millis(1));
+        }
+        if keeps {
+            let until = Instant::from_micros(client.now + 1_000_000);
+            client.feed(Input::Keep { lease: grant.lease, until });
+        }
+        client.pass(Duration::from_millis(25));
+        assert_eq!(client.unanswered.iter().any(|(_, command)| name_of(command) == "kept"), !keeps);
+    }
 }
 
 #[test]

@@ -178,6 +178,7 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
             "permit" => (3, 4),
             "unpermit" => (3, 2),
             "unshare" => (2, 2),
+            "renew-share" | "renew-permit" => (2, 3),
             "release" => (1, 2),
             _ => (1, 3),
         };
@@ -192,8 +193,9 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
 /// The reply of the common path: what `number` says for each entry, where None is what grants everything.
 pub(crate) fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Option<i64>) -> Reply {
     let server = 1_700_000_000_000_000 + now as i64;
-    let numbers =
-        entries.iter().map(|entry| number(entry).unwrap_or(if entry.what == "renew" { entry.ttl } else { 1 }));
+    let numbers = entries
+        .iter()
+        .map(|entry| number(entry).unwrap_or(if entry.what.starts_with("renew") { entry.ttl } else { 1 }));
     match entries {
         [entry] if entry.what == "acquire" => {
             Reply::One(Scalar::Text(number(entry).unwrap_or(server).to_string().into_bytes()))

@@ -36,9 +36,9 @@ local function cut(ms)
   return math.min(ms, 90000001)
 end
 
--- Whether a holder's text is one of our tokens.
+-- Whether a holder's text is one of our tokens. A lock without a holder has none.
 local function is_token(holder)
-  return string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
+  return holder and string.match(holder, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
 end
 
 -- The fence of this script. It is greater than every fence before it on this server.

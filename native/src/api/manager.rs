@@ -181,6 +181,26 @@ impl LockManager {
         Self::builder().from_connection(connection).await
     }
 
+    /// A manager with a server in memory of its own, for tests without Redis. Several managers share a server that you
+    /// make: see [`testing`](crate::testing).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let locks = leasehold::LockManager::in_memory()?;
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// assert!(locks.mutex("invoice:42").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `unsupported` outside a tokio runtime.
+    #[cfg(feature = "testing")]
+    pub fn in_memory() -> Result<Self, Error> {
+        crate::testing::Server::new().manager()
+    }
+
     /// A builder, to set options before connecting.
     pub fn builder() -> Builder {
         Builder::default()

@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold_core::{Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
 use tokio::sync::{Notify, watch};
 
-use super::clock;
+use super::clock::Clock;
 use super::operation::Operation;
 use super::state::{Actions, Deferred, OperationResult, PendingOperation, State};
 use crate::metrics;
@@ -24,11 +24,18 @@ pub(crate) struct Shared {
     server: Option<String>,
     /// Notified when the driver has something to do.
     pub(super) driver_wakeup: Notify,
+    /// The engine's clock.
+    pub(super) clock: Clock,
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>) -> Self {
-        Self { state: Mutex::new(State::new(engine, labels)), server, driver_wakeup: Notify::new() }
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>, clock: Clock) -> Self {
+        Self {
+            state: Mutex::new(State::new(engine, labels, clock.clone())),
+            server,
+            driver_wakeup: Notify::new(),
+            clock,
+        }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
@@ -146,7 +153,7 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| match state.loss(lease) {
             Some(_) => None,
-            None => state.engine.valid_until(lease).map(|until| until.since(clock::now())),
+            None => state.engine.valid_until(lease).map(|until| until.since(self.clock.now())),
         };
         let before = left(&self.lock());
         match before {
@@ -211,7 +218,7 @@ impl Shared {
     fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
-        let now = clock::now();
+        let now = self.clock.now();
         let result = act(&mut state, now, &mut deferred);
         state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);

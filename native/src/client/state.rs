@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 use tokio::sync::watch;
 
-use super::clock;
+use super::clock::Clock;
 use super::operation::Named;
 use crate::net::ChannelRequest;
 
@@ -18,6 +18,7 @@ use crate::net::ChannelRequest;
 pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
+    clock: Clock,
     pub(super) engine: Engine,
     /// None for a quorum.
     labels: Option<Labels>,
@@ -113,8 +114,9 @@ impl<T> Few<T> {
 }
 
 impl State {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, clock: Clock) -> Self {
         Self {
+            clock,
             engine,
             labels,
             starting: None,
@@ -136,7 +138,7 @@ impl State {
 
     pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {
         while let Some(mut output) = self.engine.poll_output() {
-            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(|| self.clock.now(), &mut output)) {
                 continue;
             }
             self.take_output(now, output, deferred);
@@ -207,7 +209,7 @@ impl State {
         // A caller of this client has it, or the holder is unknown. A long search is not worth it.
         let is_of = |lease: &LeaseState| lease.lock.as_ref().is_some_and(|lock| &*lock.name == name);
         let here = || self.leases.values().take(1000).any(is_of);
-        labels.holder(clock::now(), name).or_else(|| here().then(|| labels.own()))
+        labels.holder(self.clock.now(), name).or_else(|| here().then(|| labels.own()))
     }
 
     fn complete(&mut self, now: Instant, op: OpId, result: OperationResult, deferred: &mut Deferred) {

@@ -21,7 +21,18 @@ pub(crate) fn run_all() -> Result {
         run(apart(&["clippy", "--package", "leasehold", "--lib"]).args(["--", "-D", "warnings"]))
     });
     steps.step("docs", || {
-        let published = ["doc", "--no-deps", "-p", "leasehold-lua", "-p", "leasehold-core", "-p", "leasehold"];
+        let published = [
+            "doc",
+            "--no-deps",
+            "-p",
+            "leasehold-lua",
+            "-p",
+            "leasehold-core",
+            "-p",
+            "leasehold-memory",
+            "-p",
+            "leasehold",
+        ];
         run(apart(&published).env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.finish()

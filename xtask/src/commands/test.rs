@@ -56,6 +56,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         let ours = [
             "leasehold-core",
             "leasehold-lua",
+            "leasehold-memory",
             "leasehold",
             "leasehold-demo",
             "leasehold-docs",

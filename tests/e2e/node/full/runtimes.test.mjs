@@ -50,6 +50,11 @@ for (const kind of ['mjs', 'cjs']) {
   });
 }
 
+test('the drop-ins under Bun and under Deno', async () => {
+  assert.equal(await run(bun(), 'programs/dropins.mjs'), 'dropped in\n');
+  assert.equal(await run(deno(), 'run', '--allow-all', '--node-modules-dir=manual', 'programs/dropins.mjs'), 'dropped in\n');
+});
+
 test('`await using` as Node 24 runs it by itself', async () => {
   assert.match(await run(join(project, 'node_modules/node-24/bin/node'), 'full/using.mjs'), /^used$/m);
 });
@@ -61,6 +66,15 @@ test('a bundle by esbuild', async () => {
     await build({ entryPoints: [join(project, 'full/main.mjs')], outfile, format, bundle: true, platform: 'node', external: ['ioredis'] });
     assert.match(await run(process.execPath, outfile), /^toured\nagreed$/m);
   }
+});
+
+test('a bundle of the drop-ins by esbuild', async () => {
+  const { build } = await import('esbuild');
+  const outfile = join(project, 'bundled-dropins.mjs');
+  // As for ioredis itself: a module that requires a part of Node.
+  const banner = { js: `import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);` };
+  await build({ entryPoints: [join(project, 'programs/dropins.mjs')], outfile, format: 'esm', bundle: true, platform: 'node', external: ['ioredis'], banner });
+  assert.equal(await run(process.execPath, outfile), 'dropped in\n');
 });
 
 test('a bundle by Vite', async () => {

@@ -9,9 +9,8 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{BString, Either, Function, Lua, StdLib, Table, Value, Variadic};
 use rustc_hash::FxHashMap;
 
-use crate::answer::{Answer, Outcome, Refusal};
-use crate::server::Server;
 use crate::utf8;
+use leasehold_memory::{Answer, Refusal, Server};
 
 /// Compiles each script once and runs it against one server.
 pub(crate) struct Interpreter {
@@ -59,7 +58,7 @@ impl Interpreter {
             Ok(answer) => into_lua(lua, answer, &ok),
             Err(refusal) => {
                 let error = lua.create_table()?;
-                error.raw_set("err", refusal.0.as_ref())?;
+                error.raw_set("err", refusal.text())?;
                 Ok(Either::Right(Value::Table(error)))
             }
         })?;
@@ -115,23 +114,23 @@ impl Interpreter {
     }
 }
 
-fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Outcome {
+fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Result<Answer, Refusal> {
     let mut words: [&[u8]; 7] = [name.as_slice(), b"", b"", b"", b"", b"", b""];
     let mut length = 1;
     for (index, word) in [a, b, c, d, e, f].into_iter().enumerate() {
         let Some(word) = word else { continue };
         if index + 1 != length {
-            return Err(Refusal::new("ERR Lua redis lib command arguments must be strings or integers"));
+            return Err("ERR Lua redis lib command arguments must be strings or integers".to_owned().into());
         }
         words[length] = word;
         length += 1;
     }
     let mut server = server.borrow_mut();
     if rest.is_empty() {
-        return server.run(&words[..length]);
+        return server.call(&words[..length]);
     }
     let words: Vec<&[u8]> = words.into_iter().chain(rest.iter().map(|word| word.as_slice())).collect();
-    server.run(&words)
+    server.call(&words)
 }
 
 /// A string that Lua takes from Rust directly, or any other value.
@@ -148,8 +147,16 @@ fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
             status.raw_set("ok", text)?;
             Value::Table(status)
         }
-        Answer::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(|item| utf8(item)))?),
+        Answer::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(element))?),
     }))
+}
+
+fn element(item: &Scalar) -> Either<String, Option<i64>> {
+    match item {
+        Scalar::Text(text) => Either::Left(utf8(text).to_owned()),
+        Scalar::Int(number) => Either::Right(Some(*number)),
+        Scalar::Nil => Either::Right(None),
+    }
 }
 
 /// Converts a script's return value as Redis does. A list ends at its first nil.

@@ -14,33 +14,37 @@
 //! assert_eq!(server.get(1_051_000, "greeting"), None);
 //! ```
 
-mod answer;
-mod commands;
-mod generic;
-mod hashes;
 mod interpreter;
-mod keyspace;
-mod number;
+mod lockstep;
 mod scripts;
-mod server;
-mod sorted_set;
-mod sorted_sets;
-mod strings;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use leasehold_core::{Reply, Scalar};
+use leasehold_core::Reply;
+use leasehold_memory::{Message, Server, TimeError};
 
-use crate::answer::Answer;
 use crate::interpreter::Interpreter;
-use crate::keyspace::Data;
 use crate::scripts::Scripts;
-use crate::server::Server;
+
+/// What runs the scripts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The real scripts, in real Lua 5.1.
+    #[default]
+    Lua,
+    /// The functions of `leasehold-memory`, which are much faster.
+    Rust,
+    /// Both, each over its own keys.
+    Both,
+}
 
 /// A server with its keys, its script cache and its Lua interpreter.
 pub struct ModelServer {
     server: Rc<RefCell<Server>>,
+    /// The server beside it, if both engines run.
+    twin: Server,
+    engine: Engine,
     interpreter: Interpreter,
     scripts: Scripts,
 }
@@ -68,35 +72,68 @@ impl ModelServer {
     pub fn new() -> Self {
         let server = Rc::new(RefCell::new(Server::default()));
         let interpreter = Interpreter::new(Rc::clone(&server)).expect("Lua starts");
-        Self { server, interpreter, scripts: Scripts::default() }
+        Self { server, twin: Server::default(), engine: Engine::Lua, interpreter, scripts: Scripts::default() }
     }
 
     /// Resets the server: no keys, no loaded scripts, no faults. Compiled scripts are kept for reuse.
     pub fn reset(&mut self) {
         *self.server.borrow_mut() = Server::default();
+        self.twin = Server::default();
         self.scripts.reset();
     }
 
-    /// Runs one command. `now_us` is the time of the server's wall clock.
+    /// Chooses what runs the scripts from now on. Both can only be chosen for an empty server.
+    pub fn run_scripts_in(&mut self, engine: Engine) {
+        self.engine = engine;
+    }
+
+    /// Runs one command. `now_us` is the time of the server's wall clock, which may have been set back.
+    ///
+    /// # Panics
+    /// If both engines run and don't do the same.
     pub fn execute(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
-        self.server.borrow_mut().keyspace.now_us = now_us;
-        let reply = match words.first() {
-            _ if words.iter().any(|word| std::str::from_utf8(word).is_err()) => {
+        let executed = self.execute_in(self.engine, now_us, words);
+        if self.engine == Engine::Both {
+            self.swap();
+            let twin = self.execute_in(Engine::Rust, now_us, words);
+            self.swap();
+            lockstep::compare(words, (&executed, &self.server.borrow()), (&twin, &self.twin));
+        }
+        executed
+    }
+
+    fn swap(&mut self) {
+        std::mem::swap(&mut *self.server.borrow_mut(), &mut self.twin);
+    }
+
+    /// Another library's script runs in Lua in any case.
+    fn execute_in(&mut self, engine: Engine, now_us: u64, words: &[&[u8]]) -> Executed {
+        self.server.borrow_mut().step_clock(now_us);
+        let in_lua = engine != Engine::Rust || is_foreign_script(words);
+        let reply = match words.first().filter(|_| in_lua) {
+            Some(_) if words.iter().any(|word| std::str::from_utf8(word).is_err()) => {
                 Err("ERR the model takes words in UTF-8 only".to_owned())
             }
             Some(name) if name.eq_ignore_ascii_case(b"EVALSHA") => self.evaluate(words, true),
             Some(name) if name.eq_ignore_ascii_case(b"EVAL") => self.evaluate(words, false),
-            _ => self.server.borrow_mut().run(words).map(flat).map_err(|refusal| refusal.to_string()),
+            _ => return self.server.borrow_mut().execute(now_us, words).map_or_else(refused, Executed::from),
         };
-        Executed { reply, published: std::mem::take(&mut self.server.borrow_mut().published) }
+        let published = self.server.borrow_mut().take_published();
+        Executed::from(leasehold_memory::Executed { reply, published })
+    }
+
+    /// The server, and the one beside it.
+    fn each(&mut self, mut change: impl FnMut(&mut Server)) {
+        change(&mut self.server.borrow_mut());
+        change(&mut self.twin);
     }
 
     fn evaluate(&mut self, words: &[&[u8]], by_digest: bool) -> Result<Reply, String> {
         let [_, script, count, rest @ ..] = words else {
             return Err("ERR wrong number of arguments for 'eval' command".to_owned());
         };
-        let count = number::integer(count).map_err(|refusal| refusal.to_string())?;
-        let Some((keys, arguments)) = usize::try_from(count).ok().and_then(|count| rest.split_at_checked(count)) else {
+        let count: usize = utf8(count).parse().map_err(|_| "ERR value is not an integer or out of range")?;
+        let Some((keys, arguments)) = rest.split_at_checked(count) else {
             return Err("ERR Number of keys can't be greater than number of args".to_owned());
         };
         let function = match by_digest {
@@ -108,88 +145,73 @@ impl ModelServer {
 
     /// Deletes all keys, like FLUSHALL. Loaded scripts stay.
     pub fn flush_all(&mut self) {
-        self.server.borrow_mut().keyspace.clear();
+        self.each(|server| server.flush_all());
     }
 
     /// Forgets the loaded scripts, like SCRIPT FLUSH.
     pub fn script_flush(&mut self) {
         self.scripts.flush();
+        self.each(Server::script_flush);
     }
 
     /// Whether the server is at maxmemory and may evict nothing. Then it refuses commands that may need memory.
     pub fn set_out_of_memory(&mut self, on: bool) {
-        self.server.borrow_mut().out_of_memory = on;
+        self.each(|server| server.set_out_of_memory(on));
     }
 
     /// Whether the server refuses every PUBLISH, as for a user without a right to the channel.
     pub fn refuse_publish(&mut self, on: bool) {
-        self.server.borrow_mut().refuse_publish = on;
+        self.each(|server| server.refuse_publish(on));
     }
 
     /// Whether the server is a replica. Then it refuses writes.
     pub fn set_read_only(&mut self, on: bool) {
-        self.server.borrow_mut().read_only = on;
+        self.each(|server| server.set_read_only(on));
     }
 
     /// Whether all keys are in a slot that is being moved away. Then a script is refused unless all its keys are still
     /// here, and it fails at the first command for a key that it has deleted itself.
     pub fn set_migrating(&mut self, on: bool) {
-        self.server.borrow_mut().migrating = on;
+        self.each(|server| server.set_migrating(on));
     }
 
     /// Sets how many clients listen on a channel, for PUBSUB NUMSUB.
     pub fn set_listeners(&mut self, channel: &str, count: u64) {
-        self.server.borrow_mut().listeners.insert(channel.to_owned(), count);
+        self.each(|server| server.set_listeners(channel.as_bytes(), count));
     }
 
     /// All keys that have not expired, sorted. With each comes the server time, in µs, at which its last millisecond begins.
     pub fn keys(&self, now_us: u64) -> Vec<(String, Option<u64>)> {
         let server = self.server.borrow();
-        let live = server.keyspace.live(now_us);
-        live.into_iter()
-            .map(|(key, entry)| (utf8(key).to_owned(), entry.expires_ms.map(|expires| expires * 1000)))
-            .collect()
+        server.keys(now_us).map(|key| (utf8(key).to_owned(), server.expires(now_us, key))).collect()
     }
 
     /// The server time, in µs, at which a key's last millisecond begins. None if there is no such key or it never expires.
     pub fn expires(&self, now_us: u64, key: &str) -> Option<u64> {
-        self.server.borrow().keyspace.expires_ms(now_us, key).map(|expires| expires * 1000)
+        self.server.borrow().expires(now_us, key.as_bytes())
     }
 
     /// The greatest score in a sorted set. None if there is no such key or it has another type.
     pub fn greatest_score(&self, now_us: u64, key: &str) -> Option<f64> {
-        match self.server.borrow().keyspace.look(now_us, key) {
-            Some(Data::Sorted(set)) => set.members().last().map(|(score, _)| *score),
-            _ => None,
-        }
+        self.server.borrow().members(now_us, key.as_bytes()).next_back().map(|(_, score)| score)
     }
 
     /// The value of a string. None if there is no such key or it has another type.
     pub fn get(&self, now_us: u64, key: &str) -> Option<String> {
-        match self.server.borrow().keyspace.look(now_us, key) {
-            Some(Data::Text(value)) => Some(utf8(value).to_owned()),
-            _ => None,
-        }
+        self.server.borrow().text(now_us, key.as_bytes()).map(|value| utf8(value).to_owned())
     }
 
     /// The members of a sorted set, in order. Empty if there is no such key or it has another type.
     pub fn zset(&self, now_us: u64, key: &str) -> Vec<(String, f64)> {
-        match self.server.borrow().keyspace.look(now_us, key) {
-            Some(Data::Sorted(set)) => {
-                set.members().iter().map(|(score, member)| (utf8(member).to_owned(), *score)).collect()
-            }
-            _ => Vec::new(),
-        }
+        let server = self.server.borrow();
+        server.members(now_us, key.as_bytes()).map(|(member, score)| (utf8(member).to_owned(), score)).collect()
     }
 
     /// The fields of a hash, in the order in which they were set. Empty if there is no such key or it has another type.
     pub fn hash(&self, now_us: u64, key: &str) -> Vec<(String, String)> {
-        match self.server.borrow().keyspace.look(now_us, key) {
-            Some(Data::Hash(fields)) => {
-                fields.iter().map(|(field, value)| (utf8(field).to_owned(), utf8(value).to_owned())).collect()
-            }
-            _ => Vec::new(),
-        }
+        let server = self.server.borrow();
+        let fields = server.fields(now_us, key.as_bytes());
+        fields.map(|(field, value)| (utf8(field).to_owned(), utf8(value).to_owned())).collect()
     }
 
     /// Puts a fault into a script. When a client runs the script, by its text or its digest, the server runs a copy in
@@ -204,14 +226,21 @@ impl ModelServer {
     }
 }
 
-fn flat(answer: Answer) -> Reply {
-    Reply::One(match answer {
-        Answer::Nil => Scalar::Nil,
-        Answer::Int(number) => Scalar::Int(number),
-        Answer::Text(text) => Scalar::Text(text),
-        Answer::Status(text) => Scalar::Text(text.into()),
-        Answer::List(items) => return Reply::List(items.into_iter().map(Scalar::Text).collect()),
-    })
+impl From<leasehold_memory::Executed> for Executed {
+    fn from(executed: leasehold_memory::Executed) -> Self {
+        let text = |message: Message| (String::from_utf8_lossy(&message.channel).into_owned(), message.payload);
+        Self { reply: executed.reply, published: executed.published.into_iter().map(text).collect() }
+    }
+}
+
+fn is_foreign_script(words: &[&[u8]]) -> bool {
+    let [name, text, ..] = words else { return false };
+    let ours = |script: &leasehold_lua::Script| script.source.as_bytes() == *text;
+    name.eq_ignore_ascii_case(b"EVAL") && !leasehold_lua::ALL.iter().any(ours)
+}
+
+fn refused(error: TimeError) -> Executed {
+    Executed { reply: Err(format!("ERR {error}")), published: Vec::new() }
 }
 
 /// A text. Everything in the model is UTF-8, because `execute` refuses other words.

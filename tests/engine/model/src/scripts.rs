@@ -4,7 +4,6 @@ use leasehold_lua::Script;
 use mlua::Function;
 use rustc_hash::FxHashMap;
 
-use crate::answer::Refusal;
 use crate::interpreter::Interpreter;
 
 type Digest = Vec<u8>;
@@ -44,7 +43,7 @@ impl Scripts {
 
     /// The function that EVALSHA of this digest runs.
     pub(crate) fn loaded(&self, digest: &[u8]) -> Result<&Function, String> {
-        self.loaded.get(digest).ok_or_else(|| Refusal::NO_SCRIPT.to_string())
+        self.loaded.get(digest).ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".to_owned())
     }
 
     /// Adds a fault to a script, which may already have others.

@@ -10,6 +10,7 @@ use crate::faults::Fault;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
 use crate::kinds::LockKind;
+use crate::network::LEAST_WINDOW;
 use crate::servers::Server;
 use crate::world::ClusterRun;
 
@@ -73,9 +74,11 @@ impl ClusterRun<'_> {
                 self.watch.polling[place][name].nobody_waits();
             }
             if self.mix.kinds[name] == LockKind::Semaphore {
-                // Releases may wait for the driver's next wake-up.
+                // Releases may wait for room, for the driver's next wake-up, or for others to travel with. A client that
+                // slept hears of one lost reply after the other, and each makes room.
                 let timeout = client.engine.as_ref().and_then(Engine::poll_timeout);
-                if timeout.is_none_or(|(_, reason)| reason != Reason::Batch) {
+                let waits = timeout.is_some_and(|(at, reason)| at <= now || reason == Reason::Batch);
+                if !waits && client.under_way() < LEAST_WINDOW && client.trouble_until < self.world.now {
                     let verdict = self.watch.semaphores[place][name].check(client.waits_for(name).count());
                     self.watch.check(verdict);
                 }

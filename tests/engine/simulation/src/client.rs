@@ -172,7 +172,10 @@ impl Client {
         let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
         let users = rng.range(mix.users) as usize;
         let mute = rng.chance(mix.mute_hosts);
-        let engine = Engine::new(id, config.clone()).ok();
+        let mut engine = Engine::new(id, config.clone()).ok();
+        if let Some(engine) = engine.as_mut().filter(|_| mix.cluster) {
+            engine.set_cluster();
+        }
         Self {
             life,
             uuid: id.to_string(),

@@ -28,6 +28,7 @@ mod observe_outcomes;
 mod observe_scripts;
 pub mod quorum;
 pub mod run;
+pub mod seeds;
 mod servers;
 pub mod slices;
 pub mod theme;

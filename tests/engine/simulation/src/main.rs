@@ -8,7 +8,8 @@ use leasehold_simulation::campaign::{Campaign, Summary};
 use leasehold_simulation::cli::{HELP, Options, Task};
 use leasehold_simulation::injected_bugs::InjectedBugs;
 use leasehold_simulation::run::Bench;
-use leasehold_simulation::{mutants, slices};
+use leasehold_simulation::theme::Theme;
+use leasehold_simulation::{mutants, seeds, slices};
 
 /// The system's allocator took a fifth of a run's time.
 #[global_allocator]
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn seeds(options: &Options) -> Result<(), String> {
+    replay_fixed_seeds(options)?;
     let end = options.start + options.seeds;
     let logged = options.log.as_deref().map(|log| slices::read(log, options.start).map_err(|error| error.to_string()));
     let (mut sum, mut next) = logged.transpose()?.unwrap_or((Summary::default(), options.start));
@@ -70,6 +72,21 @@ fn seeds(options: &Options) -> Result<(), String> {
     report(&sum, options)
 }
 
+/// Runs the fixed list of seeds.
+fn replay_fixed_seeds(options: &Options) -> Result<(), String> {
+    let mut bench = Bench::new(InjectedBugs::default())?;
+    for seed in seeds::fixed()? {
+        if let Some(broken) = bench.run(seed.seed, seed.theme).broken {
+            let replay = replay_command(seed.seed, seed.theme);
+            return Err(format!("a seed of seeds.txt failed: {}: {}\n  {replay}", broken.invariant, broken.detail));
+        }
+    }
+    if !options.quiet {
+        eprintln!("the fixed list of seeds passed");
+    }
+    Ok(())
+}
+
 /// Prints the progress from time to time.
 fn progress(options: &Options, before: u64) -> impl Fn(&Summary) + Sync {
     let (quiet, seeds) = (options.quiet, options.seeds);
@@ -94,8 +111,9 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
         lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| println!("{line}"));
         println!("\n{}: {}", broken.invariant, broken.detail);
         for (seed, broken) in &sum.failures {
-            println!("  {:<16} {}", broken.invariant, replay_command(*seed, options));
+            println!("  {:<16} {}", broken.invariant, replay_command(*seed, options.theme));
         }
+        println!("\nOnce it is mended, add the seed to tests/engine/simulation/seeds.txt.");
         return Err(format!("\n{} of {} seeds failed", sum.failures.len(), sum.seeds));
     }
     let unreached = sum.coverage.unreached();
@@ -115,8 +133,8 @@ fn report(sum: &Summary, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn replay_command(seed: u64, options: &Options) -> String {
-    match options.theme {
+fn replay_command(seed: u64, theme: Option<Theme>) -> String {
+    match theme {
         None => format!("cargo xtask simulate --seed {seed}"),
         Some(theme) => format!("cargo run -p leasehold-simulation --profile sim -- --seed {seed} --mix {theme:?}"),
     }

@@ -83,6 +83,8 @@ pub(crate) struct Mix {
     pub(crate) lingers: u32,
     /// Whether the commands of most clients travel together.
     pub(crate) batches: bool,
+    /// Whether the clients know that the servers are a cluster's.
+    pub(crate) cluster: bool,
 }
 
 impl Mix {
@@ -97,8 +99,9 @@ impl Mix {
             about => about,
         };
         mix.turn_to(rng, about);
-        // Names on one server. Not drawn, so that seeds without batches stay as they were.
-        mix.batches = mix.servers == 1 && mix.gap.is_multiple_of(2);
+        // Names on one server, or of one slot. Not drawn, so that seeds without batches stay as they were.
+        mix.cluster = mix.gap.is_multiple_of(5) && !mix.is_crowded();
+        mix.batches = (mix.servers == 1 || mix.cluster) && mix.gap.is_multiple_of(2);
         if mix.batches && mix.names > 1 && !mix.is_crowded() {
             mix.names += 5;
             // Many callers of different names at a time. Only exclusive locks share a call.
@@ -172,6 +175,7 @@ impl Mix {
             keeps: 0,
             lingers: 0,
             batches: false,
+            cluster: false,
         }
     }
 

@@ -3,18 +3,21 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use leasehold_harness::Transcript;
-use leasehold_model::ModelServer;
+use leasehold_model::{Engine, ModelServer};
 
 use crate::coverage::Coverage;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
 use crate::multi::MultiRun;
+use crate::mutants;
 use crate::quorum::QuorumRun;
 use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
 
 /// The most servers of any mix: as many as a quorum may have.
 const SERVERS: usize = QuorumRun::SERVERS;
+/// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
+const LUA_BITS: u32 = 5;
 /// Every nth seed is also run with leases of several names.
 const MULTI_EVERY: u64 = 4;
 /// Every nth seed is also run with locks over several servers.
@@ -77,6 +80,8 @@ impl Bench {
     }
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
+        let engine = self.engine(seed);
+        self.models.iter_mut().for_each(|model| model.run_scripts_in(engine));
         match theme {
             Some(Theme::Multi) => return self.run_multi(seed, false, written),
             Some(Theme::Quorum) => return self.run_quorum(seed, false, written),
@@ -104,6 +109,20 @@ impl Bench {
             0 => self.run_multi(seed, true, written),
             1 => self.run_quorum(seed, true, written),
             _ => self.run_cluster(seed, Some(Theme::Keeping), written),
+        }
+    }
+
+    /// What runs the scripts in a seed. Most seeds run the functions of `leasehold-memory`, because they are fast. The others
+    /// run the real scripts beside them, and fail if they don't do the same.
+    fn engine(&self, seed: u64) -> Engine {
+        match () {
+            // The functions refuse a call with other keys than the engine sends.
+            () if self.bugs.none_key_left_out || self.bugs.renewals_need_all_keys => Engine::Lua,
+            () if !self.bugs.scripts.is_empty() => Engine::Lua,
+            // The functions may have a deliberate bug.
+            () if mutants::is_one() => Engine::Rust,
+            () if seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= LUA_BITS => Engine::Both,
+            () => Engine::Rust,
         }
     }
 

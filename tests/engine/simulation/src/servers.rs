@@ -86,8 +86,9 @@ impl<'a> Servers<'a> {
     pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], bugs: &InjectedBugs) -> Self {
         // `a` and `{a}` share a slot, and must not share a key.
         let choices = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
-        // More of them for batches.
-        let names = rng.pick(&choices).iter().chain(&["d", "e", "f", "g", "h"]);
+        // More of them for batches. In a cluster, only those of one slot share a call.
+        let more = if mix.cluster { ["{d}1", "{d}2", "{d}3", "e", "{d}4"] } else { ["d", "e", "f", "g", "h"] };
+        let names = rng.pick(&choices).iter().chain(&more);
         let names: Vec<String> = names.take(mix.names).map(ToString::to_string).collect();
         let homes = names.iter().map(|name| slot(name) % mix.servers).collect();
         let mut list = Vec::new();
@@ -178,8 +179,15 @@ impl ClusterRun<'_> {
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
         let server_us = self.servers.time(server, self.world.now);
+        if let Some((first, rest)) = names.split_first()
+            && let Some(other) =
+                rest.iter().find(|name| self.watch.keys.counter(**name) != self.watch.keys.counter(*first))
+        {
+            self.watch.check(broken("cross-slot", format!("names {first} and {other} share {asked:?}")));
+        }
+        let key = names.first().map_or(COUNTER, |name| self.watch.keys.counter(*name)).to_owned();
         let counter = |models: &[ModelServer]| {
-            models[server].get(server_us, COUNTER).map(|fence| fence.parse::<u64>().unwrap_or_default())
+            models[server].get(server_us, &key).map(|fence| fence.parse::<u64>().unwrap_or_default())
         };
         let before = counter(self.servers.models);
         let executed = self.servers.execute(server, self.world.now, &words);
@@ -346,8 +354,10 @@ impl ClusterRun<'_> {
         model.execute(server_us, &[b"DEL", key.as_bytes()]);
         self.note_line("all", format_args!("   {key}"));
         if *part == Part::Fence {
-            // All of its names draw from it.
-            self.servers.at(server).for_each(|name| self.watch.locks[name].fences.counter_lost(server_us));
+            // All names that draw from it.
+            for name in self.servers.at(server).filter(|name| self.watch.keys.counter(*name) == key) {
+                self.watch.locks[name].fences.counter_lost(server_us);
+            }
         }
         if *part == Part::Lock {
             self.watch.locks[*name].fences.lock_lost(server_us);

@@ -16,7 +16,7 @@ use crate::invariants::queue::Queue;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
 use crate::invariants::{Broken, Verdict};
-use crate::kinds::LockKind;
+use crate::mix::Mix;
 use crate::wire::Token;
 
 /// All watchers.
@@ -75,7 +75,8 @@ pub(crate) struct LockWatch {
 }
 
 impl Watch {
-    pub(crate) fn new(names: &[String], kinds: &[LockKind], clients: usize, crowded: bool) -> Self {
+    pub(crate) fn new(names: &[String], clients: usize, mix: &Mix) -> Self {
+        let kinds = mix.kinds.iter().copied();
         Self {
             leases: Leases::default(),
             locks: names.iter().map(|_| LockWatch::default()).collect(),
@@ -85,10 +86,10 @@ impl Watch {
             polling: vec![vec![Polling::default(); names.len()]; clients],
             untold: Vec::new(),
             paces: vec![Pace::default(); clients],
-            keys: Keys::of(names.iter().map(String::as_str).zip(kinds.iter().copied())),
+            keys: Keys::of(names.iter().map(String::as_str).zip(kinds), mix.cluster),
             longest: Longest { ttl_ms: 0, claim_ms: 0 },
             doomed: Vec::new(),
-            crowded,
+            crowded: mix.is_crowded(),
             now: 0,
             full_until: 0,
             revoked: Vec::new(),

@@ -179,6 +179,9 @@ impl<'a> Asked<'a> {
             Some(ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 })
         };
         let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false });
+        let renew = |token: &[u8], ttl_ms: &[u8]| {
+            Some(ScriptCommand::Renew { token: Token::read(token)?, ttl_ms: number(ttl_ms)? })
+        };
         let one = |script, key| Some(vec![Self { script, key, entry: Some(Entry { place: 0, of: 1 }) }]);
         match (keys, arguments) {
             ([key, _queue, _fence], [token, ttl]) if is(words, leasehold_lua::ACQUIRE_FAST) => {
@@ -213,10 +216,8 @@ impl<'a> Asked<'a> {
                 b"release" => (release(token)?, 1, 2),
                 b"unshare" => (release(token)?, 2, 2),
                 b"unpermit" => (release(token)?, 3, 2),
-                b"renew" => {
-                    let (token, ttl_ms) = (Token::read(token)?, number(arguments.get(2)?)?);
-                    (ScriptCommand::Renew { token, ttl_ms }, 1, 3)
-                }
+                b"renew" | b"renew-reentrant" => (renew(token, arguments.get(2)?)?, 1, 3),
+                b"renew-share" | b"renew-permit" => (renew(token, arguments.get(2)?)?, 2, 3),
                 _ => return None,
             };
             entries.push(Self { script, key: keys.first()?, entry: Some(Entry { place: entries.len(), of: 0 }) });

@@ -162,7 +162,7 @@ impl<'a> ClusterRun<'a> {
             cuts: Vec::new(),
             ambush: None,
             calm_since: 0,
-            watch: Watch::new(&servers.names, &mix.kinds, mix.clients, mix.is_crowded()),
+            watch: Watch::new(&servers.names, mix.clients, &mix),
             coverage: Coverage::default(),
             counts: Counts::default(),
             spare_outputs: VecDeque::new(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod model;
 pub(crate) mod moving;
+pub(crate) mod random;
 pub(crate) mod real;
 pub(crate) mod state;
 

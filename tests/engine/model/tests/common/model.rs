@@ -1,6 +1,7 @@
 use leasehold_core::Reply;
-use leasehold_model::ModelServer;
+use leasehold_model::{Engine, ModelServer};
 
+use super::random::Values;
 use super::{Host, Lock};
 
 /// The model with a clock that only the test moves.
@@ -11,9 +12,11 @@ pub(crate) struct Model {
     pub(crate) published: Vec<(String, String)>,
 }
 
-/// A lock on a new model server.
+/// A lock on a new model server, which runs every script in Lua and in Rust.
 pub(crate) fn model_lock() -> Lock<Model> {
-    let model = Model { server: ModelServer::new(), now_us: 1_700_000_000_000_000, published: Vec::new() };
+    let mut server = ModelServer::new();
+    server.run_scripts_in(Engine::Both);
+    let model = Model { server, now_us: 1_700_000_000_000_000, published: Vec::new() };
     Lock::new(model, "invoice:42")
 }
 
@@ -24,6 +27,12 @@ impl Host for Model {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         self.published.extend(executed.published.into_iter().map(|(channel, payload)| (channel, text(payload))));
         executed.reply
+    }
+}
+
+impl Values for Lock<Model> {
+    fn value(&self, key: &str) -> Option<String> {
+        self.host.server.get(self.host.now_us, key)
     }
 }
 
@@ -77,18 +86,6 @@ impl Lock<Model> {
     /// What was published since the last call.
     pub(crate) fn messages(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.host.published)
-    }
-
-    /// Every deadline on the server, in server milliseconds.
-    pub(crate) fn deadlines_ms(&self) -> Vec<u64> {
-        let (server, now) = (&self.host.server, self.host.now_us);
-        let keys = server.keys(now).into_iter().filter_map(|(_, expires)| expires.map(|us| us / 1000));
-        let readers = server.zset(now, &self.keys[4]).into_iter();
-        let graves = server.zset(now, &self.keys[2]).into_iter().filter(|(_, score)| *score < 0.0);
-        let records = server.hash(now, &self.keys[3]).into_iter();
-        keys.chain(readers.chain(graves).map(|(_, score)| score.abs() as u64))
-            .chain(records.filter_map(|(_, record)| record.rsplit(' ').next()?.parse().ok()))
-            .collect()
     }
 
     fn queue_members(&self, buried: bool) -> Vec<String> {

@@ -40,6 +40,18 @@ fn renew(token: &str, ttl: &str) -> Entry {
     entry(&[0], &["renew", token, ttl])
 }
 
+fn renew_share(token: &str, ttl: &str) -> Entry {
+    entry(&[0, 4], &["renew-share", token, ttl])
+}
+
+fn renew_permit(token: &str, ttl: &str) -> Entry {
+    entry(&[0, 4], &["renew-permit", token, ttl])
+}
+
+fn renew_reentrant(token: &str, ttl: &str) -> Entry {
+    entry(&[0], &["renew-reentrant", token, ttl])
+}
+
 /// A lock on a server whose counter exists.
 fn counted_lock() -> Lock<Model> {
     let mut lock = model_lock();
@@ -271,6 +283,13 @@ fn readers_from_before_the_lock_was_something_else_do_not_count() {
     lock.command(&["DEL", "invoice:42"]);
     assert_eq!(entries(&mut lock, &[share(&token(2, 1), "30000"), unshare(&token(2, 1))]), [1, 1]);
     assert_eq!(lock.value(), None, "the last reader has left");
+
+    let mut lock = counted_lock();
+    lock.wait(&token(1, 1), SHARED);
+    lock.command(&["DEL", "invoice:42"]);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!(entries(&mut lock, &[renew_share(&token(1, 1), "60000")]), [0]);
+    assert_eq!(lock.pttl(0), 30_000, "it is another client's");
 }
 
 #[test]
@@ -284,6 +303,46 @@ fn permits_are_taken_up_to_the_limit_and_given_back() {
     assert_eq!(entries(&mut lock, &[unpermit(&two), unpermit(&three)]), [1, 1]);
     let keys: Vec<String> = lock.host.server.keys(lock.host.now_us).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["leasehold:fence"]);
+}
+
+#[test]
+fn readers_permits_and_reentrant_locks_are_renewed_by_batches_as_by_their_own_scripts() {
+    let one = token(1, 1);
+    type Enter = fn(&mut Lock<Model>, &str);
+    type Renew = fn(&str, &str) -> Entry;
+    let kinds: [(Enter, Renew, leasehold_lua::Script, &[usize]); 3] = [
+        (|lock, one| drop(lock.wait(one, SHARED)), renew_share, leasehold_lua::RENEW, &[0, 4]),
+        (
+            |lock, one| drop(entries(lock, &[permit(one, "1/2")])),
+            renew_permit,
+            leasehold_lua::semaphore::RENEW,
+            &[0, 4],
+        ),
+        (
+            |lock, one| {
+                lock.command(&["HSET", "invoice:42", one, "1"]);
+                lock.command(&["PEXPIRE", "invoice:42", "30000"]);
+            },
+            renew_reentrant,
+            leasehold_lua::reentrant::RENEW,
+            &[0],
+        ),
+    ];
+    for (enter, renew, own, keys) in kinds {
+        let (mut lock, mut other) = (counted_lock(), counted_lock());
+        enter(&mut lock, &one);
+        enter(&mut other, &one);
+        for ttl in ["60000", "10"] {
+            lock.pass_ms(100);
+            other.pass_ms(100);
+            let left = lock.pttl(0).max(ttl.parse().unwrap());
+            assert_eq!(entries(&mut lock, &[renew(&one, ttl), renew(&token(2, 1), ttl)]), [left, 0]);
+            other.call(&own, keys, &[&one, ttl]).unwrap();
+            assert_eq!(format!("{:?}", lock.state()), format!("{:?}", other.state()));
+        }
+        lock.pass_ms(60_000);
+        assert_eq!(entries(&mut lock, &[renew(&one, "60000")]), [0], "the lease has expired");
+    }
 }
 
 #[test]

@@ -126,3 +126,14 @@ fn a_value_of_another_library_is_never_rewritten() {
         assert_eq!(lock.value().as_deref(), Some(value));
     }
 }
+
+#[test]
+fn a_client_waits_behind_a_waiter_of_another_kind_when_the_last_reader_has_just_ended() {
+    let mut lock = model_lock();
+    lock.ttl = 30;
+    lock.wait(&token(1, 1), SHARED);
+    assert_eq!(lock.wait(&token(2, 1), "1/2").status, "waiting");
+    lock.command(&["SET", "invoice:42", "shared 5", "KEEPTTL"]);
+    lock.pass_ms(30);
+    assert_eq!(lock.wait(&token(3, 1), EXCLUSIVE).status, "waiting");
+}

@@ -93,6 +93,21 @@ fn a_late_heartbeat_refreshes_itself_before_anybody_is_dropped() {
 }
 
 #[test]
+fn a_waiter_that_tries_while_the_lock_is_held_keeps_its_place() {
+    let mut lock = model_lock();
+    let [holder, first, second] = [token(1, 1), token(2, 1), token(3, 1)];
+    lock.wait(&holder, EXCLUSIVE);
+    lock.wait(&first, EXCLUSIVE);
+    lock.wait(&second, EXCLUSIVE);
+    for _ in 0..3 {
+        lock.pass_ms(lock.claim * 2 / 3);
+        assert_eq!(lock.try_acquire(&first, EXCLUSIVE).status, "busy");
+        lock.wait(&second, EXCLUSIVE);
+    }
+    assert_eq!(lock.wait(&first, EXCLUSIVE).value, 1, "it is still the first");
+}
+
+#[test]
 fn the_queue_lives_as_long_as_its_most_patient_waiter() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);

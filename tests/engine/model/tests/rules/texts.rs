@@ -44,9 +44,12 @@ fn a_batch_gives_each_entry_its_own_keys() {
         ("unshare", 2, 2),
         ("permit", 3, 4),
         ("unpermit", 3, 2),
+        ("renew-reentrant", 1, 3),
+        ("renew-share", 2, 3),
+        ("renew-permit", 2, 3),
     ];
     for (entry, keys, arguments) in entries {
-        let (_, branch) = BATCH.source.split_once(&format!("what == '{entry}' then")).unwrap();
+        let (_, branch) = BATCH.source.split_once(&format!("what == '{entry}'")).unwrap();
         let (branch, _) = branch.split_once("\n  else").unwrap();
         for (list, base, most) in [("KEYS", "key", keys), ("ARGV", "arg", arguments)] {
             let begin = format!("{list}[");

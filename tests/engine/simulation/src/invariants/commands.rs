@@ -21,6 +21,8 @@ pub(crate) struct Commands {
     converting: Option<Token>,
     /// The token that last became a holder, by an answer or a message.
     granted: Option<Token>,
+    /// Tokens that were granted before it, and may not be given back yet.
+    spent: Vec<Token>,
     /// When the server last said anything about the lock.
     heard: Instant,
     /// When it last asked whether others wait.
@@ -61,7 +63,7 @@ impl Commands {
     /// An answer or a message says that one of its tokens holds. A token that was given up does not count.
     pub(crate) fn granted(&mut self, token: Token) {
         if self.asks == Some(token) || self.joined.contains(&token) {
-            self.granted = Some(token);
+            self.spent.extend(self.granted.replace(token).filter(|before| *before != token));
         }
     }
 
@@ -96,7 +98,8 @@ impl Commands {
     /// release may wait for a batch.
     pub(crate) fn nobody_waits(&mut self, batches: bool) -> Verdict {
         self.asks = None;
-        match self.joined.iter().find(|token| !batches || Some(**token) != self.granted) {
+        let is_granted = |token: &&Token| Some(**token) == self.granted || self.spent.contains(token);
+        match self.joined.iter().find(|token| !batches || !is_granted(token)) {
             Some(token) => {
                 broken("left-behind", format!("no caller waits, but {token:?} was not taken out of the queue"))
             }

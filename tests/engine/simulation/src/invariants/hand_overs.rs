@@ -34,8 +34,8 @@ pub(crate) struct Hold {
     began_with: Option<Token>,
     /// The server has lost its data.
     pub(crate) orphan: bool,
-    /// The server's last grant, and the one before it to another token, whether the client knows or not.
-    grants: [Option<ServerGrant>; 2],
+    /// The server's last grants to different tokens, the newest first, whether the client knows or not.
+    grants: [Option<ServerGrant>; 4],
     /// A token that the server granted again after it had lost it.
     pub(crate) granted_anew: Option<Token>,
     /// The last conversion.
@@ -84,9 +84,8 @@ impl Hold {
         if entered && self.grants.iter().flatten().any(|before| before.token == grant.token) {
             self.granted_anew = Some(grant.token);
         }
-        if self.grants[0].is_none_or(|last| last.token != grant.token) {
-            self.grants[1] = self.grants[0];
-        }
+        let same = self.grants.iter().position(|it| it.is_some_and(|before| before.token == grant.token));
+        self.grants[..=same.unwrap_or(3)].rotate_right(1);
         self.grants[0] = Some(grant);
     }
 

@@ -1,5 +1,6 @@
 //! The keys on a server: only known keys, each with a TTL, and none lives longer than what it was written for.
 
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Input, Instant, OpId, Output};
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
@@ -18,7 +19,7 @@ pub(crate) enum Part {
     Permits,
 }
 
-/// The key that all names of a server draw their fences from.
+/// The key that all names of a server draw their fences from. In a cluster, each slot has one.
 pub(crate) const COUNTER: &str = "leasehold:fence";
 
 /// How many keys a name may have.
@@ -41,7 +42,7 @@ pub(crate) struct Longest {
 
 impl Keys {
     /// The keys that these names may have, by the rule in `lua/README.md`.
-    pub(crate) fn of<'a>(names: impl Iterator<Item = (&'a str, LockKind)>) -> Self {
+    pub(crate) fn of<'a>(names: impl Iterator<Item = (&'a str, LockKind)>, cluster: bool) -> Self {
         let mut keys = Self::default();
         for (place, (name, kind)) in names.enumerate() {
             let tagged =
@@ -50,7 +51,8 @@ impl Keys {
                 if tagged { format!("leasehold::{name}:{part}") } else { format!("leasehold:{{{name}}}:{part}") }
             };
             keys.parts.push((name.to_string(), place, Part::Lock));
-            keys.parts.push((COUNTER.to_string(), place, Part::Fence));
+            let counter = if cluster { counter_of(name) } else { COUNTER.to_string() };
+            keys.parts.push((counter, place, Part::Fence));
             keys.parts.push((side("queue"), place, Part::Queue));
             keys.parts.push((side("waiters"), place, Part::Waiters));
             keys.parts.push(match kind {
@@ -64,6 +66,11 @@ impl Keys {
     /// The five keys of a name, in the order of the scripts.
     pub(crate) fn of_name(&self, name: usize) -> [String; 5] {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
+    }
+
+    /// The key that this name's fences are drawn from.
+    pub(crate) fn counter(&self, name: usize) -> &str {
+        &self.parts[name * PARTS + Part::Fence as usize].0
     }
 
     /// The tokens that an operator takes a lock from.
@@ -270,6 +277,20 @@ fn holders(model: &ModelServer, server_us: u64, key: &str) -> Vec<Token> {
 
 fn is_foreign(value: Option<String>) -> bool {
     value.is_some_and(|value| holder_of(&value) != "shared" && Token::read(value.as_bytes()).is_none())
+}
+
+/// The counter of this name's slot. It has the second key of an acquire.
+fn counter_of(name: &str) -> String {
+    let (config, options) = (Config { batches: false, ..Config::default() }, AcquireOptions::default());
+    let mut engine = Engine::new(ClientId::from_random([1; 16]), config).expect("the default options");
+    engine.set_cluster();
+    engine.handle(Instant::default(), Input::Acquire { op: OpId(1), name, options: &options });
+    while let Some(output) = engine.poll_output() {
+        if let Output::Send { command, .. } = output {
+            return String::from_utf8_lossy(command.words().nth(4).unwrap_or_default()).into_owned();
+        }
+    }
+    unreachable!("an acquire sends a command");
 }
 
 /// The holder in the value of a lock's own key, without its fence.

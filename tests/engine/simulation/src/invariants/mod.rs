@@ -35,7 +35,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 70] = [
+pub const ALL: [(&str, &str); 71] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -46,6 +46,7 @@ pub const ALL: [(&str, &str); 70] = [
     ),
     ("fence-draw", "each fence that the server draws is above all fences drawn, reserved or used before"),
     ("fence-ahead", "no fence is drawn or used more than about a millisecond ahead of the server's clock"),
+    ("cross-slot", "in a cluster, only names of one slot share a call"),
     ("counter-begun", "the common path leaves a lost counter to the slow path"),
     ("counter-lowered", "no script lowers the counter of fences, or deletes it"),
     ("used-untold", "once a holder gave the lock back, the next fence is above all that it used"),

@@ -385,11 +385,8 @@ pub(super) const BATCH_UNDONE_IS_DONE: &[Change] = &[Change {
     find: "if refused || number == Some(0) {",
     put: "if refused || (number == Some(0) && !MUTANT) {",
 }];
-pub(super) const BATCH_RENEWS_NEEDLESSLY: &[Change] = &[Change {
-    file: "lock/hold.rs",
-    find: "self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())",
-    put: "self.converting.is_none() && (MUTANT || self.passing.is_some() || self.wants(cx).is_some())",
-}];
+pub(super) const BATCH_MIXES_SLOTS: &[Change] =
+    &[Change { file: "session/flow.rs", find: "first.slot == entry.slot", put: "first.slot == entry.slot || MUTANT" }];
 pub(super) const USED_FORGOTTEN: &[Change] = &[
     Change {
         file: "lock/hand_over.rs",

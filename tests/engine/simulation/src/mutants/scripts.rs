@@ -125,6 +125,13 @@ pub(super) const FAST_LOWERS_THE_COUNTER: &[ScriptChange] =
     &[("acquire-fast", "  redis.call('SET', KEYS[3], fence)\n", "")];
 pub(super) const FAST_KEEPS_A_LOST_COUNTER: &[ScriptChange] =
     &[("acquire-fast", "      redis.call('DEL', KEYS[3])\n", "")];
+pub(super) const BATCH_RENEWS_EXPIRED_PERMITS: &[ScriptChange] =
+    &[("batch", "    if expiry and expiry > now then", "    if expiry then")];
+pub(super) const BATCH_RENEWS_OTHERS_REENTRANT: &[ScriptChange] = &[(
+    "batch",
+    "type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'",
+    "pcall('EXISTS', KEYS[key + 1]) == 1",
+)];
 pub(super) const FAST_RELEASES_FOR_OTHERS: &[ScriptChange] =
     &[("release-fast", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])")];
 pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(

@@ -4,7 +4,8 @@
 //! more, because a conversion uses a new token (`convert-keeps-token`). A used fence that is wrong can't move the counter
 //! far, and a counter that is no number is left as it is: no engine writes one. A heartbeat marks the holder: every
 //! script that lets somebody enter while others wait has marked it already. The ends of blocks that the client computes
-//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has.
+//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has. A
+//! renewal that waits for others is no longer needed too rarely; a test of the flow has that case.
 
 use super::copy::Change;
 use super::{Mutant, engine, kinds, scripts};
@@ -285,10 +286,22 @@ pub const TABLE: &[Mutant] = &[
     ),
     engine("batch-undone-is-done", engine::BATCH_UNDONE_IS_DONE, Theme::Network, "an entry left undone grants nothing"),
     engine(
-        "batch-renews-needlessly",
-        engine::BATCH_RENEWS_NEEDLESSLY,
-        Theme::Keeping,
-        "a renewal that is not needed any more does not leave",
+        "batch-mixes-slots",
+        engine::BATCH_MIXES_SLOTS,
+        Theme::Network,
+        "in a cluster, only names of one slot share a call",
+    ),
+    script(
+        "batch-renews-expired-permits",
+        scripts::BATCH_RENEWS_EXPIRED_PERMITS,
+        Theme::Semaphore,
+        "permits that have expired are not renewed",
+    ),
+    script(
+        "batch-renews-others-reentrant",
+        scripts::BATCH_RENEWS_OTHERS_REENTRANT,
+        Theme::Reentrant,
+        "a batch renews a reentrant lock only for its holder",
     ),
     script(
         "batch-takes-from-others",

@@ -1,12 +1,15 @@
 //! Numbers in the server's format.
 
-use std::str::FromStr;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::str::FromStr;
 
+use super::sorted_set::Bound;
 use crate::answer::Refusal;
-use crate::sorted_set::Bound;
 
 pub(crate) fn integer(word: &[u8]) -> Result<i64, Refusal> {
-    let plain = !word.starts_with(b"+") && (word == b"0" || !word.starts_with(b"0"));
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    let plain = word == b"0" || matches!(digits.first(), Some(b'1'..=b'9'));
     parse(word).filter(|_| plain).ok_or(Refusal::NOT_AN_INTEGER)
 }
 
@@ -28,9 +31,12 @@ pub(crate) fn score_text(score: f64) -> Vec<u8> {
     if score.is_infinite() {
         return if score > 0.0 { b"inf".to_vec() } else { b"-inf".to_vec() };
     }
+    if score.abs() < 1e17 && score as i64 as f64 == score {
+        return (score as i64).to_string().into_bytes();
+    }
     score.to_string().into_bytes()
 }
 
 fn parse<T: FromStr>(word: &[u8]) -> Option<T> {
-    std::str::from_utf8(word).ok()?.parse().ok()
+    core::str::from_utf8(word).ok()?.parse().ok()
 }

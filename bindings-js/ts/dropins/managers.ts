@@ -1,0 +1,81 @@
+/** The managers behind the drop-ins: one for each client, or list of clients, however many locks a program makes over it. */
+
+import type { Cluster, Redis } from 'ioredis';
+
+import { InvalidOptionError, LockManager, UnsupportedError } from '../index.js';
+
+/** What the originals take: a client of ioredis. */
+export type Client = Redis | Cluster;
+
+/** Opens a manager, or returns the one that is open. */
+export type OpenManager = () => Promise<LockManager>;
+
+/** The open managers, by their first client. They live as long as that client. */
+const opened = new WeakMap<Client, Opened[]>();
+
+interface Opened {
+  readonly clients: readonly Client[];
+  readonly mixedFleet: boolean;
+  readonly open: OpenManager;
+}
+
+/**
+ * Checks the clients, and returns what opens their manager: a plain one for one client, a quorum for several. Sends nothing.
+ *
+ * Throws `invalid-option` or `unsupported` for clients that the engine can't use.
+ */
+export function managerOf(clients: readonly Client[], mixedFleet: boolean): OpenManager {
+  const [first] = clients;
+  if (first === undefined) throw new InvalidOptionError('clients', 'is empty: give at least one client');
+  if (typeof first !== 'object' || first === null) return makeManager(clients, mixedFleet);
+  const known = opened.get(first) ?? [];
+  const found = known.find((one) => one.mixedFleet === mixedFleet && isSameList(one.clients, clients));
+  if (found !== undefined) return found.open;
+  const open = makeManager(clients, mixedFleet);
+  opened.set(first, [...known, { clients, mixedFleet, open }]);
+  return open;
+}
+
+/**
+ * What to extend a lease to, so that the server keeps it for `ttl`, as the originals do: an extension adds what the engine
+ * takes off for drift and for the notice of a loss. It is never less than the shortest TTL.
+ */
+export function withoutMargins(ttl: number): number {
+  return Math.max(10, Math.floor((ttl - 1) * 0.94) - 2, Math.floor((ttl - 1) * 0.99) - 52);
+}
+
+function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManager {
+  // A drop-in never closes its manager, because that would release locks. A label would stay on the server.
+  const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };
+  if (clients.length > 1) return openQuorum(clients, options);
+  const manager = new LockManager(clients[0] as Client, options);
+  return async () => manager;
+}
+
+function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }): OpenManager {
+  if (clients.length % 2 === 0) {
+    throw new InvalidOptionError('clients', `lists ${clients.length} clients: list one, or an odd number of independent servers, so that there is a majority`);
+  }
+  if (clients.some((client) => client?.isCluster === true)) {
+    throw new UnsupportedError('a cluster as one of several clients; give the cluster alone, or single servers');
+  }
+  let manager: Promise<LockManager> | undefined;
+  return () => {
+    // The originals wait for a slow server. Half a second also suits servers in several zones.
+    manager ??= LockManager.quorum(clients, { ...options, nodeTimeout: 500 });
+    // A quorum that could not be opened is opened again by the next call.
+    manager.catch(() => (manager = undefined));
+    return manager;
+  };
+}
+
+/** The originals let ioredis put its `keyPrefix` before each key. The engine's commands ignore it. */
+function keyPrefixOf(clients: readonly Client[]): string {
+  const prefixes = new Set(clients.map((client) => client?.options?.keyPrefix ?? ''));
+  if (prefixes.size > 1) throw new InvalidOptionError('clients', 'have different `keyPrefix` options: give all of them the same');
+  return [...prefixes][0] ?? '';
+}
+
+function isSameList(one: readonly Client[], other: readonly Client[]): boolean {
+  return one.length === other.length && one.every((client, at) => client === other[at]);
+}

@@ -1,0 +1,335 @@
+/**
+ * The API of redis-semaphore 5 over a {@link LockManager}: a program changes its import and keeps its code.
+ *
+ * A mutex has redis-semaphore's key, so both exclude each other. A semaphore has another format, so it is refused until the
+ * program says that no process uses redis-semaphore any more (`mixedFleet: false`).
+ */
+
+import type { Redis } from 'ioredis';
+
+import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
+import { formatValue, isArray } from '../support/format.js';
+import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
+
+/** A client of ioredis. Other objects with these methods are refused when the lock is made. */
+type RedisClient = Pick<Redis, 'eval' | 'evalsha' | 'get' | 'set' | 'zrem'> & Partial<Pick<Redis, 'options'>>;
+
+/** Called when a lock is lost while it is refreshed. */
+export interface LockLostCallback {
+  (this: Lock, err: LostLockError): void;
+}
+
+/** The times of a lock, in milliseconds. */
+export interface TimeoutOptions {
+  /** How long the server keeps the lock unless it is refreshed. 10 ms to 24 h. Default 10,000. */
+  lockTimeout?: number;
+  /** How long `acquire` waits. Default 10,000. */
+  acquireTimeout?: number;
+  /** How many times `acquire` tries. Default: no limit. */
+  acquireAttemptsLimit?: number;
+  /** How long `acquire` waits before it tries again. Without `mixedFleet` there is a queue instead. Default 10. */
+  retryInterval?: number;
+  /**
+   * How often the lock is refreshed; at least at a third of `lockTimeout`. 0 never refreshes it, and then nobody is told of a
+   * loss. Default 80 % of `lockTimeout`.
+   */
+  refreshInterval?: number;
+}
+
+/** The options of a lock. */
+export interface LockOptions extends TimeoutOptions {
+  /** Refused: a lock can't be taken over from another process. */
+  externallyAcquiredIdentifier?: string;
+  /** Put after the lock's `identifier`, for your logs. */
+  identifierSuffix?: string;
+  /** Refused: the engine draws the tokens on the server. */
+  identifier?: string;
+  /** Refused: a lock can't be taken over from another process. */
+  acquiredExternally?: true;
+  /** By default, a loss is an unhandled rejection with a {@link LostLockError}. */
+  onLockLost?: LockLostCallback;
+  /**
+   * Whether processes that use redis-semaphore, or other libraries that poll, want the same locks. `false` makes all waiters
+   * stand in a queue. A semaphore needs `false`. Default `true`.
+   */
+  mixedFleet?: boolean;
+}
+
+/** The defaults of the times. */
+export const defaultTimeoutOptions = {
+  lockTimeout: 10_000,
+  acquireTimeout: 10_000,
+  acquireAttemptsLimit: Number.POSITIVE_INFINITY,
+  retryInterval: 10,
+};
+
+/** The lock was lost: it expired, or another client or an operator took it. */
+export class LostLockError extends Error {}
+
+/** The lock was not free in time. */
+export class TimeoutError extends Error {}
+
+/** The longest wait that the engine takes, in milliseconds. */
+const LONGEST_WAIT = 30 * 24 * 60 * 60 * 1_000;
+/** How long a server may take to answer, in milliseconds. A shorter wait that gets no answer says nothing about the server. */
+const RESPONSE_TIMEOUT = 2_000;
+
+/** What a lock is called in errors and on the server, and how it is taken. */
+interface Target {
+  readonly kind: string;
+  readonly key: string;
+  readonly open: OpenManager;
+  readonly lock: (manager: LockManager) => NativeLock;
+  /** Whether an error counts as "not free", as redis-semaphore does with several servers. */
+  readonly isQuorum: boolean;
+}
+
+abstract class Lock {
+  readonly #target: Target;
+  readonly #options: Settings;
+  readonly #identifier: string;
+  #lease: Lease | undefined;
+  #refreshing: ReturnType<typeof setInterval> | undefined;
+
+  /** @internal */
+  constructor(options: Settings, target: Target) {
+    this.#target = target;
+    this.#options = options;
+    this.#identifier = [crypto.randomUUID(), options.identifierSuffix].filter(Boolean).join('-');
+  }
+
+  /** Names this object in your logs. The value on the server is another one. */
+  get identifier(): string {
+    return this.#identifier;
+  }
+
+  /** Whether the lock is held. */
+  get isAcquired(): boolean {
+    return this.#lease?.isHeld ?? false;
+  }
+
+  /** Lets a lock that is held end after its `lockTimeout`. */
+  stopRefresh(): void {
+    clearInterval(this.#refreshing);
+    this.#refreshing = undefined;
+  }
+
+  /**
+   * Waits until the lock is free and takes it.
+   *
+   * @throws {@link TimeoutError} if the wait ends first, `abortSignal.reason` if the signal aborts, and the errors of
+   * leasehold (as rejections).
+   */
+  async acquire(abortSignal?: AbortSignal): Promise<void> {
+    if (await this.tryAcquire(abortSignal)) return;
+    const { kind, key } = this.#target;
+    throw new TimeoutError(`Acquire ${kind} ${key} timeout`);
+  }
+
+  /** Waits as `acquire` does. Resolves to whether it got the lock. */
+  async tryAcquire(abortSignal?: AbortSignal): Promise<boolean> {
+    const lease = this.#options.mixedFleet ? await this.#poll(abortSignal) : await this.#queue(abortSignal);
+    if (lease === null) return false;
+    this.#lease = lease;
+    this.stopRefresh();
+    // Reading `lost` also tells the manager that a loss needs no warning.
+    void lease.lost.then(() => this.#lose(lease));
+    if (this.#options.refreshInterval > 0) this.#refresh(lease);
+    return true;
+  }
+
+  /** Gives the lock back. A lock that is not held stays as it is. */
+  async release(): Promise<void> {
+    const lease = this.#lease;
+    this.stopRefresh();
+    this.#lease = undefined;
+    await lease?.release().catch((error) => {
+      if (!this.#target.isQuorum) throw error;
+    });
+  }
+
+  /** Tries as often as redis-semaphore does. */
+  async #poll(signal: AbortSignal | undefined): Promise<Lease | null> {
+    const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
+    const end = performance.now() + acquireTimeout;
+    for (let attempt = 1; attempt <= acquireAttemptsLimit && performance.now() < end; attempt++) {
+      signal?.throwIfAborted();
+      const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
+      if (lease !== null) return lease;
+      await sleep(retryInterval, signal);
+    }
+    return null;
+  }
+
+  /** Waits in the queue, for as long as redis-semaphore would try. */
+  async #queue(signal: AbortSignal | undefined): Promise<Lease | null> {
+    const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
+    if (!(acquireTimeout > 0 && acquireAttemptsLimit > 0)) return null;
+    // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
+    const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
+    const wait = Math.min(acquireTimeout, (acquireAttemptsLimit - 1) * retryInterval);
+    if (lease !== null || wait < 1) return lease;
+    return this.#attempt((lock) => lock.acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait }), wait < RESPONSE_TIMEOUT);
+  }
+
+  async #attempt(take: (lock: NativeLock) => Promise<Lease | null>, isShort = false): Promise<Lease | null> {
+    const { open, lock, isQuorum } = this.#target;
+    try {
+      return await take(lock(await open()));
+    } catch (error) {
+      if (isLeaseholdError(error, 'busy') || ((isQuorum || isShort) && isLeaseholdError(error) && error.retryable)) return null;
+      throw error;
+    }
+  }
+
+  /** Extends the lease again and again, because a lease that renews itself can't stop that. */
+  #refresh(lease: Lease): void {
+    const { lockTimeout, refreshInterval } = this.#options;
+    // A failed extension is tried again twice before the lease ends. `lost` tells if it was lost.
+    this.#refreshing = setInterval(() => void lease.extend(withoutMargins(lockTimeout)).catch(() => {}), Math.min(refreshInterval, lockTimeout / 3));
+    this.#refreshing.unref?.();
+  }
+
+  #lose(lease: Lease): void {
+    if (this.#lease !== lease || this.#refreshing === undefined) return;
+    this.stopRefresh();
+    const { kind, key } = this.#target;
+    const error = new LostLockError(`Lost ${kind} for key ${key}`);
+    const { onLockLost } = this.#options;
+    if (onLockLost === undefined) throw error;
+    onLockLost.call(this, error);
+  }
+}
+
+/** One holder. The key is `mutex:` and the name, as in redis-semaphore. */
+export class Mutex extends Lock {
+  constructor(client: RedisClient, key: string, options?: LockOptions);
+  /** @internal */
+  constructor(client: RedisClient, key: string, options: LockOptions | undefined, permits: Permits);
+  constructor(client: RedisClient, key: string, options?: LockOptions, permits?: Permits) {
+    const settings = readOptions(options);
+    const open = managerOf([client as Client], settings.mixedFleet);
+    super(settings, permits === undefined ? mutex('mutex', key, settings, open, false) : semaphore(key, settings, open, permits));
+  }
+}
+
+/** A limited number of permits. It needs `mixedFleet: false`. */
+export class Semaphore extends Mutex {
+  constructor(client: RedisClient, key: string, limit: number, options?: LockOptions);
+  /** @internal */
+  constructor(client: RedisClient, key: string, limit: number, options: LockOptions | undefined, permits: number);
+  constructor(client: RedisClient, key: string, limit: number, options?: LockOptions, permits?: number) {
+    super(client, key, options, { kind: permits === undefined ? 'semaphore' : 'multi-semaphore', limit, permits: permits ?? 1 });
+  }
+}
+
+/** A limited number of permits, of which one lock takes several. It needs `mixedFleet: false`. */
+export class MultiSemaphore extends Semaphore {
+  constructor(client: RedisClient, key: string, limit: number, permits: number, options?: LockOptions) {
+    if (typeof permits !== 'number') throw new InvalidOptionError('permits', `is ${formatValue(permits)}: give a number`);
+    super(client, key, limit, options, permits);
+  }
+}
+
+/** One holder, over an odd number of independent servers. */
+export class RedlockMutex extends Lock {
+  constructor(clients: RedisClient[], key: string, options?: LockOptions) {
+    const settings = readOptions(options);
+    if (!isArray(clients)) throw new InvalidOptionError('clients', `is ${formatValue(clients)}: give a list of clients`);
+    super(settings, mutex('redlock-mutex', key, settings, managerOf([...(clients as Client[])], settings.mixedFleet), true));
+  }
+}
+
+/** Refused: a quorum has no semaphores. */
+export class RedlockSemaphore extends RedlockMutex {
+  constructor(clients: RedisClient[], key: string, limit: number, options?: LockOptions) {
+    super(refuseQuorum(clients, limit), key, options);
+  }
+}
+
+/** Refused: a quorum has no semaphores. */
+export class RedlockMultiSemaphore extends RedlockSemaphore {
+  constructor(clients: RedisClient[], key: string, limit: number, permits: number, options?: LockOptions) {
+    super(refuseQuorum(clients, permits), key, limit, options);
+  }
+}
+
+/** How many permits there are, and how many one lock takes. */
+interface Permits {
+  readonly kind: string;
+  readonly limit: number;
+  readonly permits: number;
+}
+
+function mutex(kind: string, name: unknown, { lockTimeout }: Settings, open: OpenManager, isQuorum: boolean): Target {
+  const key = `mutex:${readKey(name)}`;
+  return { kind, key, open, isQuorum, lock: (manager) => manager.mutex(key, { ttl: lockTimeout, renew: false }) };
+}
+
+function semaphore(name: unknown, { lockTimeout, mixedFleet }: Settings, open: OpenManager, { kind, limit, permits }: Permits): Target {
+  const key = `semaphore:${readKey(name)}`;
+  if (typeof limit !== 'number') throw new InvalidOptionError('limit', `is ${formatValue(limit)}: give a number`);
+  if (mixedFleet) {
+    const problem = `\`${key}\` beside processes with redis-semaphore, because its sets have another format and neither side would see the other's permits`;
+    throw new UnsupportedError(`${problem}; stop all of them, then set \`mixedFleet: false\``);
+  }
+  // Not redis-semaphore's own key: a process that still uses it would damage the set, and this side the other's.
+  const lock = (manager: LockManager): NativeLock => manager.semaphore(`semaphore:leasehold:${name}`, { limit, permits, ttl: lockTimeout, renew: false });
+  return { kind, key, open, isQuorum: false, lock };
+}
+
+function refuseQuorum(_clients: RedisClient[], _permits: number): never {
+  throw new UnsupportedError('a semaphore over several servers; use `Semaphore` on one server, or `RedlockMutex`');
+}
+
+function readKey(name: unknown): string {
+  if (typeof name === 'string' && name !== '') return name;
+  throw new InvalidOptionError('key', `is ${formatValue(name)}: give the lock a name`);
+}
+
+/** The options of a lock, checked. */
+interface Settings extends Required<TimeoutOptions> {
+  readonly identifierSuffix: string | undefined;
+  readonly onLockLost: LockLostCallback | undefined;
+  readonly mixedFleet: boolean;
+}
+
+const NUMBERS = ['lockTimeout', 'acquireTimeout', 'acquireAttemptsLimit', 'retryInterval', 'refreshInterval'] as const;
+const TAKEN_OVER = ['identifier', 'externallyAcquiredIdentifier', 'acquiredExternally'] as const;
+const OTHERS = ['identifierSuffix', 'onLockLost', 'mixedFleet'] as const;
+
+function readOptions(given: LockOptions = {}): Settings {
+  const options = Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)) as LockOptions;
+  for (const field of TAKEN_OVER) {
+    if (options[field] !== undefined) throw new UnsupportedError(`\`${field}\`, because a lock can't be taken over from another process; acquire, refresh and release it in one process`);
+  }
+  for (const field of Object.keys(options)) {
+    const fields: readonly string[] = [...NUMBERS, ...OTHERS];
+    if (!fields.includes(field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
+  }
+  for (const field of NUMBERS) {
+    const value: unknown = options[field];
+    if (value !== undefined && (typeof value !== 'number' || !(value >= 0))) throw new InvalidOptionError(field, `is ${formatValue(value)}: give a number, 0 or more`);
+  }
+  const { mixedFleet = true, onLockLost, identifierSuffix, lockTimeout = defaultTimeoutOptions.lockTimeout } = options;
+  if (typeof mixedFleet !== 'boolean') throw new InvalidOptionError('mixedFleet', `is ${formatValue(mixedFleet)}: give true or false`);
+  if (onLockLost !== undefined && typeof onLockLost !== 'function') throw new InvalidOptionError('onLockLost', `is ${formatValue(onLockLost)}: give a function`);
+  if (!(lockTimeout >= 10 && lockTimeout <= 24 * 60 * 60 * 1_000)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose 10 ms to 24 h`);
+  return { refreshInterval: Math.round(lockTimeout * 0.8), ...defaultTimeoutOptions, ...options, lockTimeout, mixedFleet, onLockLost, identifierSuffix };
+}
+
+/** Waits, or rejects with the signal's reason. */
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const interrupt = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', interrupt);
+      resolve();
+    }, ms);
+    if (signal?.aborted === true) interrupt();
+    else signal?.addEventListener('abort', interrupt, { once: true });
+  });
+}

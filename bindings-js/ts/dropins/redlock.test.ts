@@ -1,0 +1,366 @@
+/** The drop-in for node-redlock, alone and beside the real library. */
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+
+import { Cluster, Redis } from 'ioredis-6';
+
+import { isLeaseholdError, LockManager } from '../index.js';
+import { caught, until } from '../testing/expect.js';
+import { FiveServers } from '../testing/five-servers.js';
+import { Fleet, unique } from '../testing/fleet.js';
+import { startCluster } from '../testing/topologies.js';
+import type { Client } from './managers.js';
+import Redlock, { ExecutionError, type ExecutionStats, Lock, ResourceLockedError, type Settings } from './redlock.js';
+
+// node-redlock's manifest hides its types from `nodenext`. Both classes are used by the same code, so the drop-in's types suit both.
+const Original = (createRequire(import.meta.url)('redlock') as { default: typeof Redlock }).default;
+const LIBRARIES = { original: Original, dropIn: Redlock };
+const PAIRS = [['original', 'dropIn'], ['dropIn', 'original'], ['dropIn', 'dropIn']] as const;
+
+const fleet = await Fleet.start();
+
+function redlock(library: typeof Redlock = Redlock, settings: Partial<Settings> = {}): Redlock {
+  return new library([clientOf(fleet.client())], settings);
+}
+
+/** ioredis 5 and 6 have different types for the same client. */
+function clientOf(client: Redis): Client {
+  return client as unknown as Client;
+}
+
+async function votesOf(error: unknown): Promise<ExecutionStats[]> {
+  assert.ok(error instanceof Error && error.name === 'ExecutionError', String(error));
+  return Promise.all((error as ExecutionError).attempts);
+}
+
+test('a_lock_is_acquired_extended_and_released', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const before = Date.now();
+  const lock = await locks.acquire([name], 5_000);
+  assert.ok(lock.expiration > before + 4_000 && lock.expiration <= before + 5_000, `${lock.expiration - before}`);
+  assert.equal(lock.redlock, locks);
+  assert.deepEqual(lock.resources, [name]);
+  const [votes] = await Promise.all(lock.attempts);
+  assert.deepEqual([votes?.membershipSize, votes?.quorumSize, votes?.votesFor.size, votes?.votesAgainst.size], [1, 1, 1, 0]);
+
+  const longer = await lock.extend(20_000);
+  assert.equal(lock.expiration, 0);
+  assert.ok(longer.expiration > before + 15_000 && (await fleet.redis.pttl(name)) > 15_000);
+  assert.equal(longer.value, lock.value);
+  assert.equal((await longer.release()).attempts.length, 1);
+  assert.ok(!(await fleet.isThere(name)));
+});
+
+test('an_extension_makes_the_server_keep_the_lock_for_the_duration', async () => {
+  for (const duration of [400, 3_000, 60_000, 86_400_000]) {
+    const name = unique();
+    const lock = await (await redlock().acquire([name], 300)).extend(duration);
+    const left = await fleet.redis.pttl(name);
+    assert.ok(left <= duration + 1 && left > duration - 200, `${left} of ${duration}`);
+    assert.ok(lock.expiration <= Date.now() + left);
+    await lock.release();
+  }
+});
+
+test('the_value_is_the_fence_so_it_rises', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const first = await locks.acquire([name], 1_000);
+  await first.release();
+  const second = await locks.acquire([name], 1_000);
+  assert.ok(Number(second.value) > Number(first.value));
+  await second.release();
+});
+
+for (const [one, other] of PAIRS) {
+  test(`${one}_excludes_${other}_on_the_same_names`, async () => {
+    const [holder, waiter] = [redlock(LIBRARIES[one]), redlock(LIBRARIES[other], { retryDelay: 5, retryJitter: 1, retryCount: 3 })];
+    const [a, b, c] = [unique(), unique(), unique()];
+    const lock = await holder.acquire([a, b], 10_000);
+    const votes = await votesOf(await caught(waiter.acquire([b, c], 10_000)));
+    assert.equal(votes.length, 4);
+    for (const { votesAgainst } of votes) assert.deepEqual([...votesAgainst.values()].map(({ name }) => name), ['ResourceLockedError']);
+    assert.ok(!(await fleet.isThere(c)), 'all names or none');
+    await lock.release();
+    await (await waiter.acquire([b, c], 10_000)).release();
+  });
+
+  test(`${one}_and_${other}_get_the_lock_in_turns_and_lose_no_increment`, { timeout: 60_000 }, async () => {
+    const name = unique();
+    const counts = { one: 0, other: 0 };
+    let value = 0;
+    const work = async (locks: Redlock, who: keyof typeof counts): Promise<void> => {
+      while (counts[who] < 20) {
+        await locks.using([name], 5_000, async () => {
+          const read = value;
+          await fleet.redis.ping();
+          value = read + 1;
+          counts[who]++;
+        });
+      }
+    };
+    const eager = { retryCount: -1, retryDelay: 5, retryJitter: 5 };
+    await Promise.all([work(redlock(LIBRARIES[one], eager), 'one'), work(redlock(LIBRARIES[other], eager), 'other')]);
+    assert.equal(value, 40);
+  });
+}
+
+test('a_crashed_holder_of_either_library_delays_the_other_by_its_duration', async () => {
+  for (const [one, other] of PAIRS) {
+    const name = unique();
+    await redlock(LIBRARIES[one]).acquire([name], 300);
+    const waiter = redlock(LIBRARIES[other], { retryCount: -1, retryDelay: 10, retryJitter: 0 });
+    await (await waiter.acquire([name], 1_000)).release();
+  }
+});
+
+test('a_key_prefix_of_the_client_is_kept', async () => {
+  const client = new Redis(fleet.server.port, '127.0.0.1', { keyPrefix: 'shop:' });
+  const name = unique();
+  const lock = await new Redlock([clientOf(client)]).acquire([name], 5_000);
+  assert.ok(await fleet.isThere(`shop:${name}`));
+  const votes = await votesOf(await caught(new Original([clientOf(client)], { retryCount: 0 }).acquire([name], 5_000)));
+  assert.equal(votes.length, 1);
+  await lock.release();
+  client.disconnect();
+});
+
+test('using_extends_the_lock_while_the_routine_runs_and_releases_it', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const result = await locks.using([name], 300, { automaticExtensionThreshold: 100 }, async (signal) => {
+    const began = performance.now();
+    await until(async () => {
+      assert.ok(await fleet.isThere(name));
+      return performance.now() - began > 900;
+    });
+    assert.deepEqual([signal.aborted, signal.error], [false, undefined]);
+    return 'done';
+  });
+  assert.equal(result, 'done');
+  assert.ok(!(await fleet.isThere(name)));
+});
+
+test('using_aborts_its_signal_with_an_error_when_the_lock_is_lost_and_rejects', { timeout: 20_000 }, async () => {
+  const [locks, name] = [redlock(), unique()];
+  let seen: Error | undefined;
+  const error = await caught(locks.using([name], 700, async (signal) => {
+    await fleet.redis.set(name, 'another', 'PX', 60_000);
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    seen = signal.error;
+  }));
+  assert.ok(seen instanceof ExecutionError && /lost: taken/.test(seen.message), String(seen));
+  assert.ok(error instanceof ExecutionError);
+  assert.equal(await fleet.redis.get(name), 'another');
+});
+
+test('using_passes_the_error_of_the_routine_on', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const mine = new Error('mine');
+  assert.equal(await caught(locks.using([name], 5_000, () => Promise.reject(mine))), mine);
+  assert.ok(!(await fleet.isThere(name)));
+});
+
+test('every_vote_against_is_an_error_event_and_needs_no_listener', async () => {
+  const [holder, waiter, name] = [redlock(), redlock(), unique()];
+  await holder.acquire([name], 5_000);
+  const settings = { retryCount: 2, retryDelay: 1, retryJitter: 0 };
+  assert.equal((await votesOf(await caught(waiter.acquire([name], 5_000, settings)))).length, 3);
+  const told: Error[] = [];
+  waiter.on('error', (error: Error) => told.push(error));
+  await caught(waiter.acquire([name], 5_000, settings));
+  assert.deepEqual(told.map((error) => error instanceof ResourceLockedError), [true, true, true]);
+});
+
+test('a_lock_that_has_ended_is_neither_released_nor_extended', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const released = await locks.acquire([name], 5_000);
+  await released.release();
+  await votesOf(await caught(released.release()));
+  await votesOf(await caught(released.extend(5_000)));
+
+  const taken = await locks.acquire([name], 5_000);
+  await fleet.redis.set(name, 'another');
+  const [votes] = await votesOf(await caught(taken.extend(5_000)));
+  assert.equal(votes?.votesAgainst.size, 1);
+  await votesOf(await caught(taken.release()));
+  assert.equal(await fleet.redis.get(name), 'another');
+});
+
+test('an_extension_that_shortens_ends_the_lock_when_it_says', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const lock = await (await locks.acquire([name], 60_000)).extend(200);
+  assert.ok(lock.expiration <= Date.now() + 200);
+  await until(async () => !(await fleet.isThere(name)));
+});
+
+test('a_second_instance_may_release_a_lock_of_the_first', async () => {
+  const [one, two, name] = [redlock(), redlock(), unique()];
+  await two.release(await one.acquire([name], 5_000));
+  assert.ok(!(await fleet.isThere(name)));
+});
+
+test('an_unreachable_server_costs_the_configured_tries_and_its_error_is_in_the_votes', async () => {
+  const client = new Redis({ port: 1, host: '127.0.0.1', maxRetriesPerRequest: 0, retryStrategy: () => null });
+  client.on('error', () => {});
+  const locks = new Redlock([clientOf(client)], { retryCount: 2, retryDelay: 1, retryJitter: 0 });
+  const votes = await votesOf(await caught(locks.acquire(['a'], 5_000)));
+  assert.equal(votes.length, 3);
+  for (const { votesAgainst } of votes) assert.match([...votesAgainst.values()][0]?.message ?? '', /closed|ECONNREFUSED|ended/);
+});
+
+test('without_original_processes_waiters_stand_in_a_queue', async () => {
+  const name = unique();
+  const settings = { mixedFleet: false, retryDelay: 10_000 };
+  const [holder, waiter] = [redlock(Redlock, settings), redlock(Redlock, settings)];
+  const lock = await holder.acquire([name], 30_000);
+  const began = performance.now();
+  const waiting = waiter.acquire([name], 5_000);
+  await fleet.waiting(name, 1);
+  await lock.release();
+  await (await waiting).release();
+  assert.ok(performance.now() - began < 5_000, 'it did not sleep for a retryDelay');
+
+  await holder.acquire([name], 600);
+  const late = await waiter.acquire([name], 300);
+  assert.ok(late.expiration > Date.now(), 'the wait was longer than the duration');
+  await late.release();
+  await holder.acquire([name], 30_000);
+  const [votes, ...more] = await votesOf(await caught(waiter.acquire([name], 5_000, { retryCount: 1, retryDelay: 50 })));
+  assert.ok([...(votes?.votesAgainst.values() ?? [])][0] instanceof ResourceLockedError);
+  assert.equal(more.length, 0);
+});
+
+test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', { timeout: 60_000 }, async (t) => {
+  const [node] = await startCluster(t);
+  const clusters = [0, 1].map(() => new Cluster([{ host: '127.0.0.1', port: node.port }]));
+  t.after(() => clusters.forEach((cluster) => cluster.disconnect()));
+  const [mine, theirs] = clusters as unknown as [Client, Client];
+  const lock = await new Redlock([mine]).acquire(['a', 'b', 'c'], 10_000);
+  for (const name of ['a', 'b', 'c']) await votesOf(await caught(new Original([theirs], { retryCount: 0 }).acquire([name], 1_000)));
+  await lock.release();
+  await (await new Original([theirs], { retryCount: 0 }).acquire(['{a}1', '{a}2'], 1_000)).release();
+});
+
+test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const clients = (): Client[] => five.clients().slice(0, 3).map(clientOf);
+  const eager = { retryCount: 3, retryDelay: 5, retryJitter: 1 };
+  for (const [one, other] of PAIRS) {
+    const [holder, waiter] = [new LIBRARIES[one](clients(), eager), new LIBRARIES[other](clients(), eager)];
+    const names = [unique(), unique()];
+    const lock = await holder.acquire(names, 10_000);
+    const votes = await votesOf(await caught(waiter.acquire(names.slice(1), 10_000)));
+    assert.ok(votes.every(({ membershipSize, quorumSize, votesAgainst }) => membershipSize === 3 && quorumSize === 2 && votesAgainst.size >= 2));
+    const longer = await lock.extend(20_000);
+    for (const at of [0, 1, 2]) for (const name of names) assert.ok(Number(await five.run(at, 'PTTL', name)) > 15_000);
+    await longer.release();
+    await (await waiter.acquire(names, 10_000)).release();
+    assert.equal(await five.run(0, 'EXISTS', ...names), 0);
+  }
+});
+
+test('in_a_quorum_both_libraries_get_the_lock_in_turns_and_lose_no_increment', { timeout: 100_000 }, async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const eager = { retryCount: -1, retryDelay: 10, retryJitter: 10 };
+  let [value, done] = [0, 0];
+  await Promise.all(([Original, Redlock, Redlock] as const).map(async (library) => {
+    const locks = new library(five.clients().slice(0, 3).map(clientOf), eager);
+    for (let i = 0; i < 4; i++) {
+      await locks.using(['hot'], 5_000, async () => {
+        const read = value;
+        await five.run(3, 'PING');
+        value = read + 1;
+        done++;
+      });
+    }
+  }));
+  assert.deepEqual([value, done], [12, 12]);
+});
+
+test('a_quorum_takes_all_names_or_none', async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const clients = five.clients().slice(0, 3).map(clientOf);
+  const [one, two] = [new Redlock(clients), new Redlock(clients, { retryCount: 0 })];
+  const lock = await one.acquire(['b'], 10_000);
+  await caught(two.acquire(['c', 'b', 'a'], 10_000));
+  for (const at of [0, 1, 2]) assert.equal(await five.run(at, 'EXISTS', 'a', 'c'), 0);
+  await lock.release();
+});
+
+test('a_minority_that_is_down_is_done_without_and_a_majority_is_told_by_server', { timeout: 60_000 }, async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const locks = new Redlock(five.clients().slice(0, 3).map(clientOf), { retryCount: 1, retryDelay: 1 });
+  await (await locks.acquire(['a'], 5_000)).release();
+  await five.servers[2]?.kill();
+  await (await locks.acquire(['a'], 5_000)).release();
+  await five.servers[1]?.kill();
+  const votes = await votesOf(await caught(locks.acquire(['a'], 5_000)));
+  assert.ok(votes.every(({ votesAgainst }) => votesAgainst.size >= 2));
+});
+
+test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
+  const client = clientOf(fleet.client());
+  const cluster = { isCluster: true, options: {} } as unknown as Client;
+  const refused: [() => unknown, string, string?][] = [
+    [() => new Redlock([]), 'invalid-option', 'clients'],
+    [() => new Redlock([client, clientOf(fleet.client())]), 'invalid-option', 'clients'],
+    [() => new Redlock([client, cluster, clientOf(fleet.client())]), 'unsupported'],
+    [() => new Redlock([{} as Client]), 'invalid-option', 'connection'],
+    [() => new Redlock([7 as never]), 'invalid-option', 'connection'],
+    [() => new Redlock([client], {}, { acquireScript: 'return 1' }), 'unsupported'],
+    [() => new Redlock([client], { retryCont: 3 } as never), 'invalid-option', 'retryCont'],
+    [() => new Redlock([client], { retryCount: '3' } as never), 'invalid-option', 'retryCount'],
+    [() => new Redlock([client], { mixedFleet: 1 } as never), 'invalid-option', 'mixedFleet'],
+  ];
+  for (const [make, code, field] of refused) {
+    assert.throws(make, (error) => isLeaseholdError(error) && error.code === code && (field === undefined || (error as { field?: string }).field === field), String(make));
+  }
+  new Redlock([client], { retryCount: undefined } as never, {});
+  const locks = new Redlock([client]);
+  const calls: [Promise<unknown>, string][] = [
+    [locks.acquire(['a'], 1.5), 'duration'], [locks.acquire(['a'], NaN), 'duration'], [locks.acquire(['a'], 9), 'duration'],
+    [locks.acquire(['a'], 86_400_001), 'duration'], [locks.acquire('a' as never, 1_000), 'resources'], [locks.acquire([], 1_000), 'names'],
+    [locks.acquire([''], 1_000), 'name'], [locks.using(['a'], 550, async () => {}), 'duration'],
+    [locks.using(['a'], 1_000, {}, undefined), 'routine'], [locks.acquire(['a'], 1_000, { retries: 1 } as never), 'retries'],
+  ];
+  for (const [call, field] of calls) {
+    const error = await caught(call);
+    assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === field, `${field}: ${String(error)}`);
+  }
+  const theirs = new Lock(locks, ['a'], 'a value', [], Date.now() + 5_000);
+  assert.ok(isLeaseholdError(await caught(theirs.release()), 'unsupported'));
+  assert.ok(isLeaseholdError(await caught(theirs.extend(1_000)), 'unsupported'));
+});
+
+test('a_name_twice_is_one_name', async () => {
+  const [locks, name] = [redlock(), unique()];
+  await (await locks.acquire([name, name], 1_000)).release();
+});
+
+test('all_locks_over_one_client_share_a_manager_and_no_second_connection', async () => {
+  const client = fleet.client();
+  const connections = async (): Promise<number> => (await fleet.redis.client('LIST') as string).trim().split('\n').length;
+  await client.ping();
+  const before = await connections();
+  for (let i = 0; i < 10; i++) await (await new Redlock([clientOf(client)]).acquire([unique()], 1_000)).release();
+  assert.equal(await connections(), before);
+  assert.deepEqual(await fleet.redis.keys('leasehold:client:*'), []);
+});
+
+test('a_lock_outlives_quit', async () => {
+  const [locks, name] = [redlock(), unique()];
+  await locks.acquire([name], 10_000);
+  await locks.quit();
+  assert.ok(await fleet.isThere(name));
+});
+
+test('leasehold_itself_shares_the_locks', async () => {
+  const [locks, name] = [redlock(), unique()];
+  const native = new LockManager(fleet.client(), { mixedFleet: true });
+  const lock = await locks.acquire([name], 5_000);
+  assert.equal(await native.mutex(name).tryAcquire(), null);
+  await lock.release();
+  await (await native.mutex(name).acquire()).release();
+  await native.close();
+});

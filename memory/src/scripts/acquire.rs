@@ -1,0 +1,301 @@
+//! Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
+//!
+//! Keys: those of the lock. Arguments: token, mode, ttl, how, claim window, block, used (0), fleet.
+//! Answers `entered`, `again`, `waiting`, `busy`, `gone`, `taken` or `conflict`.
+
+use alloc::vec::Vec;
+
+use leasehold_core::Scalar;
+
+use super::arguments::{Arguments, Fleet, Keys};
+use super::call::{Call, Done};
+use super::prelude::{Kind, LockState, Prelude, Said};
+use super::text::{GREATEST, Record, Value, is_token, number, trailing_number};
+use crate::answer::{Answer, Outcome, Refusal};
+use crate::keys::{Lifetime, Range};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Try,
+    Wait,
+    /// Only raises what the token holds.
+    Refill,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    token: &'a [u8],
+    mode: &'a [u8],
+    ttl: i64,
+    how: How,
+    claim: i64,
+    block: i64,
+    fleet: Fleet,
+}
+
+pub(crate) fn acquire<K: Kind + ShortCut>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let keys = arguments.lock_keys()?;
+    let [token, mode, ttl, how, claim, block, used, fleet] = *arguments.words()?;
+    let used = arguments.used(used)?;
+    let how = match how {
+        b"try" => How::Try,
+        b"wait" => How::Wait,
+        b"refill" => How::Refill,
+        _ => return Err(arguments.bad("way to acquire", how, "try, wait or refill")),
+    };
+    if !K::is_mode(mode) {
+        return Err(arguments.bad("mode", mode, "<permits>/<limit>"));
+    }
+    let request = Request {
+        token,
+        mode,
+        ttl: arguments.number("ttl", ttl)?,
+        how,
+        claim: arguments.number("claim window", claim)?,
+        block: arguments.number("block", block)?,
+        fleet: arguments.fleet(fleet)?,
+    };
+    if let Some(answer) = K::short_cut(&mut call, keys, request)? {
+        return Ok(answer);
+    }
+    let prelude = Prelude::<K>::begin(call, keys, used, request.fleet)?;
+    Acquire { prelude, request }.run().map(Answer::List)
+}
+
+struct Acquire<'a, K> {
+    prelude: Prelude<'a, K>,
+    request: Request<'a>,
+}
+
+impl<K: Kind> Acquire<'_, K> {
+    fn run(mut self) -> Done<Vec<Scalar>> {
+        let Request { token, mode, ttl, how, block, .. } = self.request;
+        let holds = self.prelude.held(token, mode)?;
+        if self.prelude.buried(token)? {
+            return self.prelude.grant_and_answer("gone", Said::default());
+        }
+        if holds.as_deref() == Some(mode) {
+            let ms = self.prelude.raise(token, mode, ttl)?;
+            let block = self.prelude.block(block);
+            let value = self.prelude.base.draw();
+            return self.prelude.grant_and_answer("again", Said { value, block, ms });
+        }
+        if how == How::Refill {
+            self.prelude.grant(None)?;
+            let absent = self.prelude.kind.absent();
+            return self.prelude.answer(absent, Said::default());
+        }
+        if holds.is_some() {
+            return self.prelude.grant_and_answer("conflict", Said::default());
+        }
+
+        // Refresh the record before dead waiters are dropped, or a late head would drop itself.
+        let queued = self.prelude.score(token)? > 0;
+        if queued {
+            self.write_record()?;
+        } else {
+            self.prelude.kind.propose(&mut self.prelude.base, mode)?;
+        }
+
+        // First grant the waiters ahead of the caller. That may be all readers up to the caller.
+        self.prelude.grant(Some(token))?;
+        if let Some(mine) = self.prelude.base.mine.take() {
+            let value = self.prelude.base.draw();
+            return self.prelude.answer("entered", Said { value, block: mine.block, ms: mine.ms });
+        }
+        if self.may_enter()? {
+            if queued {
+                self.prelude.drop_waiter(token)?;
+            }
+            self.prelude.hold(token, mode, ttl)?;
+            let value = self.prelude.base.draw();
+            let block = self.prelude.block(block);
+            return self.prelude.answer("entered", Said { value, block, ms: ttl });
+        }
+        if how == How::Try || self.prelude.base.is_mixed() { self.be_busy() } else { self.wait(queued) }
+    }
+
+    fn may_enter(&mut self) -> Done<bool> {
+        let compatible = self.prelude.kind.compatible(self.request.mode);
+        Ok(compatible && (self.prelude.base.is_mixed() || !self.prelude.has_waiter()?))
+    }
+
+    fn be_busy(&mut self) -> Done<Vec<Scalar>> {
+        let ms = self.prelude.kind.left(&mut self.prelude.base)?;
+        let reply = self.prelude.answer("busy", Said { ms, ..Said::default() })?;
+        let (reply, foreign) = self.with_holder(reply)?;
+        // The holder may only keep the lock for its own next caller.
+        if K::LINGERS && !self.prelude.base.is_mixed() && !foreign {
+            self.tell_holders(b"tried ")?;
+        }
+        Ok(reply)
+    }
+
+    fn wait(&mut self, queued: bool) -> Done<Vec<Scalar>> {
+        if !queued {
+            self.join()?;
+        }
+        self.prelude.kind.mark_holder(&mut self.prelude.base)?;
+        let base = &mut self.prelude.base;
+        let rank = base.call.zrank(base.keys.queue, self.request.token)?.ok_or(NO_PLACE)?;
+        let position = rank - base.graves + 1;
+        let ms = self.prelude.kind.left(&mut self.prelude.base)?;
+        let reply = self.prelude.answer("waiting", Said { value: position, block: 0, ms })?;
+        let (reply, foreign) = self.with_holder(reply)?;
+        if position == 1 && !foreign {
+            self.tell_holders(b"wanted ")?;
+        }
+        Ok(reply)
+    }
+
+    /// Every call of a waiter refreshes its record with the arguments of that call.
+    fn write_record(&mut self) -> Done {
+        let Request { token, claim, .. } = self.request;
+        let base = &mut self.prelude.base;
+        let record = self.request.record(base.call.now);
+        base.call.hset(base.keys.waiters, &[(token, &record)])?;
+        base.call.expire_at_least(base.keys.queue, claim)?;
+        base.call.expire_at_least(base.keys.waiters, claim)
+    }
+
+    fn join(&mut self) -> Done {
+        let base = &mut self.prelude.base;
+        // Fails before the first write, if the key has another type.
+        base.call.hlen(base.keys.waiters)?;
+        let last = if base.waiting > 0 { base.call.zrange_one(base.keys.queue, Range::LAST)? } else { None };
+        let score = last.map_or(0, |(score, _)| score) + 1;
+        base.call.zadd(base.keys.queue, score.max(base.call.us), self.request.token)?;
+        base.waiting += 1;
+        self.write_record()
+    }
+
+    /// Tells at most 64 holders.
+    fn tell_holders(&mut self, what: &[u8]) -> Done {
+        for holder in self.prelude.holders(63)? {
+            let payload = [what, self.prelude.base.keys.name].concat();
+            self.prelude.base.call.publish_to(&holder, &payload);
+        }
+        Ok(())
+    }
+
+    /// Adds who holds the lock, and since which fence, if that is known of one client: for the error of a caller that
+    /// gets nothing. Also returns whether the holder is another library's client.
+    fn with_holder(&mut self, mut reply: Vec<Scalar>) -> Done<(Vec<Scalar>, bool)> {
+        let foreign = reply.last() != Some(&Scalar::Int(0));
+        let mut some = self.prelude.holders(1)?;
+        let one = if some.len() == 1 { some.pop().unwrap_or_default() } else { Vec::new() };
+        let since = match self.prelude.kind.holder() {
+            Some((holder, fence)) if K::LINGERS && holder == one => fence,
+            _ => 0,
+        };
+        reply.push(Scalar::Text(one));
+        reply.push(Scalar::Int(since));
+        Ok((reply, foreign))
+    }
+}
+
+impl Request<'_> {
+    fn record(&self, now: i64) -> Vec<u8> {
+        let Self { mode, ttl, claim, block, .. } = *self;
+        Record { mode: mode.to_vec(), ttl, claim, block, expiry: now + claim }.write()
+    }
+}
+
+/// With a claim window of 0, the queue has ended before the script has.
+const NO_PLACE: Refusal = Refusal::new("ERR Error running script: the caller's place in the queue is already over");
+
+/// A kind's short cut for the most frequent calls. It does what the rest of the script would do, but it doesn't read the
+/// counter of fences.
+pub(super) trait ShortCut {
+    /// The answer, if the short cut fits.
+    fn short_cut(_: &mut Call<'_>, _: Keys<'_>, _: Request<'_>) -> Done<Option<Answer>> {
+        Ok(None)
+    }
+}
+
+impl ShortCut for super::prelude::ReentrantState {}
+impl ShortCut for super::prelude::SemaphoreState {}
+
+impl ShortCut for LockState {
+    /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is
+    /// alive, or hears that the lock is busy. Not with dead waiters or tombstones before the first waiter, or if the
+    /// holder's key never ends.
+    fn short_cut(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
+        let Request { token, how, claim, fleet, .. } = request;
+        if how == How::Refill || fleet == Fleet::Mixed {
+            return Ok(None);
+        }
+        let stored = call.get(keys.name)?.unwrap_or_default();
+        let Some(value) = Value::read(&stored).filter(|value| is_tokenlike(value.holder) && value.holder != token)
+        else {
+            return Ok(None);
+        };
+        let left = call.pttl(keys.name)?;
+        let first = call.zrange_one(keys.queue, Range::FIRST)?;
+        if left <= 0 || !is_alive(call, keys, token, first.as_ref())? {
+            return Ok(None);
+        }
+        // A waiter without a subscription tries, and stays alive by that.
+        if first.is_some() && how == How::Try && call.zscore(keys.queue, token)?.is_some() {
+            return Ok(None);
+        }
+        let (mut what, mut position, mut waiting): (&[u8], _, _) = (b"tried ", 1, 0);
+        if how == How::Wait {
+            let rank = if first.is_some() { call.zrank(keys.queue, token)? } else { None };
+            call.hset(keys.waiters, &[(token, &request.record(call.now))])?;
+            if rank.is_none() {
+                let last = if first.is_some() { call.zrange_one(keys.queue, Range::LAST)? } else { None };
+                let score = last.map_or(0, |(score, _)| score) + 1;
+                call.zadd(keys.queue, score.max(call.us), token)?;
+            }
+            for key in [keys.queue, keys.waiters] {
+                if first.is_none() || call.pttl(key)? < claim {
+                    call.pexpire(key, claim)?;
+                }
+            }
+            if !value.marked {
+                let marked = [value.holder, b"*", value.fence].concat();
+                call.set(keys.name, &marked, Lifetime::Kept)?;
+            }
+            waiting = if first.is_some() { call.zcard(keys.queue)? } else { 1 };
+            (what, position) = (b"wanted ", rank.map_or(waiting, |rank| rank + 1));
+        } else if first.is_some() {
+            waiting = call.zcard(keys.queue)?;
+        }
+        if position == 1 {
+            call.publish_to(value.holder, &[what, keys.name].concat());
+        }
+        let (status, position) = if how == How::Try { ("busy", 0) } else { ("waiting", position) };
+        let since = number(value.fence).unwrap_or(GREATEST);
+        let Answer::List(mut reply) = call.answer(status, position, left, waiting, false) else { return Ok(None) };
+        reply.push(Scalar::Text(value.holder.to_vec()));
+        reply.push(Scalar::Int(since));
+        Ok(Some(Answer::List(reply)))
+    }
+}
+
+/// Whether there is no waiter, or the first one is alive or calls now.
+fn is_alive(call: &mut Call<'_>, keys: Keys<'_>, caller: &[u8], first: Option<&(i64, Vec<u8>)>) -> Done<bool> {
+    let Some((score, first)) = first else { return Ok(true) };
+    if *score <= 0 {
+        return Ok(false);
+    }
+    if first == caller {
+        return Ok(true);
+    }
+    let record = call.hget(keys.waiters, first)?.unwrap_or_default();
+    Ok(trailing_number(&record).is_some_and(|expiry| expiry > call.now))
+}
+
+/// Whether a holder has the form of a token, with groups of any length.
+fn is_tokenlike(holder: &[u8]) -> bool {
+    if is_token(holder) {
+        return true;
+    }
+    let mut parts = holder.split(|byte| *byte == b':');
+    let (Some(uuid), Some(digits), None) = (parts.next(), parts.next(), parts.next()) else { return false };
+    let mut groups = uuid.split(|byte| *byte == b'-');
+    groups.clone().count() == 5
+        && groups.all(|group| !group.is_empty() && group.iter().all(u8::is_ascii_hexdigit))
+        && number(digits).is_some()
+}

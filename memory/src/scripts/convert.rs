@@ -1,0 +1,50 @@
+//! Gives a lease a new token in the other mode. The token is new because a delayed copy of this call would otherwise undo
+//! a later conversion.
+//!
+//! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, bury (ms, 0: no), used, fleet.
+//! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
+
+use super::arguments::Arguments;
+use super::call::Call;
+use super::prelude::{EXCLUSIVE, LockState, Prelude, Said, cut};
+use crate::answer::{Answer, Outcome};
+
+pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let keys = arguments.lock_keys()?;
+    let [old, new, mode, ttl, block, bury, used, fleet] = *arguments.words()?;
+    let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
+    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
+    let mut lock = Prelude::<LockState>::begin(call, keys, used, arguments.fleet(fleet)?)?;
+    let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
+    let answered = if lock.buried(new)? {
+        // The lease was given up, or a copy of this call has already answered conflict.
+        let status = if held_before.is_some() { "conflict" } else { "gone" };
+        lock.grant_and_answer(status, Said::default())
+    } else if holds.as_deref() == Some(mode) {
+        lock.bury(old, bury)?;
+        let ms = lock.raise(new, mode, ttl)?;
+        let block = lock.block(block);
+        let value = lock.base.draw();
+        lock.grant_and_answer("again", Said { value, block, ms })
+    } else if holds.is_none() && held_before.is_none() {
+        lock.bury(old, bury)?;
+        lock.grant(None)?;
+        let absent = super::prelude::Kind::absent(&lock.kind);
+        lock.answer(absent, Said::default())
+    } else if holds.is_some() || held_before.as_deref() == Some(mode) || mode == EXCLUSIVE && lock.kind.readers > 1 {
+        // A copy of this call must not convert the lease later, when the other readers are gone.
+        if holds.is_none() {
+            lock.bury(new, 60_000)?;
+        }
+        lock.grant_and_answer("conflict", Said::default())
+    } else {
+        let ms = cut(lock.base.call.pttl(keys.name)?).max(ttl);
+        lock.kind.free_for_conversion(&mut lock.base)?;
+        lock.hold(new, mode, ms)?;
+        let block = lock.block(block);
+        let value = lock.base.draw();
+        lock.bury(old, bury)?;
+        lock.grant_and_answer("converted", Said { value, block, ms })
+    };
+    answered.map(Answer::List)
+}

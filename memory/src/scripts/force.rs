@@ -1,0 +1,32 @@
+//! Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
+//!
+//! Keys: those of the lock. Arguments: used (0), fleet. Answers `released`, with the number of holders as its value.
+
+use super::arguments::Arguments;
+use super::call::Call;
+use super::prelude::{Kind, Prelude, Said};
+use crate::answer::{Answer, Outcome};
+
+/// How long a victim's token is buried.
+const BURIAL_MS: i64 = 60_000;
+
+pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let keys = arguments.lock_keys()?;
+    let [used, fleet] = *arguments.words()?;
+    let (used, fleet) = (arguments.used(used)?, arguments.fleet(fleet)?);
+    let mut lock = Prelude::<K>::begin(call, keys, used, fleet)?;
+    // A victim that is not notified yet may use the fences of its block.
+    lock.base.pass(lock.base.call.us + 1023);
+    lock.base.draw();
+    let victims = lock.holders(-1)?;
+    for token in &victims {
+        lock.give_up(token)?;
+        lock.bury(token, BURIAL_MS)?;
+    }
+    let reply = lock.grant_and_answer("released", Said { value: victims.len() as i64, ..Said::default() })?;
+    for token in &victims {
+        let payload = [b"revoked", token.as_slice(), keys.name].join(&b' ');
+        lock.base.call.publish_to(token, &payload);
+    }
+    Ok(Answer::List(reply))
+}

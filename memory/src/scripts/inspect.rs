@@ -1,0 +1,63 @@
+//! Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
+//!
+//! Keys: those of the lock. No arguments.
+//! Answers the server's µs; the one holder, `shared`, or an empty text; its PTTL; the fence of the last grant or 0; the
+//! number of readers, and the token and expiry (ms) of each; the number of waiters, and the token, the record or an empty
+//! text, and when it joined (µs) of each in queue order; the fence of the one holder or 0.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use leasehold_core::Scalar;
+
+use super::arguments::Arguments;
+use super::call::{Call, above, at};
+use super::prelude::{NOT_A_SEMAPHORE, SHARED, one_holder};
+use super::text::{Value, is_token, number};
+use crate::answer::{Answer, Outcome};
+use crate::keys::{Bound, Range};
+
+pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let keys = arguments.lock_keys()?;
+    let kind = call.type_of(keys.name)?;
+    let live = Range::Scores(above(call.now), Bound::HIGHEST);
+    let (mut holder, mut readers, mut last) = (Vec::new(), Vec::new(), 0);
+    match kind {
+        "hash" => holder = one_holder(call.hgetall(keys.name)?)?.unwrap_or_default(),
+        "zset" => {
+            let first = call.zrange_one(keys.name, Range::FIRST)?;
+            if !first.is_some_and(|(_, token)| is_token(&token)) {
+                return Err(NOT_A_SEMAPHORE);
+            }
+            readers = call.zrange(keys.name, live)?;
+            last = call.hget(keys.members, b"fence")?.and_then(|fence| number(&fence)).unwrap_or(0);
+        }
+        _ => {
+            holder = call.get(keys.name)?.unwrap_or_default();
+            if let Some(value) = Value::read(&holder) {
+                last = number(value.fence).unwrap_or(0);
+                holder = value.holder.to_vec();
+            }
+            if holder == SHARED {
+                readers = call.zrange(keys.members, live)?;
+            }
+        }
+    }
+    let has_one = kind == "string" && holder != SHARED;
+    let pttl = call.pttl(keys.name)?;
+    let mut reply = vec![Scalar::Int(call.us), Scalar::Text(holder), Scalar::Int(pttl), Scalar::Int(last)];
+    reply.push(Scalar::Int(readers.len() as i64));
+    for (expiry, token) in readers {
+        reply.extend([Scalar::Text(token), Scalar::Int(expiry)]);
+    }
+    let records = call.hgetall(keys.waiters)?;
+    let queue = call.zrange(keys.queue, Range::Scores(at(0), Bound::HIGHEST))?;
+    reply.push(Scalar::Int(queue.len() as i64));
+    for (joined, token) in queue {
+        let record = records.iter().find(|(known, _)| *known == token).map(|(_, record)| record.clone());
+        reply.extend([Scalar::Text(token), Scalar::Text(record.unwrap_or_default()), Scalar::Int(joined)]);
+    }
+    // The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
+    reply.push(Scalar::Int(if has_one { last } else { 0 }));
+    Ok(Answer::List(reply))
+}

@@ -1,0 +1,73 @@
+//! What acquire, release, convert and force share, as `lua/src/prelude`: the clock and the counter of fences (`base`),
+//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`), and the queue with its grants (`queue`).
+
+mod base;
+mod lock;
+mod queue;
+mod reentrant;
+mod semaphore;
+
+pub(crate) use base::{Base, Counter, cut};
+pub(crate) use lock::LockState;
+pub(crate) use queue::{Prelude, Said};
+pub(crate) use reentrant::{ReentrantState, one_holder};
+pub(crate) use semaphore::{NOT_A_SEMAPHORE, SemaphoreState};
+
+use alloc::vec::Vec;
+
+use super::call::Done;
+
+pub(crate) const EXCLUSIVE: &[u8] = b"exclusive";
+pub(crate) const SHARED: &[u8] = b"shared";
+
+/// The state of a kind of lock on the server.
+pub(crate) trait Kind: Sized {
+    /// Whether a client may keep a lock that nobody holds.
+    const LINGERS: bool;
+
+    /// Reads every key that counts before the first write, so one of the wrong type fails the script while nothing has
+    /// changed.
+    fn read(base: &mut Base<'_>) -> Done<Self>;
+
+    /// Whether an argument is a mode of this kind. The lock takes others as modes that are never granted.
+    fn is_mode(mode: &[u8]) -> bool;
+
+    /// Removes the holders whose time is over.
+    fn purge(&mut self, base: &mut Base<'_>) -> Done;
+
+    /// The mode in which a token holds the lock. If the server has lost it, `asked` counts.
+    fn held(&self, base: &mut Base<'_>, token: &[u8], asked: &[u8]) -> Done<Option<Vec<u8>>>;
+
+    /// What a new acquire tells about the lock.
+    fn propose(&mut self, base: &mut Base<'_>, mode: &[u8]) -> Done;
+
+    /// Whether a waiter of this mode can be granted now. A waiter of another kind never can. It asks for itself.
+    fn compatible(&self, mode: &[u8]) -> bool;
+
+    /// Gives the lock to a token.
+    fn hold(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done;
+
+    /// Raises a token's remaining time to `ms` and returns the new value.
+    fn raise(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done<i64>;
+
+    /// Takes the lock, or its share of it, from a token. True if the token held anything.
+    fn give_up(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool>;
+
+    /// The first holders, up to this rank. -1 is all.
+    fn holders(&self, base: &mut Base<'_>, till: i64) -> Done<Vec<Vec<u8>>>;
+
+    /// When the lock is free at the latest, unless it is renewed.
+    fn left(&self, base: &mut Base<'_>) -> Done<i64>;
+
+    /// The answer for a token that holds nothing.
+    fn absent(&self) -> &'static str;
+
+    /// Whether another library's client holds the lock.
+    fn foreign(&self, base: &mut Base<'_>) -> Done<bool>;
+
+    /// Tells the holder's client that others wait, when it gives the lock back.
+    fn mark_holder(&mut self, base: &mut Base<'_>) -> Done;
+
+    /// The holder and its fence, if one client holds the lock.
+    fn holder(&self) -> Option<(&[u8], i64)>;
+}

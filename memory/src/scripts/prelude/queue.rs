@@ -1,0 +1,192 @@
+//! Fences, the queue, grants, and the answer. The same for every kind.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use leasehold_core::Scalar;
+
+use super::base::{Base, Grant};
+use super::{EXCLUSIVE, Kind};
+use crate::answer::Refusal;
+use crate::keys::Range;
+use crate::scripts::arguments::{Fleet, Keys};
+use crate::scripts::call::{Call, Done};
+use crate::scripts::text::{Record, word};
+
+/// The first live waiter.
+struct Waiter {
+    token: Vec<u8>,
+    record: Record,
+}
+
+/// The state of a lock and its queue, while one script changes them.
+pub(crate) struct Prelude<'a, K> {
+    pub(crate) base: Base<'a>,
+    pub(crate) kind: K,
+}
+
+/// The values of an answer. Those that are not named are 0.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Said {
+    pub(crate) value: i64,
+    pub(crate) block: i64,
+    pub(crate) ms: i64,
+}
+
+impl<'a, K: Kind> Prelude<'a, K> {
+    /// Reads every key, and then removes the holders whose time is over.
+    pub(crate) fn begin(call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
+        let mut base = Base::read(call, keys, used, fleet)?;
+        let mut kind = K::read(&mut base)?;
+        kind.purge(&mut base)?;
+        Ok(Self { base, kind })
+    }
+
+    /// How many fences a grant may use, from the script's fence on. Never more than about a millisecond ahead of the
+    /// clock.
+    pub(crate) fn block(&mut self, wanted: i64) -> i64 {
+        let most = self.base.call.us + 1024 - self.base.draw();
+        wanted.min(most).max(1)
+    }
+
+    pub(crate) fn held(&mut self, token: &[u8], asked: &[u8]) -> Done<Option<Vec<u8>>> {
+        self.kind.held(&mut self.base, token, asked)
+    }
+
+    pub(crate) fn hold(&mut self, token: &[u8], mode: &[u8], ms: i64) -> Done {
+        self.kind.hold(&mut self.base, token, mode, ms)
+    }
+
+    pub(crate) fn raise(&mut self, token: &[u8], mode: &[u8], ms: i64) -> Done<i64> {
+        self.kind.raise(&mut self.base, token, mode, ms)
+    }
+
+    pub(crate) fn give_up(&mut self, token: &[u8]) -> Done<bool> {
+        self.kind.give_up(&mut self.base, token)
+    }
+
+    pub(crate) fn holders(&mut self, till: i64) -> Done<Vec<Vec<u8>>> {
+        self.kind.holders(&mut self.base, till)
+    }
+
+    /// Removes a waiter from the queue.
+    pub(crate) fn drop_waiter(&mut self, token: &[u8]) -> Done {
+        self.base.call.zrem(self.base.keys.queue, token)?;
+        self.base.call.hdel(self.base.keys.waiters, token)?;
+        self.base.waiting -= 1;
+        Ok(())
+    }
+
+    /// A token's score in the queue: when it joined, or the negative end of its burial in server ms.
+    pub(crate) fn score(&mut self, token: &[u8]) -> Done<i64> {
+        if self.base.waiting + self.base.graves <= 0 {
+            return Ok(0);
+        }
+        Ok(self.base.call.zscore(self.base.keys.queue, token)?.unwrap_or(0))
+    }
+
+    /// Removes a token from the queue. Returns whether it was there.
+    pub(crate) fn leave(&mut self, token: &[u8]) -> Done<bool> {
+        if self.score(token)? <= 0 {
+            return Ok(false);
+        }
+        self.drop_waiter(token)?;
+        Ok(true)
+    }
+
+    pub(crate) fn buried(&mut self, token: &[u8]) -> Done<bool> {
+        Ok(self.base.graves > 0 && self.score(token)? < -self.base.call.now)
+    }
+
+    /// Buries a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is allowed
+    /// at maxmemory.
+    pub(crate) fn bury(&mut self, token: &[u8], ms: i64) -> Done {
+        if ms == 0 {
+            return Ok(());
+        }
+        self.base.remove_old_graves()?;
+        self.leave(token)?;
+        let queue = self.base.keys.queue;
+        self.base.call.zadd(queue, -self.base.call.now - ms, token)?;
+        self.base.graves = self.base.count_graves()?;
+        self.base.call.expire_at_least(queue, ms)
+    }
+
+    /// The first live waiter. Dead waiters before it are dropped.
+    fn head(&mut self) -> Done<Option<Waiter>> {
+        while self.base.waiting > 0 {
+            let first = Range::Ranks(self.base.graves, self.base.graves);
+            let Some((_, token)) = self.base.call.zrange_one(self.base.keys.queue, first)? else {
+                return Err(NO_WAITER);
+            };
+            let record = self.base.call.hget(self.base.keys.waiters, &token)?.unwrap_or_default();
+            if let Some(record) = Record::read(&record)
+                && record.expiry > self.base.call.now
+            {
+                return Ok(Some(Waiter { token, record }));
+            }
+            self.drop_waiter(&token)?;
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn has_waiter(&mut self) -> Done<bool> {
+        Ok(self.head()?.is_some())
+    }
+
+    /// Grants the head of the queue, or all readers that stand there, for the waiter's claim window. The caller itself
+    /// gets its whole TTL. A waiter leaves the queue before it is written elsewhere, so that a grant is allowed at
+    /// maxmemory.
+    pub(crate) fn grant(&mut self, caller: Option<&[u8]>) -> Done {
+        for _ in 0..if self.base.is_mixed() { 0 } else { 64 } {
+            let Some(Waiter { token, record }) = self.head()? else { return Ok(()) };
+            if !self.kind.compatible(&record.mode) {
+                return Ok(());
+            }
+            let is_caller = caller == Some(token.as_slice());
+            let ms = if is_caller { record.ttl } else { record.ttl.min(record.claim) };
+            self.drop_waiter(&token)?;
+            self.hold(&token, &record.mode, ms)?;
+            let block = self.block(record.block);
+            let exclusive = record.mode == EXCLUSIVE;
+            let granted = Grant { token, mode: record.mode, block, ms };
+            if is_caller {
+                self.base.mine = Some(granted);
+            } else {
+                self.base.grants.push(granted);
+            }
+            if exclusive {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Grants the head of the queue, and answers.
+    pub(crate) fn grant_and_answer(&mut self, status: &str, said: Said) -> Done<Vec<Scalar>> {
+        self.grant(None)?;
+        self.answer(status, said)
+    }
+
+    /// Writes the last fence, publishes the grants, and returns the answer.
+    pub(crate) fn answer(&mut self, status: &str, said: Said) -> Done<Vec<Scalar>> {
+        self.base.write_counter()?;
+        let foreign = self.kind.foreign(&mut self.base)?;
+        let Said { value, block, ms } = said;
+        let numbers = [value, block, self.base.call.us, ms, self.base.waiting, foreign.into()];
+        let reply = core::iter::once(word(status)).chain(numbers.map(Scalar::Int)).collect();
+        let grants = core::mem::take(&mut self.base.grants);
+        if !grants.is_empty() {
+            let (fence, us, waiting) = (self.base.draw(), self.base.call.us, self.base.waiting);
+            for Grant { token, mode, block, ms } in grants {
+                let numbers = format!(" {fence} {block} {us} {ms} {waiting} ");
+                let words = [b"grant ", token.as_slice(), b" ", &mode, numbers.as_bytes(), self.base.keys.name];
+                self.base.call.publish_to(&token, &words.concat());
+            }
+        }
+        Ok(reply)
+    }
+}
+
+/// A reentrant lock's waiters are not in the queue, so its clients call with the fleet `mixed`, which asks for no head.
+const NO_WAITER: Refusal = Refusal::new("ERR Error running script: the lock has waiters, but its queue is empty");

@@ -1,0 +1,190 @@
+//! A semaphore's state: N is a sorted set of token -> expiry (ms), beside a hash of token -> mode with the sum `used`, the
+//! `limit` and the last `fence`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for
+//! more than the limit is granted when everything else is free.
+
+use alloc::vec::Vec;
+
+use super::Kind;
+use super::base::{Base, cut};
+use crate::answer::Refusal;
+use crate::keys::{Bound, Range};
+use crate::scripts::call::{Done, at};
+use crate::scripts::text::{is_token, leading_number, number_text, trailing_number};
+
+pub(crate) struct SemaphoreState {
+    /// How many tokens hold permits.
+    members: i64,
+    /// How many fields the hash has.
+    known: i64,
+    used: i64,
+    limit: i64,
+}
+
+pub(crate) const NOT_A_SEMAPHORE: Refusal = Refusal::new("WRONGTYPE the sorted set is no semaphore");
+const NOT_A_NUMBER: Refusal = Refusal::new("ERR Error running script: a count of the semaphore is no number");
+
+/// Unknown permits count as more than the limit: somebody deleted the hash under its holders.
+fn permits(mode: Option<&[u8]>) -> i64 {
+    mode.and_then(leading_number).unwrap_or(1_000_000_000)
+}
+
+impl SemaphoreState {
+    fn count(base: &mut Base<'_>, field: &[u8]) -> Done<i64> {
+        let text = base.call.hget(base.keys.members, field)?;
+        let number = |text: Vec<u8>| core::str::from_utf8(&text).ok()?.parse().ok();
+        text.map_or(Ok(0), |text| number(text).ok_or(NOT_A_NUMBER))
+    }
+
+    fn permits_of(base: &mut Base<'_>, token: &[u8]) -> Done<i64> {
+        Ok(permits(base.call.hget(base.keys.members, token)?.as_deref()))
+    }
+
+    fn save(&mut self, base: &mut Base<'_>) -> Done {
+        let key = base.keys.members;
+        if self.members == 0 {
+            base.call.del(&[key])?;
+            self.used = 0;
+            return Ok(());
+        }
+        let (used, limit) = (number_text(self.used), number_text(self.limit));
+        base.call.hset(key, &[(b"used", &used), (b"limit", &limit)])?;
+        if self.known == 0 {
+            let ms = cut(base.call.pttl(base.keys.name)?);
+            if ms > 0 {
+                base.call.pexpire(key, ms)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kind for SemaphoreState {
+    const LINGERS: bool = false;
+
+    fn read(base: &mut Base<'_>) -> Done<Self> {
+        let members = base.call.zcard(base.keys.name)?;
+        if members > 0 {
+            let first = base.call.zrange_one(base.keys.name, Range::FIRST)?;
+            if !first.is_some_and(|(_, token)| is_token(&token)) {
+                return Err(NOT_A_SEMAPHORE);
+            }
+        }
+        let known = base.call.hlen(base.keys.members)?;
+        let (mut used, mut limit) = (0, 0);
+        if known > 0 {
+            used = Self::count(base, b"used")?;
+            limit = Self::count(base, b"limit")?;
+        }
+        Ok(Self { members, known, used, limit })
+    }
+
+    fn is_mode(mode: &[u8]) -> bool {
+        let mut parts = mode.split(|byte| *byte == b'/');
+        let numbers = [parts.next(), parts.next()]
+            .map(|part| part.is_some_and(|part| super::super::text::number(part).is_some()));
+        numbers == [true; 2] && parts.next().is_none()
+    }
+
+    fn purge(&mut self, base: &mut Base<'_>) -> Done {
+        let expected = if self.members > 0 { self.members + 3 } else { 0 };
+        if self.known != expected {
+            self.used = 0;
+            for (_, token) in base.call.zrange(base.keys.name, Range::ALL)? {
+                self.used += Self::permits_of(base, &token)?;
+            }
+            // The result is written with the next change, because a release must be allowed at maxmemory.
+            if self.members == 0 {
+                self.save(base)?;
+            }
+        }
+        if self.members > 0 {
+            let over = base.call.zrange(base.keys.name, Range::Scores(Bound::LOWEST, at(base.call.now)))?;
+            for (_, token) in over {
+                self.give_up(base, &token)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn held(&self, base: &mut Base<'_>, token: &[u8], asked: &[u8]) -> Done<Option<Vec<u8>>> {
+        if self.members <= 0 || base.call.zscore(base.keys.name, token)?.is_none() {
+            return Ok(None);
+        }
+        let mode = base.call.hget(base.keys.members, token)?;
+        Ok(Some(mode.unwrap_or_else(|| asked.to_vec())))
+    }
+
+    /// A new acquire brings the limit along.
+    fn propose(&mut self, base: &mut Base<'_>, mode: &[u8]) -> Done {
+        self.limit = trailing_number(mode).ok_or(NOT_A_NUMBER)?;
+        if self.members > 0 { self.save(base) } else { Ok(()) }
+    }
+
+    fn compatible(&self, mode: &[u8]) -> bool {
+        leading_number(mode).is_some_and(|wanted| self.used + wanted <= self.limit.max(wanted))
+    }
+
+    fn hold(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done {
+        if base.call.zadd(base.keys.name, base.call.now + ms, token)? {
+            self.members += 1;
+            self.used += permits(Some(mode));
+            // All holders had ended, and the limit with them. The limit of the first waiter counts.
+            if self.limit == 0 {
+                self.limit = trailing_number(mode).ok_or(NOT_A_NUMBER)?;
+            }
+            let fence = number_text(base.draw());
+            base.call.hset(base.keys.members, &[(token, mode), (b"fence", &fence)])?;
+            self.save(base)?;
+        }
+        base.call.expire_at_least(base.keys.name, ms)?;
+        base.call.expire_at_least(base.keys.members, ms)
+    }
+
+    fn raise(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done<i64> {
+        let expiry = base.call.zscore(base.keys.name, token)?.unwrap_or(0);
+        let ms = ms.max(cut(expiry - base.call.now));
+        self.hold(base, token, mode, ms)?;
+        Ok(ms)
+    }
+
+    fn give_up(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool> {
+        if !base.call.zrem(base.keys.name, token)? {
+            return Ok(false);
+        }
+        self.used -= Self::permits_of(base, token)?;
+        base.call.hdel(base.keys.members, token)?;
+        self.members -= 1;
+        self.save(base)?;
+        Ok(true)
+    }
+
+    fn holders(&self, base: &mut Base<'_>, till: i64) -> Done<Vec<Vec<u8>>> {
+        let holders = base.call.zrange(base.keys.name, Range::Ranks(0, till))?;
+        Ok(holders.into_iter().map(|(_, token)| token).collect())
+    }
+
+    /// When the first permits are free at the latest, unless they are renewed.
+    fn left(&self, base: &mut Base<'_>) -> Done<i64> {
+        let first = base.call.zrange_one(base.keys.name, Range::FIRST)?;
+        Ok(first.map_or(-2, |(expiry, _)| expiry - base.call.now))
+    }
+
+    /// Never `taken`, because other holders don't take its place.
+    fn absent(&self) -> &'static str {
+        "gone"
+    }
+
+    /// No other library uses this format.
+    fn foreign(&self, _: &mut Base<'_>) -> Done<bool> {
+        Ok(false)
+    }
+
+    /// A release always looks into the queue.
+    fn mark_holder(&mut self, _: &mut Base<'_>) -> Done {
+        Ok(())
+    }
+
+    fn holder(&self) -> Option<(&[u8], i64)> {
+        None
+    }
+}

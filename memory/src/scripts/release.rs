@@ -1,0 +1,100 @@
+//! Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
+//!
+//! Keys: those of the lock. Arguments: token, bury (ms, 0: no), used, fleet.
+//! Answers `released`, `left`, `gone` or `taken`.
+
+use super::acquire_fast::is_before;
+use super::arguments::{Arguments, Fleet, Keys};
+use super::call::{Call, Done};
+use super::prelude::{EXCLUSIVE, Kind, LockState, Prelude, ReentrantState, Said, SemaphoreState};
+use super::text::{Record, Value, number_text};
+use crate::answer::{Answer, Outcome};
+use crate::keys::{Lifetime, Range};
+
+pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let keys = arguments.lock_keys()?;
+    let [token, bury, used, fleet] = *arguments.words()?;
+    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
+    let fleet = arguments.fleet(fleet)?;
+    if bury == 0
+        && used == 0
+        && fleet == Fleet::Native
+        && let Some(answer) = K::hand_over(&mut call, keys, token)?
+    {
+        return Ok(answer);
+    }
+    let mut prelude = Prelude::<K>::begin(call, keys, used, fleet)?;
+    let status = if prelude.give_up(token)? {
+        "released"
+    } else if prelude.leave(token)? {
+        "left"
+    } else {
+        prelude.kind.absent()
+    };
+    prelude.bury(token, bury)?;
+    prelude.grant_and_answer(status, Said::default()).map(Answer::List)
+}
+
+/// The common path of an exclusive release: gives the lock back if nobody waits. Changes nothing otherwise.
+///
+/// Key: N. Argument: N's value, as the acquire wrote it. Answers 1, or 0.
+pub(crate) fn release_fast(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+    let [name] = *arguments.keys()?;
+    let [value] = *arguments.words()?;
+    if call.get(name)?.as_deref() != Some(value) {
+        return Ok(Answer::Int(0));
+    }
+    Ok(Answer::count(call.del(&[name])?))
+}
+
+/// A kind's short cut for the most frequent release.
+pub(crate) trait HandOver {
+    /// The answer, if the short cut fits.
+    fn hand_over(_: &mut Call<'_>, _: Keys<'_>, _: &[u8]) -> Done<Option<Answer>> {
+        Ok(None)
+    }
+}
+
+impl HandOver for ReentrantState {}
+impl HandOver for SemaphoreState {}
+
+impl HandOver for LockState {
+    /// The exclusive holder hands the lock over to the first waiter, which wants it exclusively. Not with dead waiters or
+    /// tombstones before the first waiter.
+    fn hand_over(call: &mut Call<'_>, keys: Keys<'_>, token: &[u8]) -> Done<Option<Answer>> {
+        let stored = call.get(keys.name)?.unwrap_or_default();
+        if !Value::read(&stored).is_some_and(|value| value.marked && value.holder == token) {
+            return Ok(None);
+        }
+        let first = call.zrange_one(keys.queue, Range::FIRST)?;
+        let record = match &first {
+            Some((_, first)) => call.hget(keys.waiters, first)?,
+            None => None,
+        };
+        let (Some((score, next)), Some(record)) = (first, record.and_then(|record| Record::read(&record))) else {
+            return Ok(None);
+        };
+        if record.mode != EXCLUSIVE || score <= 0 || record.expiry <= call.now {
+            return Ok(None);
+        }
+        let us = call.us_text();
+        match call.replace(keys.fence, &us) {
+            Ok(Some(last)) if is_before(&last, &us) => {}
+            // The last fence is unusual. The slow path finds the counter as it was.
+            Ok(Some(last)) => return call.set(keys.fence, &last, Lifetime::Forever).map(|()| None),
+            Ok(None) => return call.del(&[keys.fence]).map(|_| None),
+            // The server is at maxmemory.
+            Err(_) => return Ok(None),
+        }
+        call.zrem(keys.queue, &next)?;
+        call.hdel(keys.waiters, &next)?;
+        let waiting = call.zcard(keys.queue)?;
+        let mark: &[u8] = if waiting > 0 { b"*" } else { b" " };
+        let ms = record.ttl.min(record.claim);
+        call.set(keys.name, &[&next, mark, &us].concat(), Lifetime::Ms(ms))?;
+        let (block, ms, left) = (number_text(record.block.clamp(1, 1024)), number_text(ms), number_text(waiting));
+        let words = [b"grant", next.as_slice(), EXCLUSIVE, &us, &block, &us, &ms, &left, keys.name];
+        call.publish_to(&next, &words.join(&b' '));
+        Ok(Some(call.answer("released", 0, 0, waiting, false)))
+    }
+}
