@@ -90,7 +90,7 @@ impl Builder {
         self
     }
 
-    /// What operators call this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
+    /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
     /// empty label tells them nothing.
     ///
     /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to
@@ -190,8 +190,9 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
-        let (mut engine, labels) = self.engine()?;
+        let (mut engine, mut labels) = self.engine()?;
         engine.set_cluster();
+        labels.set_cluster();
         let mut seeds = Vec::new();
         for info in parse_addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);
@@ -304,7 +305,7 @@ impl Builder {
         let engine = check_label(&label).and_then(|()| make(id, config));
         let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
         tracing::debug!(client = %id, label, "lock manager made");
-        Ok((engine, Labels::new(id, &label)))
+        Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix)))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
@@ -334,8 +335,7 @@ impl Builder {
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
-        let limit = response_timeout.saturating_sub(since.elapsed());
-        check_server(&connection, server.as_deref(), requirements, limit).await?;
+        check_server(&connection, server.as_deref(), requirements, (since, response_timeout)).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
         Ok(self.run(engine, Some(labels), link, server, Origin::Servers(endpoint)))
     }

@@ -70,7 +70,7 @@ impl Driver {
                         state.reply(now, id, result);
                     }
                 }
-                Wakeup::Timer => state.engine.handle(now, Input::Wake),
+                Wakeup::Timer => state.wake(now),
             });
         }
     }

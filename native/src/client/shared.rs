@@ -56,7 +56,11 @@ impl Shared {
                 return Ok(operation.result_when_stopped(state.unreleased));
             }
             let op = state.next_op();
-            state.starting = Some((op, PendingOperation { name: operation.name(), waker: None, result: None }));
+            state.starting =
+                Some((op, PendingOperation { lock: operation.lock(), since: now, waker: None, result: None }));
+            if let Operation::Inspect { name, asks: true } = operation {
+                state.inspects(op, name);
+            }
             match operation {
                 Operation::Release { lease } => state.release(now, op, *lease, deferred),
                 operation => state.engine.handle(now, operation.input(op)),
@@ -64,7 +68,7 @@ impl Shared {
             if matches!(operation, Operation::Close) {
                 state.close_leases(deferred);
             }
-            state.drain_outputs(deferred);
+            state.drain_outputs(now, deferred);
             match state.starting.take() {
                 Some((op, pending)) if pending.result.is_none() => {
                     state.operations.insert(op, PendingOperation { waker: waker.cloned(), ..pending });
@@ -106,7 +110,7 @@ impl Shared {
                         state.release(now, op, grant.lease, deferred);
                     }
                 }
-                Some(PendingOperation { result: None, name: Some(_), .. }) => {
+                Some(PendingOperation { result: None, lock: Some(_), .. }) => {
                     state.engine.handle(now, Input::Cancel { op });
                 }
                 _ => {}
@@ -155,7 +159,7 @@ impl Shared {
         match before {
             Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
                 state.engine.handle(now, Input::Wake);
-                state.drain_outputs(deferred);
+                state.drain_outputs(now, deferred);
                 left(state).unwrap_or_default()
             }),
             before => before.unwrap_or_default(),
@@ -188,9 +192,9 @@ impl Shared {
         self.with_state(|state, now, deferred| {
             inputs(state, now);
             state.keep_label(now);
-            state.drain_outputs(deferred);
+            state.drain_outputs(now, deferred);
             state.driver_notified = false;
-            state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+            state.actions.wake_at = state.poll_timeout();
             actions.commands.clear();
             mem::swap(&mut actions.commands, &mut state.actions.commands);
             mem::swap(&mut actions.dedicated, &mut state.actions.dedicated);
@@ -202,7 +206,7 @@ impl Shared {
 
     /// Passes an input to the engine, outside the driver's loop.
     pub(super) fn handle(&self, input: Input<'_>) {
-        self.with_state(|state, now, _| state.engine.handle(now, input));
+        self.with_state(|state, now, _| state.handle(now, input));
     }
 
     /// The driver has stopped. Fails pending and future operations.
@@ -216,7 +220,7 @@ impl Shared {
         let mut state = self.lock();
         let now = self.clock.now();
         let result = act(&mut state, now, &mut deferred);
-        state.drain_outputs(&mut deferred);
+        state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);
         drop(state);
         if deferred.notify_driver {

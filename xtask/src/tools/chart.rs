@@ -174,7 +174,11 @@ fn bar(row: &Value, spec: &Spec) -> Option<Bar> {
     let name = ["contender", "name"].iter().find_map(|key| row.get(key)?.as_str())?;
     let group = match row.get(spec.group) {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => format!("{} {}", grouped(number.as_f64()?), spec.group),
+        Some(Value::Number(number)) => {
+            let number = number.as_f64()?;
+            let group = if number == 1.0 { spec.group.trim_end_matches('s') } else { spec.group };
+            format!("{} {group}", grouped(number))
+        }
         _ => String::new(),
     };
     let spread = (of("least").unwrap_or(median), of("most").unwrap_or(median));
@@ -194,7 +198,8 @@ fn draw(spec: &Spec, bars: &[Bar], machine: &str, command: &str) -> String {
             }
             group = Some(&bar.group);
         }
-        let class = if bar.name.starts_with("leasehold") { "ours" } else { "other" };
+        let ours = bar.name.starts_with("leasehold") || bar.name == "lingering";
+        let class = if ours { "ours" } else { "other" };
         let (end, middle, text) = (scale.x(bar.median), y + BAR / 2.0, y + BAR - 3.0);
         let _ = writeln!(
             body,
