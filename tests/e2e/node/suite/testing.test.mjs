@@ -18,11 +18,11 @@ const page = readFileSync(join(project, 'docs/testing.md'), 'utf8');
 const RUNNERS = {
   'node:test': { printed: 'runners/node.test.mjs', words: ['--test', 'runners/node.test.mjs'], passed: /^# pass 2$/m },
   'jest': {
-    printed: 'runners/jest/printed.test.cjs', passed: /^Tests: +5 passed, 5 total$/m,
+    printed: 'runners/jest/printed.test.cjs', passed: /^Tests: +8 passed, 8 total$/m,
     words: ['node_modules/jest/bin/jest.js', '--rootDir', 'runners/jest', '--testMatch', '**/*.test.cjs', '--cacheDirectory', 'runners/jest/cache'],
   },
   'vitest': {
-    printed: 'runners/vitest/printed.test.mjs', passed: /^ +Tests +5 passed \(5\)$/m,
+    printed: 'runners/vitest/printed.test.mjs', passed: /^ +Tests +8 passed \(8\)$/m,
     words: ['node_modules/vitest/vitest.mjs', 'run', '--root', 'runners/vitest'],
   },
 };
