@@ -16,7 +16,7 @@ const page = readFileSync(join(project, 'docs/testing.md'), 'utf8');
 
 /** How each runner runs all tests of a directory, and where the page's example goes. */
 const RUNNERS = {
-  'node:test': { printed: 'runners/node.test.mjs', words: ['--test', 'runners/node.test.mjs'], passed: /^# pass 2$/m },
+  'node:test': { printed: 'runners/node.test.mjs', words: ['--test', '--test-reporter=tap', 'runners/node.test.mjs'], passed: /^# pass 2$/m },
   'jest': {
     printed: 'runners/jest/printed.test.cjs', passed: /^Tests: +8 passed, 8 total$/m,
     words: ['node_modules/jest/bin/jest.js', '--rootDir', 'runners/jest', '--testMatch', '**/*.test.cjs', '--cacheDirectory', 'runners/jest/cache'],
@@ -31,7 +31,7 @@ for (const [runner, { printed, words, passed }] of Object.entries(RUNNERS)) {
   test(`the manual's example runs in ${runner}, and locks keep its fake time`, async () => {
     const [, code] = new RegExp(`^\`\`\`js ${runner}\\n([^]*?)^\`\`\`$`, 'm').exec(page) ?? assert.fail(`the page has no example for ${runner}`);
     writeFileSync(join(project, printed), code);
-    // The runners don't print colours, and node's own runner doesn't see that it runs in a test.
+    // No runner prints colours, and Node's own doesn't see that it runs in a test.
     const { NODE_TEST_CONTEXT, FORCE_COLOR, REDIS_URL, ...env } = process.env;
     const failed = ({ stdout, stderr }) => assert.fail(`${stdout}\n${stderr}`);
     const { stdout, stderr } = await execute(process.execPath, words, { cwd: project, env: { ...env, NO_COLOR: '1', CI: '1' }, timeout: 100_000 }).catch(failed);
