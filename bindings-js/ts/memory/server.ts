@@ -74,7 +74,8 @@ export class MemoryServer {
   }
 
   /**
-   * Runs the next call of a script, and loses its reply. The manager waits for it for its `responseTimeout`.
+   * Runs the next call of a script, and loses its reply. A waiter asks again after a third of its `claimWindow`; other calls wait
+   * for one `responseTimeout` at most.
    *
    * @throws `unreachable` if it is stopped.
    */
