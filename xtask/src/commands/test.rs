@@ -65,6 +65,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-model",
             "leasehold-live",
             "leasehold-cli",
+            "leasehold-playground",
             "xtask",
         ];
         with_server(find(), &ours, &[])
