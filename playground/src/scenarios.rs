@@ -89,7 +89,7 @@ pub const ALL: [Scenario; 4] = [
     },
     Scenario {
         title: "Paused writer",
-        about: "A process can stand still between its last check and its write, for example while memory is collected. \
+        about: "A process can stand still between its last check and its write, for example during garbage collection. \
                 When it goes on, its lease is over and another client has written, so only the fence can stop the late write.",
         steps: &[
             step("A acquires the lock.", &[Acquire(A)], Until::Holds(A)),

@@ -8,7 +8,7 @@ const STYLE: &str = include_str!("timeline.css");
 
 /// Where the first lane begins, and the room for its name.
 const LEFT: f64 = 96.0;
-const TOP: f64 = 26.0;
+const TOP: f64 = 8.0;
 const LANE: f64 = 84.0;
 /// The rows of a lane, by their distance from its top: the two bars, the words, and where arrows touch.
 const LOCK: (f64, f64) = (8.0, 24.0);
@@ -91,10 +91,11 @@ impl Timeline {
         let mut at = view.from.div_ceil(step) * step;
         while at <= view.until {
             let x = view.x(at);
+            let anchor = if x > f64::from(view.width) - 20.0 { "end" } else { "middle" };
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>\
-                 <text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{} s</text>",
+                 <text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{} s</text>",
                 bottom + 14.0,
                 at / 1_000_000,
             );
@@ -149,10 +150,10 @@ fn draw_span(svg: &mut String, view: &View, span: &Span) {
     if let (None, Some(ends)) = (span.until, span.ends.filter(|ends| *ends > view.now)) {
         let _ = write!(
             svg,
-            "<rect class=\"ttl {}\" x=\"{until:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{height}\"><title>{}</title></rect>",
+            "<rect class=\"ttl {}\" x=\"{until:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{height}\">\
+             <title>The TTL: the server keeps the lock until here, unless the holder renews it.</title></rect>",
             span.class,
             view.x(ends) - until,
-            "The TTL: the server keeps the lock until here, unless the holder renews it.",
         );
     }
     let _ = write!(

@@ -39,8 +39,7 @@ impl World {
                 self.timeline.end(bar, now);
             }
             let label = format!("greatest fence: {}", grouped(fence));
-            let class = format!("waits {}", from.class());
-            self.resource.bar = Some(self.timeline.begin((RESOURCE, Row::Lock), now, &class, label));
+            self.resource.bar = Some(self.timeline.begin((RESOURCE, Row::Condition), now, "queue", label));
         }
         self.mark(RESOURCE, Symbol::Accepted, &format!("accepts {}", from.name()));
         self.say(format_args!("The resource accepts {}'s write, with fence {}.", from.name(), grouped(fence)));
