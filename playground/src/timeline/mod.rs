@@ -3,6 +3,7 @@
 mod svg;
 
 pub use svg::View;
+pub(crate) use svg::escaped;
 
 /// What happened in one run.
 #[derive(Debug, Default)]

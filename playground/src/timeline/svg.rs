@@ -18,6 +18,8 @@ const ABOVE: f64 = 6.0;
 const BELOW: f64 = 50.0;
 /// The estimated width of a letter.
 const LETTER: f64 = 6.3;
+/// How often a lane's name is repeated, in pixels.
+const NAME_EVERY: u32 = 1_300;
 
 /// Which part of a timeline to draw.
 #[derive(Clone, Copy, Debug)]
@@ -85,17 +87,22 @@ impl Timeline {
                 y + 25.0,
                 escaped(name),
             );
+            // In a wide picture that is scrolled, the name stays in sight.
+            for again in (NAME_EVERY..view.width.max(NAME_EVERY)).step_by(NAME_EVERY as usize) {
+                let _ = write!(svg, "<text class=\"soft\" x=\"{again}\" y=\"{}\">{}</text>", y + 46.0, escaped(name));
+            }
         }
         let bottom = top(self.lanes.len());
-        let step = seconds_between_ticks(view) * 1_000_000;
+        let step = between_ticks(view);
         let mut at = view.from.div_ceil(step) * step;
         while at <= view.until {
             let x = view.x(at);
             let anchor = if x > f64::from(view.width) - 20.0 { "end" } else { "middle" };
+            let tenth = if step < 1_000_000 { format!(".{}", at % 1_000_000 / 100_000) } else { String::new() };
             let _ = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>\
-                 <text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{} s</text>",
+                 <text class=\"soft\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{}{tenth} s</text>",
                 bottom + 14.0,
                 at / 1_000_000,
             );
@@ -179,7 +186,8 @@ fn draw_span(svg: &mut String, view: &View, span: &Span) {
 
 /// The first words of a label that fit. A comma separates what is less important.
 fn shortened(label: &str, room: usize) -> &str {
-    let first = label.split([',', ':']).next().unwrap_or_default();
+    let end = [", ", ": "].iter().filter_map(|end| label.find(end)).min().unwrap_or(label.len());
+    let first = label.get(..end).unwrap_or_default();
     if first.chars().count() <= room { first } else { "" }
 }
 
@@ -245,13 +253,16 @@ fn top(lane: usize) -> f64 {
     TOP + LANE * lane as f64
 }
 
-/// At most 25 ticks, at a round number of seconds.
-fn seconds_between_ticks(view: &View) -> u64 {
-    let seconds = view.until.saturating_sub(view.from) / 1_000_000;
-    [1, 2, 5, 10, 30, 60, 300].into_iter().find(|step| seconds / step <= 25).unwrap_or(3_600)
+/// A round time between two ticks, in µs, which leaves room for their labels.
+fn between_ticks(view: &View) -> u64 {
+    const TENTH: u64 = 100_000;
+    let (length, ticks) = (view.until.saturating_sub(view.from), u64::from(view.width / 80).max(1));
+    let mut steps = [1, 2, 5, 10, 20, 50, 100, 300, 600, 3_000].into_iter().map(|tenths| tenths * TENTH);
+    steps.find(|step| length / step <= ticks).unwrap_or(36_000 * TENTH)
 }
 
-fn escaped(text: &str) -> String {
+/// A text for markup.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
