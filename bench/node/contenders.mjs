@@ -30,11 +30,12 @@ export const RAW = {
   lock(redis, name) {
     let count = 0;
     const [acquire, release] = recorded.map((command) => command.map((word) => word.replaceAll(recordedName, name)));
-    const [inAcquire, inRelease] = [acquire, release].map((command) => command.indexOf(recordedToken));
     return async () => {
       const token = `01234567-89ab-cdef-0123-456789abcdef:${++count}`;
-      await redis.call(...acquire.with(inAcquire, token));
-      return () => redis.call(...release.with(inRelease, token));
+      const fence = await redis.call(...acquire.map((word) => word.replace(recordedToken, token)));
+      // The lock's key holds the token and the fence.
+      const value = `${token} ${Array.isArray(fence) ? fence[1] : fence}`;
+      return () => redis.call(...release.map((word) => (word.startsWith(recordedToken) ? value : word)));
     };
   },
 };

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use crate::report::exit;
@@ -56,8 +56,8 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Servers")]
 pub(crate) struct Servers {
-    /// A server, such as redis://user:password@host:6379/0 or rediss://host for TLS; several with commas
-    /// [default: redis://127.0.0.1:6379]
+    /// A server, such as redis://user:password@host:6379/0 or rediss://host for TLS. Separate several with
+    /// commas [default: redis://127.0.0.1:6379]
     #[arg(
         long,
         global = true,
@@ -93,7 +93,7 @@ pub(crate) struct Servers {
     /// A file with the client's key (PEM)
     #[arg(long, global = true, env = "LEASEHOLD_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// A prefix for every name, as your services set it
+    /// The prefix of every name: the same as in your services
     #[arg(
         long,
         global = true,
@@ -116,7 +116,7 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show who holds a lock and who waits for it
     Inspect(Name),
-    /// Show a lock live: a line for each change, until interrupted
+    /// Show a lock live: a line for each change, until you interrupt it
     Watch(Watch),
     /// Take a lock from its holders and grant the next waiter. Asks first
     ForceRelease(ForceRelease),
@@ -144,11 +144,12 @@ pub(crate) enum Command {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Exec {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// How long the server keeps the lock after a crash of this machine: 10 ms to 24 h
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
-    /// How long to wait for the lock; 0 tries once [default: for ever]
+    /// How long to wait for the lock; 0 tries once [default: no limit]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
     /// Share the lock with other readers, as `flock --shared`
@@ -157,7 +158,7 @@ pub(crate) struct Exec {
     /// Take this many permits of a semaphore
     #[arg(long, value_name = "N", requires = "of")]
     pub(crate) permits: Option<u32>,
-    /// How many permits the semaphore has. All callers should say the same
+    /// How many permits the semaphore has. All callers must give the same number
     #[arg(long, value_name = "M", requires = "permits")]
     pub(crate) of: Option<u32>,
     /// How long the command may go on after SIGTERM when the lease is lost
@@ -167,7 +168,7 @@ pub(crate) struct Exec {
     /// group don't count
     #[arg(long, short = 'g')]
     pub(crate) group: bool,
-    /// What operators see as the holder: at most 128 bytes [default: host/process id]
+    /// The name under which others see this holder: at most 128 bytes [default: host/process id]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
@@ -188,15 +189,16 @@ pub(crate) struct Exec {
 #[derive(Args, Debug)]
 pub(crate) struct Name {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Which names: `*`, `?`, `[a-z]` and `\` as in Redis
-    #[arg(default_value = "*", hide_default_value = true)]
+    #[arg(default_value = "*", hide_default_value = true, value_hint = ValueHint::Other)]
     pub(crate) pattern: String,
-    /// Which part of the time the servers work on the list: 1 to 100 percent
+    /// How much of the servers' time the search may take, in percent: 1 to 100
     #[arg(long, value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pace: u32,
 }
@@ -204,8 +206,9 @@ pub(crate) struct Ls {
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
-    /// How often to look
+    /// How often to ask the server
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
     pub(crate) interval: Duration,
 }
@@ -213,6 +216,7 @@ pub(crate) struct Watch {
 #[derive(Args, Debug)]
 pub(crate) struct ForceRelease {
     /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// Don't ask
     #[arg(long, short = 'y')]

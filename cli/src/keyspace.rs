@@ -1,6 +1,6 @@
 //! What the command line knows about keys on the server. `lua/README.md` is the contract.
 
-/// The counter of the fences that a server gives out.
+/// The key of a server's counter of fences.
 const FENCE: &str = "leasehold:fence";
 
 /// The waiters of a name, in order.

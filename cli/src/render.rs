@@ -15,7 +15,8 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
         .iter()
         .map(|holder| {
             json!({
-                "client": client_of(&holder.token), "label": holder.label, "token": holder.token,
+                "client": client_of(&holder.token), "label": holder.label, "lease_label": holder.lease_label,
+                "token": holder.token,
                 "mode": mode(holder.mode), "held_ms": holder.held.map(milliseconds),
                 "remaining_ms": holder.remaining.map(milliseconds), "foreign": holder.foreign,
             })
@@ -26,7 +27,8 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
         .iter()
         .map(|waiter| {
             json!({
-                "client": client_of(&waiter.token), "label": waiter.label, "token": waiter.token,
+                "client": client_of(&waiter.token), "label": waiter.label, "lease_label": waiter.lease_label,
+                "token": waiter.token,
                 "mode": mode(waiter.mode), "waited_ms": waiter.waited.map(milliseconds),
             })
         })
@@ -42,7 +44,7 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
     }
     for (place, waiter) in seen.waiters.iter().enumerate() {
         let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
-        let who = who(&waiter.token, waiter.label.as_deref());
+        let who = who(&waiter.token, waiter.label.as_deref(), waiter.lease_label.as_deref());
         let _ = write!(text, "\n  waiter  {}. {who}, {}{waited}", place + 1, mode(waiter.mode));
     }
     if let Some(fence) = seen.last_fence {
@@ -58,18 +60,35 @@ pub(crate) fn holder_line(holder: &Holder) -> String {
         None => "it has no TTL and never ends by itself".to_owned(),
     };
     let held = holder.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
-    format!("{of}{}, {}{held}; {left}", who(&holder.token, holder.label.as_deref()), mode(holder.mode))
+    format!(
+        "{of}{}, {}{held}; {left}",
+        who(&holder.token, holder.label.as_deref(), holder.lease_label.as_deref()),
+        mode(holder.mode)
+    )
 }
 
-/// A client with its label, if it has told one: `web-3/4711 (2f1c...)`.
-fn who(token: &str, label: Option<&str>) -> String {
+/// A client with its label and the label of its lease, if it has told them: `web-3/4711 (job 17) (2f1c...)`.
+fn who(token: &str, label: Option<&str>, lease: Option<&str>) -> String {
     let client = shown(client_of(token));
-    label.map_or_else(|| client.clone(), |label| format!("{} ({client})", shown(label)))
+    match label {
+        Some(label) => format!("{}{} ({client})", shown(label), in_parentheses(lease)),
+        None => format!("{client}{}", in_parentheses(lease)),
+    }
+}
+
+/// The label of a lease behind that of its client.
+fn in_parentheses(lease: Option<&str>) -> String {
+    lease.map(|lease| format!(" ({})", shown(lease))).unwrap_or_default()
 }
 
 /// The label of a client, or its id.
 pub(crate) fn label_of(holder: &Holder) -> String {
     shown(holder.label.as_deref().unwrap_or_else(|| client_of(&holder.token)))
+}
+
+/// The same with the label of the lease.
+pub(crate) fn lease_of(holder: &Holder) -> String {
+    format!("{}{}", label_of(holder), in_parentheses(holder.lease_label.as_deref()))
 }
 
 pub(crate) fn state(seen: &Inspection) -> &'static str {

@@ -90,6 +90,9 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (exit, remedy) = match &error {
+            Error::InvalidOption { field: "username", .. } => {
+                (exit::USAGE, "with --user or REDIS_USERNAME, set REDIS_PASSWORD or put the password into the URL")
+            }
             Error::InvalidOption { .. } | Error::CrossSlot { .. } => (exit::USAGE, ""),
             Error::Busy { .. } => {
                 (exit::BUSY, "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait")

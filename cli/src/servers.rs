@@ -253,7 +253,12 @@ pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failur
     }
     // A renamed or disabled command is unknown to the server.
     if error.to_string().contains("unknown command") {
-        return Failure::new(exit::REFUSED, "auth", message, "the server has this command renamed or disabled");
+        return Failure::new(
+            exit::REFUSED,
+            "auth",
+            message,
+            "an administrator has renamed or disabled this command; use a server that has it",
+        );
     }
     if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
         return Failure::new(

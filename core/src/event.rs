@@ -337,11 +337,14 @@ pub struct Holder {
     pub remaining: Option<Duration>,
     /// Whether a client of another library holds it.
     pub foreign: bool,
-    /// How long it has held the lock: since the client last asked the server for the lock or for more fences. Known for the
-    /// holder of a mutex and for a writer.
+    /// How long it has held the lock: what its client says, or since that client last asked the server for the lock or for
+    /// more fences. Without the client's answer, it is known for the holder of a mutex and for a writer.
     pub held: Option<Duration>,
-    /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
+    /// The client's label, if the client has written one to the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
+    /// The label of the client's leases of this lock, if the client has answered in time. The engine leaves it to
+    /// [`Labels`](crate::Labels).
+    pub lease_label: Option<String>,
 }
 
 /// A waiter.
@@ -354,8 +357,11 @@ pub struct Waiter {
     pub mode: Mode,
     /// How long it has waited.
     pub waited: Option<Duration>,
-    /// What operators call the client, if it has told the server. The engine leaves it to [`Labels`](crate::Labels).
+    /// The client's label, if the client has written one to the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
+    /// The label of the client's first waiting caller, if the client has answered in time. The engine leaves it
+    /// to [`Labels`](crate::Labels).
+    pub lease_label: Option<String>,
 }
 
 /// Why the engine asks for a wake-up.

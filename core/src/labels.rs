@@ -1,14 +1,20 @@
-//! Labels: what operators call a client. For drivers, beside the engine.
+//! Labels: names for clients, for the people who look at locks. For drivers, beside the engine.
 //!
 //! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
 //! renewed. Nothing depends on labels, so a command that fails means only that one is missing.
+//!
+//! A lease may have a label of its own. It stays with its client. An inspect asks for it.
+
+mod told;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use core::{fmt, mem};
 
+pub use self::told::Question;
+use self::told::{Answer, Asking, Told, is_channel_of, publish};
 use crate::engine::Engine;
 use crate::error::{Error, Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
@@ -21,6 +27,8 @@ use crate::wire::{Command, Reply, Scalar};
 const LASTS: &[u8] = b"86400000";
 /// After which time a client writes it again, if it still uses locks.
 const AGAIN: Duration = Duration::from_secs(8 * 3600);
+/// After which time it writes it again, if it doesn't know whether the server has it. A server that is down answers at once.
+const RETRY: Duration = Duration::from_secs(1);
 /// When to ask again for a label that the server did not have.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How many holders, and how many labels of other clients, are remembered.
@@ -53,7 +61,7 @@ pub fn check_label(label: &str) -> Result<(), Error> {
 pub struct BusyHolder {
     /// The client's id. Its tokens begin with it.
     pub client: String,
-    /// What operators call the client. None if the client has not told the server.
+    /// The client's label. None if the client has not written one to the server.
     pub label: Option<String>,
     /// How long it had held the lock, if known.
     pub held: Option<Duration>,
@@ -84,6 +92,10 @@ pub struct Labels {
     /// Commands without a reply, and what they are for.
     asked: Vec<(CommandId, Asked)>,
     inspecting: Vec<Inspecting>,
+    /// What is told about leases. None if the driver has no labels of leases.
+    leases: Option<Told>,
+    /// The locks that are being inspected, by their keys.
+    keys: Vec<(OpId, String)>,
     /// The result of a close that waits until the label is deleted.
     closed: Option<(OpId, u32)>,
     last: u64,
@@ -109,6 +121,8 @@ struct Inspecting {
     op: OpId,
     inspection: Inspection,
     missing: usize,
+    /// The clients that are asked about their leases.
+    asking: Option<Asking>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -118,6 +132,10 @@ enum Asked {
     Deleted,
     /// Another client's label, for an error or for this call.
     LabelOf(String, Option<OpId>),
+    /// This client was asked about its leases, for this call.
+    Question(String, OpId),
+    /// Another client was told about leases.
+    Answer,
 }
 
 impl Labels {
@@ -132,11 +150,109 @@ impl Labels {
             holders: Vec::new(),
             asked: Vec::new(),
             inspecting: Vec::new(),
+            leases: None,
+            keys: Vec::new(),
             closed: None,
             last: FIRST_ID,
             commands: Vec::new(),
             completed: Vec::new(),
         }
+    }
+
+    /// The same for a driver whose leases have labels, with the feature `lease-labels`. It calls [`inspects`](Self::inspects)
+    /// and what is described there.
+    #[must_use]
+    pub fn with_leases(mut self, prefix: &str) -> Self {
+        self.leases = Told::new(&self.client, prefix);
+        self
+    }
+
+    /// The servers are a cluster: PUBLISH counts only the subscribers of one of them.
+    pub fn set_cluster(&mut self) {
+        if let Some(told) = &mut self.leases {
+            told.cluster = true;
+        }
+    }
+
+    /// An inspect of the lock `name` begins, and its clients shall be asked about their leases.
+    ///
+    /// The driver then subscribes if [`wants_channel`](Self::wants_channel) says so, passes messages to
+    /// [`hears`](Self::hears) and what becomes of subscriptions to [`channel`](Self::channel), answers
+    /// [questions](Self::poll_question), and calls [`wake`](Self::wake) in time.
+    pub fn inspects(&mut self, op: OpId, name: &str) {
+        if let Some(told) = &self.leases {
+            self.keys.push((op, told.key(name)));
+        }
+    }
+
+    /// The client's own channel, if the driver has to subscribe to it now.
+    pub fn wants_channel(&mut self) -> Option<String> {
+        let wants = mem::take(&mut self.leases.as_mut()?.wants_channel);
+        wants.then(|| ["leasehold:", &self.client].concat())
+    }
+
+    /// A subscription was acknowledged, or it ended for this reason. True if the engine did not ask for it.
+    pub fn channel(&mut self, channel: &str, ended: Option<&Failure>) -> bool {
+        let Some(told) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else { return false };
+        let forever = matches!(ended, Some(Failure::Refused(_) | Failure::Unsupported(_)));
+        let takes = told.channel(ended.is_none(), forever);
+        self.send_questions();
+        takes
+    }
+
+    /// A message of another client about leases. False if it is not about them.
+    pub fn hears(&mut self, now: Instant, channel: &str, payload: &[u8]) -> bool {
+        let Some(told) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else { return false };
+        if let Some(text) = payload.strip_prefix(b"asked ") {
+            if let Ok(text) = core::str::from_utf8(text) {
+                told.asked(now, text);
+            }
+        } else if let Some(text) = payload.strip_prefix(b"told ") {
+            if let Some(answer) = core::str::from_utf8(text).ok().and_then(Answer::read) {
+                self.add(&answer);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The next question about a lock of this client.
+    pub fn poll_question(&mut self) -> Option<Question> {
+        first(&mut self.leases.as_mut()?.questions)
+    }
+
+    /// Answers a question with the leases and the waiting callers that this client has for the lock: since when, and their
+    /// labels. The iterators also return the others, as `None`, so that a long search ends.
+    pub fn answer<'a>(
+        &mut self,
+        now: Instant,
+        question: &Question,
+        leases: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
+        waits: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
+    ) {
+        let Some(told) = &self.leases else { return };
+        let answer = told.answer(now, question, leases, waits);
+        if question.asker != self.client {
+            self.send(Asked::Answer, publish(&question.asker, &answer));
+        } else if let Some(answer) = answer.strip_prefix("told ").and_then(Answer::read) {
+            self.add(&answer);
+        }
+    }
+
+    /// When to call [`wake`](Self::wake) and [`keep`](Self::keep) at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
+        let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
+        asking.chain(retry).min()
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Instant) {
+        for asking in self.inspecting.iter_mut().filter_map(|inspecting| inspecting.asking.as_mut()) {
+            told::give_up(now, asking);
+        }
+        self.end_inspections();
     }
 
     /// The next command to send.
@@ -154,13 +270,20 @@ impl Labels {
     pub fn holds_back(&mut self, now: impl FnOnce() -> Instant, output: &mut Output) -> bool {
         match output {
             // The engine subscribes again after each break, and then the server may be another one.
-            Output::Subscribe { channel, .. } if channel.strip_prefix("leasehold:") == Some(&self.client) => {
+            Output::Subscribe { channel, .. } if is_channel_of(&self.client, channel) => {
+                if let Some(told) = &mut self.leases {
+                    told.engine_subscribes();
+                }
                 self.tell(now());
                 false
             }
             Output::Completed { op, result: Ok(Outcome::Inspected(inspection)) } => {
-                self.inspected(*op, mem::take(inspection));
+                self.inspected(now, *op, mem::take(inspection));
                 true
+            }
+            Output::Completed { op, result: Err(_) } if !self.keys.is_empty() => {
+                self.key_of(*op);
+                false
             }
             Output::Completed { op, result: Ok(Outcome::Closed { unreleased }) } => {
                 let waits = self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted);
@@ -173,7 +296,8 @@ impl Labels {
 
     /// The client still uses locks. Writes its label again before the server forgets it.
     pub fn keep(&mut self, now: Instant) {
-        if self.told.is_some_and(|told| self.unsure || now.since(told) >= AGAIN) {
+        let after = if self.unsure { RETRY } else { AGAIN };
+        if self.told.is_some_and(|told| now.since(told) >= after) {
             self.tell(now);
         }
     }
@@ -186,7 +310,7 @@ impl Labels {
     /// The client closes, so nobody needs its label any more. A close ends when the label is deleted.
     pub fn close(&mut self) {
         if self.told.take().is_some() {
-            self.send(Asked::Deleted, command("DEL", &self.client, &[]));
+            self.send(Asked::Deleted, command("DEL", KEY, &self.client, &[]));
         }
     }
 
@@ -209,6 +333,8 @@ impl Labels {
                 let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
                 self.completed.extend(closed);
             }
+            Asked::Question(client, op) => self.published(&client, op, result),
+            Asked::Answer => {}
             Asked::LabelOf(client, op) => self.learned(&client, op, label_in(result)),
         }
         true
@@ -235,11 +361,11 @@ impl Labels {
         if !self.label.is_empty() {
             (self.told, self.unsure) = (Some(now), false);
             let words = [self.label.as_bytes(), b"PX", LASTS];
-            self.send(Asked::Told, command("SET", &self.client, &words));
+            self.send(Asked::Told, command("SET", KEY, &self.client, &words));
         }
     }
 
-    fn inspected(&mut self, op: OpId, mut inspection: Inspection) {
+    fn inspected(&mut self, now: impl FnOnce() -> Instant, op: OpId, mut inspection: Inspection) {
         let mut clients: Vec<String> = Vec::new();
         each(&mut inspection, |token, label| {
             let Some(client) = client_of(token) else { return };
@@ -249,17 +375,67 @@ impl Labels {
                 clients.push(client.into());
             }
         });
-        if clients.is_empty() {
-            return self.completed.push((op, Outcome::Inspected(inspection)));
-        }
-        self.inspecting.push(Inspecting { op, inspection, missing: clients.len() });
+        let key = self.key_of(op);
+        let asking = self.leases.as_mut().zip(key).and_then(|(told, key)| told.ask(now(), key, &mut inspection));
+        self.inspecting.push(Inspecting { op, inspection, missing: clients.len(), asking });
         for client in clients {
             self.ask(client, Some(op));
+        }
+        self.send_questions();
+    }
+
+    fn key_of(&mut self, op: OpId) -> Option<String> {
+        let place = self.keys.iter().position(|(other, _)| *other == op)?;
+        Some(self.keys.swap_remove(place).1)
+    }
+
+    fn send_questions(&mut self) {
+        let mut questions = Vec::new();
+        for Inspecting { op, asking, .. } in &mut self.inspecting {
+            let (Some(told), Some(asking)) = (&self.leases, asking) else { continue };
+            let asked = told.questions(asking).into_iter();
+            questions.extend(asked.map(|(client, command)| (Asked::Question(client, *op), command)));
+        }
+        questions.into_iter().for_each(|(asked, command)| self.send(asked, command));
+        self.end_inspections();
+    }
+
+    /// A question was sent, or it failed. A client that nobody listens for is not waited for.
+    fn published(&mut self, client: &str, op: OpId, result: &Result<Reply, Failure>) {
+        let counts = self.leases.as_ref().is_some_and(|told| !told.cluster);
+        let is_heard = result.as_ref().is_ok_and(|reply| !counts || *reply != Reply::One(Scalar::Int(0)));
+        let inspecting = self.inspecting.iter_mut().find(|inspecting| inspecting.op == op && !is_heard);
+        if let Some(asking) = inspecting.and_then(|inspecting| inspecting.asking.as_mut()) {
+            asking.give_up_on(client);
+            self.end_inspections();
+        }
+    }
+
+    /// A client has told something about its leases.
+    fn add(&mut self, answer: &Answer<'_>) {
+        for Inspecting { inspection, asking, .. } in &mut self.inspecting {
+            if let Some(asking) = asking {
+                answer.add(asking, inspection);
+            }
+        }
+        self.end_inspections();
+    }
+
+    /// Completes the inspections for which nothing is missing any more.
+    fn end_inspections(&mut self) {
+        let mut place = 0;
+        while let Some(inspecting) = self.inspecting.get(place) {
+            if inspecting.missing > 0 || inspecting.asking.as_ref().is_some_and(|asking| !asking.is_over()) {
+                place = place.saturating_add(1);
+                continue;
+            }
+            let Inspecting { op, inspection, .. } = self.inspecting.remove(place);
+            self.completed.push((op, Outcome::Inspected(inspection)));
         }
     }
 
     fn ask(&mut self, client: String, op: Option<OpId>) {
-        let get = command("GET", &client, &[]);
+        let get = command("GET", KEY, &client, &[]);
         self.send(Asked::LabelOf(client, op), get);
     }
 
@@ -275,10 +451,7 @@ impl Labels {
             }
         });
         inspecting.missing = inspecting.missing.saturating_sub(1);
-        if inspecting.missing == 0 {
-            let Inspecting { op, inspection, .. } = self.inspecting.swap_remove(place);
-            self.completed.push((op, Outcome::Inspected(inspection)));
-        }
+        self.end_inspections();
     }
 
     /// A lock that a caller wants is busy: remembers who holds it. If the caller waits, asks for the holder's label, so
@@ -352,11 +525,19 @@ fn label_in(result: &Result<Reply, Failure>) -> Option<String> {
     Some(lossy(text)).filter(|label| !label.is_empty() && check_label(label).is_ok())
 }
 
-/// A command about a client's label.
-fn command(name: &str, client: &str, arguments: &[&[u8]]) -> Command {
+/// Whether it is the id of a client.
+fn is_client(text: &str) -> bool {
+    crate::client::is_token(&[text, ":0"].concat()) && !text.contains(':')
+}
+
+/// The key of a client's label begins with this.
+const KEY: &str = "leasehold:client:";
+
+/// A command about a client's label, or a message to the client.
+fn command(name: &str, prefix: &str, client: &str, arguments: &[&[u8]]) -> Command {
     let mut words = Command::with_capacity(224, 5);
     words.push(name.as_bytes());
-    words.push_parts(&["leasehold:client:", client]);
+    words.push_parts(&[prefix, client]);
     arguments.iter().for_each(|word| words.push(word));
     words
 }

@@ -76,6 +76,22 @@ fn a_label_is_written_when_the_client_subscribes_and_again_before_the_server_for
 }
 
 #[test]
+fn while_the_server_is_down_a_label_is_written_once_a_second() {
+    let (mut labels, (engine, _)) = (labels("web-3"), waiting());
+    let after = |ms| at(Duration::from_millis(ms));
+    labels.holds_back(|| after(0), &mut subscribe(&own_channel()));
+    let mut written = 0;
+    for ms in 0..5_000 {
+        for (id, _) in commands(&mut labels) {
+            written += 1;
+            assert!(labels.takes(after(ms), id, &Err(Failure::Unavailable("down".into())), &engine));
+        }
+        labels.keep(after(ms));
+    }
+    assert_eq!(written, 5);
+}
+
+#[test]
 fn a_client_without_a_label_tells_and_deletes_nothing() {
     let mut labels = labels("");
     labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));
@@ -212,4 +228,270 @@ fn a_label_has_at_most_128_bytes_and_no_control_characters() {
     for label in ["é".repeat(65), "x".repeat(1 << 20), "a\tb".into(), "\u{9b}1m".into()] {
         assert_eq!(check_label(&label).unwrap_err().code(), "invalid-option");
     }
+}
+
+const THIRD: &str = "0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c";
+
+/// Labels of a client whose leases have labels, and an inspection of `door` that begins: others hold and wait.
+fn inspecting(holders: &[&str], waiters: &[&str]) -> (Labels, Engine) {
+    let own = ClientId::from_random([7; 16]);
+    let (mut labels, mut engine) =
+        (labels("web-3").with_leases("billing:"), Engine::new(own, Config::default()).unwrap());
+    let number = |number: usize| Scalar::Int(i64::try_from(number).unwrap());
+    let mut list =
+        vec![Scalar::Int(9_000_000), Scalar::Text("shared".into()), Scalar::Int(500), Scalar::Int(5_000_000)];
+    list.push(number(holders.len()));
+    for holder in holders {
+        list.extend([Scalar::Text(format!("{holder}:1").into()), Scalar::Int(9_500)]);
+    }
+    list.push(number(waiters.len()));
+    for (place, waiter) in waiters.iter().enumerate() {
+        let words = [format!("{waiter}:{}", place + 5), "exclusive 1 1 1 1".into()];
+        list.extend(words.map(|word| Scalar::Text(word.into())));
+        list.push(Scalar::Int(8_000_000));
+    }
+    list.push(Scalar::Int(0));
+    engine.handle(at(Duration::ZERO), Input::Inspect { op: OpId(1), name: "door" });
+    let Some(Output::Send { id, .. }) = engine.poll_output() else { panic!("no command") };
+    labels.inspects(OpId(1), "door");
+    engine.handle(at(Duration::ZERO), Input::Reply { id, result: Ok(Reply::List(list)) });
+    assert!(labels.holds_back(|| at(Duration::ZERO), &mut engine.poll_output().unwrap()));
+    (labels, engine)
+}
+
+/// Answers the commands for the labels of clients. Returns the messages, which one subscriber gets.
+fn published(labels: &mut Labels, engine: &Engine) -> Vec<String> {
+    published_to(labels, engine, &Ok(Reply::One(Scalar::Int(1))))
+}
+
+/// The same with what the server says about the messages.
+fn published_to(labels: &mut Labels, engine: &Engine, result: &Result<Reply, Failure>) -> Vec<String> {
+    let mut messages = Vec::new();
+    for (id, command) in commands(labels) {
+        let none = Ok(Reply::One(Scalar::Nil));
+        labels.takes(at(Duration::ZERO), id, if command.starts_with("GET") { &none } else { result }, engine);
+        messages.extend(command.strip_prefix("PUBLISH leasehold:").map(String::from));
+    }
+    messages
+}
+
+fn subscribed(labels: &mut Labels) -> bool {
+    labels.channel(&own_channel(), None)
+}
+
+fn told(labels: &mut Labels, after: Duration, text: &str) {
+    assert!(labels.hears(at(after), &own_channel(), text.as_bytes()));
+}
+
+/// The labels and the times of the holders and of the waiters, if the inspection has ended.
+type Entries = Vec<(Option<String>, Option<u128>)>;
+
+fn inspected(labels: &mut Labels) -> Option<(Entries, Entries)> {
+    let (_, Outcome::Inspected(Inspection { holders, waiters, .. })) = labels.poll_completed()? else {
+        panic!("no result")
+    };
+    let time = |time: Option<Duration>| time.map(|time| time.as_millis());
+    Some((
+        holders.into_iter().map(|holder| (holder.lease_label, time(holder.held))).collect(),
+        waiters.into_iter().map(|waiter| (waiter.lease_label, time(waiter.waited))).collect(),
+    ))
+}
+
+#[test]
+fn clients_are_asked_over_their_channels_and_tell_what_they_call_their_leases() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[THIRD, OTHER]);
+    assert_eq!(published(&mut labels, &engine), Vec::<String>::new(), "no answer could arrive");
+    assert_eq!((labels.wants_channel(), labels.wants_channel()), (Some(own_channel()), None));
+    assert!(subscribed(&mut labels), "the engine did not ask");
+    let own = ClientId::from_random([7; 16]);
+    let asked = [OTHER, THIRD].map(|client| format!("{client} asked {own} billing:door"));
+    assert_eq!(published(&mut labels, &engine), asked);
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} 4321 - job 17\n\nbilling:door"));
+    assert_eq!(inspected(&mut labels), None, "one is silent");
+    told(&mut labels, Duration::ZERO, &format!("told {THIRD} - 1234 \nnext job\nbilling:door"));
+    let (holders, waiters) = inspected(&mut labels).unwrap();
+    assert_eq!(holders, [(Some("job 17".into()), Some(4321))]);
+    assert_eq!(waiters, [(Some("next job".into()), Some(1234)), (None, Some(1000))]);
+    assert_eq!(labels.poll_timeout(), None);
+}
+
+#[test]
+fn a_client_that_is_silent_is_waited_for_no_longer_than_100_ms() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    subscribed(&mut labels);
+    published(&mut labels, &engine);
+    let end = Duration::from_millis(100);
+    assert_eq!(labels.poll_timeout(), Some(at(end)));
+    labels.wake(at(end - Duration::from_millis(1)));
+    assert_eq!(inspected(&mut labels), None);
+    labels.wake(at(end));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)]);
+    // A late answer is nobody's.
+    told(&mut labels, end, &format!("told {OTHER} 1 - late\n\nbilling:door"));
+    assert_eq!((inspected(&mut labels), commands(&mut labels)), (None, vec![]));
+}
+
+#[test]
+fn the_time_to_subscribe_is_part_of_the_100_ms() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    published(&mut labels, &engine);
+    let end = at(Duration::from_millis(100));
+    assert_eq!(labels.poll_timeout(), Some(end));
+    subscribed(&mut labels);
+    assert_eq!(published(&mut labels, &engine).len(), 1);
+    assert_eq!(labels.poll_timeout(), Some(end));
+}
+
+#[test]
+fn a_client_without_a_subscription_is_not_waited_for() {
+    for result in [Ok(Reply::One(Scalar::Int(0))), Err(Failure::Refused("NOPERM".into())), Err(Failure::TimedOut)] {
+        let (mut labels, engine) = inspecting(&[OTHER], &[THIRD]);
+        subscribed(&mut labels);
+        assert_eq!(published_to(&mut labels, &engine, &result).len(), 2);
+        assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)], "{result:?}");
+        assert_eq!(labels.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn in_a_cluster_a_subscriber_of_another_server_is_waited_for() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    labels.set_cluster();
+    subscribed(&mut labels);
+    published_to(&mut labels, &engine, &Ok(Reply::One(Scalar::Int(0))));
+    assert_eq!(inspected(&mut labels), None);
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} 1 - job 17\n\nbilling:door"));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(Some("job 17".into()), Some(1))]);
+}
+
+#[test]
+fn a_client_that_has_nothing_of_the_lock_ends_the_wait() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[]);
+    subscribed(&mut labels);
+    published(&mut labels, &engine);
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} - - \n\nbilling:door"));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)]);
+}
+
+#[test]
+fn without_messages_an_inspection_ends_without_labels_of_leases() {
+    for (failure, again) in [
+        (Failure::Refused("NOPERM".into()), false),
+        (Failure::Unsupported("no".into()), false),
+        (Failure::TimedOut, true),
+    ] {
+        let (mut labels, engine) = inspecting(&[OTHER], &[]);
+        labels.channel(&own_channel(), Some(&failure));
+        published(&mut labels, &engine);
+        assert_eq!(inspected(&mut labels).is_some(), !again, "{failure:?}");
+        labels.wake(at(Duration::from_millis(100)));
+        assert_eq!(inspected(&mut labels).is_some(), again, "{failure:?}");
+    }
+}
+
+#[test]
+fn malformed_foreign_and_second_answers_are_ignored_and_a_bad_label_is_missing() {
+    let (mut labels, engine) = inspecting(&[OTHER], &[THIRD]);
+    subscribed(&mut labels);
+    published(&mut labels, &engine);
+    let long = "x".repeat(129);
+    for text in [
+        "told ",
+        "told x 1 - a\n\nbilling:door",
+        &format!("told {OTHER}:1 1 - a\n\nbilling:door"),
+        &format!("told {OTHER} -1 - a\n\nbilling:door"),
+        &format!("told {OTHER} +1 - a\n\nbilling:door"),
+        &format!("told {OTHER} 1000000000000000 - a\n\nbilling:door"),
+        &format!("told {OTHER} 1 a\n\nbilling:door"),
+        &format!("told {OTHER} 1 - a billing:door"),
+        &format!("told {OTHER} 1 - a\nbilling:door"),
+        &format!("told {OTHER} 1 - a\n\nbilling:other"),
+        &format!("told {} 1 - a\n\nbilling:door", OTHER.replace('b', "d")),
+    ] {
+        told(&mut labels, Duration::ZERO, text);
+    }
+    assert!(labels.hears(at(Duration::ZERO), &own_channel(), b"told \xff"));
+    assert!(!labels.hears(at(Duration::ZERO), &own_channel(), b"wanted door"), "it is the engine's");
+    assert!(!labels.hears(at(Duration::ZERO), "redisson_lock__channel:{door}", b"told "));
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} 7 - {long}\n\u{1b}[2J\nbilling:door"));
+    told(&mut labels, Duration::ZERO, &format!("told {OTHER} 8 - second\n\nbilling:door"));
+    assert_eq!(inspected(&mut labels), None, "one is silent");
+    labels.wake(at(Duration::from_millis(100)));
+    assert_eq!(inspected(&mut labels).unwrap().0, [(None, Some(7))]);
+}
+
+#[test]
+fn the_inspecting_client_asks_itself_without_a_message() {
+    let own = ClientId::from_random([7; 16]).to_string();
+    for (leases, expected) in [
+        (vec![Some((at(Duration::ZERO), Some("mine")))], (Some("mine".to_string()), Some(2_000))),
+        (vec![None], (None, None)),
+    ] {
+        let (mut labels, engine) = inspecting(&[&own], &[]);
+        assert_eq!(labels.wants_channel(), None);
+        let question = labels.poll_question().unwrap();
+        assert_eq!(question.name(), "door");
+        assert_eq!(inspected(&mut labels), None);
+        labels.answer(at(Duration::from_secs(2)), &question, leases.into_iter(), std::iter::empty());
+        assert_eq!(inspected(&mut labels).unwrap().0, [expected]);
+        assert_eq!(published(&mut labels, &engine), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_client_that_is_asked_tells_its_leases_and_its_first_caller_that_waits() {
+    let mut labels = labels("web-3").with_leases("billing:");
+    let own = ClientId::from_random([7; 16]);
+    let second = |second| at(Duration::from_secs(second));
+    let mut answer = |text: &str, leases: &[(u64, Option<&'static str>)], waits: &[(u64, Option<&'static str>)]| {
+        assert!(labels.hears(second(9), &own_channel(), text.as_bytes()));
+        let question = labels.poll_question()?;
+        assert_eq!(question.name(), "front door");
+        let given = |list: &[(u64, Option<&'static str>)]| -> Vec<_> {
+            list.iter().map(|(since, label)| Some((second(*since), *label))).chain([None]).collect()
+        };
+        labels.answer(second(9), &question, given(leases).into_iter(), given(waits).into_iter());
+        commands(&mut labels).pop().map(|(_, command)| command)
+    };
+    let asked = format!("asked {OTHER} billing:front door");
+    let told = |rest: &str| Some(format!("PUBLISH leasehold:{OTHER} told {own} {rest}\nbilling:front door"));
+    assert_eq!(answer(&asked, &[(7, Some("job 17"))], &[]), told("2000 - job 17\n"));
+    assert_eq!(answer(&asked, &[(7, None)], &[(8, Some("b")), (6, Some("a"))]), told("2000 3000 \na"));
+    assert_eq!(answer(&asked, &[(7, Some("b")), (3, Some("a")), (8, Some("a"))], &[]), told("6000 - a, b\n"));
+    assert_eq!(answer(&asked, &[], &[]), told("- - \n"), "the asker waits no longer");
+    for text in [
+        "asked ",
+        "asked x billing:front door",
+        &format!("asked {own} billing:front door"),
+        &format!("asked {OTHER} door"),
+    ] {
+        assert_eq!(answer(text, &[(7, None)], &[]), None, "{text}");
+    }
+}
+
+#[test]
+fn a_client_answers_at_most_100_questions_in_a_second() {
+    let mut labels = labels("web-3").with_leases("");
+    let asked = format!("asked {OTHER} door");
+    for (milliseconds, answers) in [(0, 100), (999, 0), (1_000, 100), (1_500, 0)] {
+        for _ in 0..150 {
+            labels.hears(at(Duration::from_millis(milliseconds)), &own_channel(), asked.as_bytes());
+        }
+        let answered = std::iter::from_fn(|| labels.poll_question()).count();
+        assert_eq!(answered, answers, "after {milliseconds} ms");
+    }
+}
+
+#[test]
+fn an_inspect_asks_at_most_64_other_clients() {
+    let clients: Vec<String> = (0..80).map(|number| format!("{number:08}-0b0b-0b0b-0b0b-0b0b0b0b0b0b")).collect();
+    let holders: Vec<&str> = clients.iter().map(String::as_str).collect();
+    let (mut labels, engine) = inspecting(&holders, &[]);
+    subscribed(&mut labels);
+    assert_eq!(published(&mut labels, &engine).len(), 64);
+    for client in &clients[..64] {
+        assert_eq!(inspected(&mut labels), None);
+        told(&mut labels, Duration::ZERO, &format!("told {client} 1 - \n\nbilling:door"));
+    }
+    assert!(inspected(&mut labels).is_some(), "it waits for no client that was not asked");
 }

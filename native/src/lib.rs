@@ -50,6 +50,8 @@ mod errors;
 mod metrics;
 mod net;
 
+#[cfg(feature = "testing")]
+pub use api::testing;
 pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};
 pub use errors::{Error, Source};
 pub use leasehold_core::{BusyHolder, Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};

@@ -1,4 +1,4 @@
-/** Tests who holds a lock and who waits for it, as operators call them. */
+/** Tests the labels of holders and waiters. */
 
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
@@ -36,6 +36,66 @@ test('inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long', async () =
   await lease.release();
   await (await waiting).release();
   await (await other).release();
+});
+
+test('inspect_shows_what_managers_call_their_leases_and_how_long_they_have_held_them', async () => {
+  const [first, second, third, name] = [fleet.manager({ label: 'web-1' }), fleet.manager(), fleet.manager(), unique()];
+  const lock = first.mutex(name, { label: 'a lock', ttl: 900 });
+  const lease = await lock.acquire({ label: 'job 17' });
+  const next = lock.acquire();
+  const waiting = second.mutex(name).acquire({ label: 'job λ' });
+  await fleet.waiting(name, 1);
+  await until(async () => (await third.inspect(name)).holders[0]?.leaseLabel != null);
+  const seen = async (by: LockManager): Promise<{ labels: unknown[]; held: number }> => {
+    const { holders: [holder], waiters: [waiter] } = await by.inspect(name);
+    return { labels: [holder?.label, holder?.leaseLabel, waiter?.leaseLabel], held: holder?.held ?? assert.fail('it is held') };
+  };
+  const before = await seen(third);
+  assert.deepEqual(before.labels, ['web-1', 'job 17', 'job λ']);
+  const own = await seen(first);
+  assert.deepEqual(own.labels, ['web-1', 'job 17', 'job λ']);
+  assert.ok(own.held >= before.held, `${own.held} ${before.held}`);
+  // A local hand-over does not change the server's time.
+  await lease.release();
+  const handedOver = await next;
+  const after = await seen(third);
+  assert.deepEqual(after.labels, ['web-1', 'a lock', 'job λ']);
+  assert.ok(after.held < before.held, `${after.held} ${before.held}`);
+  await handedOver.release();
+  await (await waiting).release();
+});
+
+test('permits_and_several_names_have_labels_of_their_leases', async () => {
+  const [first, second, name] = [fleet.manager({ prefix: 'p:' }), fleet.manager({ prefix: 'p:' }), unique()];
+  const reports = first.semaphore(`${name} reports`, { limit: 5, ttl: 900, label: 'one' });
+  const leases = [await first.multi([`${name} a`, `${name} b`], { ttl: 900, label: 'both' }).acquire(), await reports.acquire(), await reports.acquire({ label: 'two' })];
+  for (const [part, label] of [['a', 'both'], ['b', 'both'], ['reports', 'one, two']]) {
+    await until(async () => {
+      const { holders } = await second.inspect(`${name} ${part}`);
+      return holders.length > 0 && holders.every(({ leaseLabel }) => leaseLabel === label);
+    });
+  }
+  for (const lease of leases) await lease.release();
+});
+
+test('a_holder_without_a_subscription_is_not_waited_for_and_a_silent_one_for_100_ms', async () => {
+  const [first, second] = [fleet.manager(), fleet.manager()];
+  const [deaf, silent] = [unique(), unique()];
+  const lease = await first.mutex(deaf).acquire({ label: 'job 17' });
+  // Another client's channel has a subscriber that says nothing.
+  const [id, listener] = ['0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b', fleet.client()];
+  await listener.subscribe(`leasehold:${id}`);
+  await fleet.redis.set(silent, `${id}:1 5`, 'PX', 60_000);
+  const inspect = async (name: string): Promise<number> => {
+    const began = performance.now();
+    assert.deepEqual((await second.inspect(name)).holders.map(({ leaseLabel }) => leaseLabel), [null]);
+    return performance.now() - began;
+  };
+  // On a busy machine, a single call can take longer.
+  await until(async () => (await inspect(deaf)) < 50);
+  assert.ok((await inspect(silent)) > 90);
+  await until(async () => (await inspect(silent)) < 150);
+  await lease.release();
 });
 
 test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
@@ -102,7 +162,15 @@ test('a_label_that_cannot_be_one_is_refused_before_anything_is_sent', () => {
   for (const label of ['x'.repeat(1 << 20), 'x'.repeat(129), 'é'.repeat(65), 'a\nb', '\u001b[2J', '\ud800', 7, null, {}]) {
     assert.throws(() => fleet.manager({ label: label as string }), { code: 'invalid-option', field: 'label' });
   }
-  fleet.manager({ label: 'é'.repeat(64) });
+  fleet.manager({ label: 'é'.repeat(64) }).mutex('door', { label: 'é'.repeat(64) });
+});
+
+test('a_label_of_a_lock_that_cannot_be_one_is_refused_before_anything_is_sent', async () => {
+  const locks = fleet.manager();
+  for (const label of ['x'.repeat(1 << 20), 'x'.repeat(129), 'a\nb', 7] as string[]) {
+    assert.throws(() => locks.mutex('door', { label }), { code: 'invalid-option', field: 'label' });
+    await assert.rejects(locks.mutex('door').acquire({ label }), { code: 'invalid-option', field: 'label' });
+  }
 });
 
 test('by_default_a_label_is_the_host_and_the_process', () => {

@@ -203,7 +203,8 @@ export class LockManager implements AsyncDisposable {
 
   /**
    * Asks the server for the holders and the waiters of the lock `name`, and for how long they have held and waited. A second round
-   * trip asks for their labels. Waiters for a reentrant lock are not listed, because it has no queue on the server.
+   * trip asks for their labels. It also asks their managers for the labels of their leases, and waits for the answers for at
+   * most 100 ms. A label is missing if its manager does not answer in that time. Waiters for a reentrant lock are not listed, because it has no queue on the server.
    *
    * @throws `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `closed` (as rejections).
    */

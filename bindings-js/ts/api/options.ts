@@ -47,6 +47,11 @@ export interface LockOptions {
    * rejects with `invalid-option` under `mixedFleet`, and with `unsupported` without messages and in a quorum.
    */
   readonly linger?: Duration | undefined;
+  /**
+   * A name for the lease, such as the job that needs it: at most 128 bytes without control characters. Default: nothing.
+   * `inspect` shows it, for holders and for waiters. It costs nothing: it stays in this process, and an inspect asks for it. The manager's `label` is for all its leases together. A quorum has no labels.
+   */
+  readonly label?: string | undefined;
 }
 
 /** The options of one acquire. */
@@ -59,7 +64,7 @@ export interface AcquireOptions extends LockOptions {
  * The options of a {@link LockManager}. `ttl`, `renew`, `maxHold`, `wait` and `linger` are defaults for its locks. All clients of one
  * fleet should use the same values for the others.
  */
-export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'> {
+export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'label'> {
   /** Put before every lock name. Default: empty. */
   readonly prefix?: string | undefined;
   /**
@@ -80,7 +85,7 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas'>
   /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
   /**
-   * What operators call this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
+   * A name for this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
    * of another manager. The manager writes it to the server when it first waits, and when it renews its first lease. An empty
    * label tells nobody. Default: `<host>/<process id>`, or the runtime's name where it does not tell these. A quorum has no labels.
    */
@@ -126,7 +131,7 @@ export interface ReplicaOptions {
 }
 
 const DEFAULTS = {
-  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined, linger: undefined } satisfies AcquireSettings,
+  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined, linger: undefined, label: undefined } satisfies AcquireSettings,
   config: {
     prefix: '',
     localHandoffs: 32,
@@ -153,12 +158,12 @@ const BOUNDS = {
 
 /** The fields of each kind of options, in the order in which messages list them. */
 const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
-const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger'] as const;
+const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger', 'label'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
-const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas'] as const;
-const MULTI = ['oneScript', ...LOCK_DEFAULTS] as const;
+const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas', 'label'] as const;
+const MULTI = ['oneScript', ...LOCK_DEFAULTS, 'label'] as const;
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
 export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
@@ -189,7 +194,7 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
     mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
     batches,
   };
-  return { config, settings: mergeSettings(given, DEFAULTS.settings) };
+  return { config, settings: mergeSettings({ ...given, label: undefined }, DEFAULTS.settings) };
 }
 
 /** Merges a lock's options over its manager's. */
@@ -248,6 +253,7 @@ function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unkn
     wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : readBounded('wait', given.wait),
     replicas: given.waitForReplicas === undefined ? defaults.replicas : readGuarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
     linger: given.linger === undefined ? defaults.linger : readBounded('linger', given.linger),
+    label: given.label === undefined ? defaults.label : readLabel(given.label) || undefined,
   };
   if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');

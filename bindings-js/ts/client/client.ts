@@ -17,6 +17,7 @@ import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { Labels } from './labels.js';
+import { LeaseLabels, MOST_SEEN, type Called, type Own } from './lease-labels.js';
 import { LeaseState } from './lease-state.js';
 import { type Attempt, fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
 import type { VersionCheckResult } from './version.js';
@@ -72,7 +73,10 @@ export class Client {
       lost: (lease, reason) => this.#lose(lease, reason),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
       broken: (cause) => this.#break(cause),
-    }, (link) => new Labels(link, this.#id, label, config.responseTimeout));
+    }, (link) => {
+      const leases = new LeaseLabels(link, this.#id, (key) => this.#own(key), () => this.#driver.listen(`leasehold:${this.#id}`));
+      return new Labels(link, this.#id, label, config.responseTimeout, leases);
+    });
   }
 
   get library(): string {
@@ -108,7 +112,7 @@ export class Client {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
         name,
-        acquire: { lock, attempt, ttl: settings.ttl, granted: (lease) => resolve(open(this, lease)), stopListening },
+        acquire: { lock, attempt, ttl: settings.ttl, label: settings.label, granted: (lease) => resolve(open(this, lease)), stopListening },
         done: () => resolve(rejection(() => wrongOutcome(name))),
         failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
       });
@@ -199,7 +203,7 @@ export class Client {
 
   async inspect(name: string): Promise<Inspection> {
     const { inspection } = await this.#run('inspected', name, (engine, op) => engine.inspect(op, name));
-    return this.#driver.labels?.named(inspection) ?? inspection;
+    return this.#driver.labels?.named(this.prefix + name, inspection) ?? inspection;
   }
 
   async forceRelease(name: string): Promise<number> {
@@ -345,14 +349,37 @@ export class Client {
     return undefined;
   }
 
-  #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl }: PendingAcquire): LeaseState {
+  /** What this manager has of a lock, for other clients that ask. */
+  #own(key: string): Own {
+    // The engine's clock stands still between its inputs.
+    this.#driver.input((engine) => engine.passed());
+    const { now } = this.#driver;
+    const called = (since: number, label: string | undefined): Called => ({ time: (now - since) / 1_000, label });
+    const leases: Called[] = [];
+    let wait: Called | undefined;
+    let seen = 0;
+    for (const lease of this.#leases.values()) {
+      if (++seen > MOST_SEEN) break;
+      if (lease.isOf(key, this.prefix)) leases.push(called(lease.since, lease.label));
+    }
+    seen = 0;
+    for (const { lock, attempt, label } of this.#operations.acquires()) {
+      if (wait !== undefined || ++seen > MOST_SEEN) break;
+      const { name, kind } = lock;
+      const names = kind.type === 'multi' ? kind.names : [name];
+      if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);
+    }
+    return { leases, wait };
+  }
+
+  #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl, label }: PendingAcquire): LeaseState {
     const known = this.#leases.get(grant.lease);
     if (known !== undefined) {
       // The owner of a reentrant lock gets another handle to the lease that it has.
       known.holds += 1;
       return known;
     }
-    const lease = new LeaseState(grant, lock, ttl, this.#driver.now);
+    const lease = new LeaseState(grant, lock, ttl, this.#driver.now, label);
     if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
     this.#leases.set(lease.id, lease);
     return lease;

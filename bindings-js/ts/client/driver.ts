@@ -70,7 +70,10 @@ export class Driver {
       closeDedicated: (op) => this.#dedicated.close(op),
       subscribe: (channel) => {
         // The channel of a reentrant lock has another beginning.
-        if (channel.startsWith('leasehold:')) this.defer(() => this.labels?.tell());
+        if (channel.startsWith('leasehold:')) {
+          this.labels?.leases.engineSubscribes();
+          this.defer(() => this.labels?.tell());
+        }
         this.defer(() => this.#subscribe(channel));
       },
       unsubscribe: (channel) => this.defer(() => this.#first.link.unsubscribe?.(channel)),
@@ -241,11 +244,21 @@ export class Driver {
     this.input((engine) => ('reply' in result ? engine.dedicatedReply(op, result.reply) : engine.dedicatedFailed(op, result.failure)));
   }
 
+  /** Subscribes to a channel that the engine did not ask for. */
+  listen(channel: string): void {
+    if (!this.#stopped) this.#subscribe(channel);
+  }
+
   #subscribe(channel: string): void {
+    // The channel of a reentrant lock has another beginning, and none of these messages.
+    const leases = channel.startsWith('leasehold:') ? this.labels?.leases : undefined;
     const listener: SubscriptionListener = {
-      acknowledged: () => this.input((engine) => engine.subscribed(channel)),
-      message: (payload) => this.input((engine) => engine.message(channel, payload)),
-      broken: (failure) => this.input((engine) => engine.unsubscribed(channel, failure)),
+      acknowledged: () => leases?.channel('on') !== true && this.input((engine) => engine.subscribed(channel)),
+      message: (payload) => leases?.hears(payload) !== true && this.input((engine) => engine.message(channel, payload)),
+      broken: (failure) => {
+        const isFinal = failure.kind === 'refused' || failure.kind === 'unsupported';
+        if (leases?.channel(isFinal ? 'never' : 'off') !== true) this.input((engine) => engine.unsubscribed(channel, failure));
+      },
     };
     const { link } = this.#first;
     if (link.subscribe !== undefined) return link.subscribe(channel, listener);

@@ -1,5 +1,5 @@
 /**
- * Labels: what operators call a client.
+ * Labels: names for clients, for the people who look at locks.
  *
  * Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and soon gives
  * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed. Nothing
@@ -10,6 +10,7 @@ import type { CallResult, Link, Reply, Scalar } from '../connections/index.js';
 import type { Command, Holder, Inspection, Waiter } from '../engine/index.js';
 import type { BusyHolder } from '../support/errors.js';
 import { setTimerRef } from '../support/host.js';
+import type { LeaseLabels } from './lease-labels.js';
 
 /** How long the server keeps a label: a day. */
 const LASTS = '86400000';
@@ -39,6 +40,8 @@ export class Labels {
   readonly #clientId: string;
   readonly #label: () => string;
   readonly #timeout: number;
+  /** What clients call their leases. */
+  readonly leases: LeaseLabels;
   #told: number | undefined;
   /** Whether the server may not have got it, because it was not there. */
   #unsure = false;
@@ -48,11 +51,12 @@ export class Labels {
   readonly #holders = new Map<string, Held>();
 
   /** `label` makes the client's own, empty for none. `timeout` is how long a command may take, in milliseconds. */
-  constructor(link: Link, clientId: string, label: () => string, timeout: number) {
+  constructor(link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels) {
     this.#link = link;
     this.#clientId = clientId;
     this.#label = label;
     this.#timeout = timeout;
+    this.leases = leases;
   }
 
   /** Writes the client's label. The engine subscribes again after each break, and then the server may be another one. */
@@ -114,13 +118,28 @@ export class Labels {
     return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined };
   }
 
-  /** Adds the labels to an inspection, all in one round trip. */
-  async named(inspection: Inspection): Promise<Inspection> {
+  /** Adds the labels to an inspection, all in one round trip, and what the clients tell about their leases. */
+  async named(key: string, inspection: Inspection): Promise<Inspection> {
     const clients = [...new Set([...inspection.holders, ...inspection.waiters].map(({ token }) => clientOf(token)))];
-    const asked = clients.filter((client) => client !== undefined).slice(0, MOST_ASKED);
+    const known = clients.filter((client) => client !== undefined);
+    const answers = this.leases.ask(key, known);
+    const asked = known.slice(0, MOST_ASKED);
     const labels = new Map(await Promise.all(asked.map(async (client) => [client, await this.#labelOf(client)] as const)));
-    const named = <Entry extends Holder | Waiter>(entry: Entry): Entry => ({ ...entry, label: labels.get(clientOf(entry.token) ?? '') ?? null });
-    return { ...inspection, holders: inspection.holders.map(named), waiters: inspection.waiters.map(named) };
+    const told = await answers;
+    const of = ({ token }: Holder | Waiter): string => clientOf(token) ?? '';
+    const holders = inspection.holders.map((holder): Holder => {
+      const answer = told.get(of(holder));
+      const alone = inspection.holders.filter((other) => of(other) === of(holder)).length === 1;
+      const held = (alone ? answer?.held : undefined) ?? holder.held;
+      return { ...holder, label: labels.get(of(holder)) ?? null, leaseLabel: answer?.holder ?? null, held };
+    });
+    const waiters = inspection.waiters.map((waiter, place): Waiter => {
+      // A client's first caller waits with its first token.
+      const isFirst = inspection.waiters.findIndex((other) => of(other) === of(waiter)) === place;
+      const answer = isFirst ? told.get(of(waiter)) : undefined;
+      return { ...waiter, label: labels.get(of(waiter)) ?? null, leaseLabel: answer?.waiter ?? null, waited: answer?.waited ?? waiter.waited };
+    });
+    return { ...inspection, holders, waiters };
   }
 
   async #learn(client: string): Promise<void> {

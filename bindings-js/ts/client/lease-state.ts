@@ -16,6 +16,8 @@ export class LeaseState {
   #fences: ReadonlyMap<string, number> | undefined;
   /** When it was granted, in microseconds by the engine's clock. */
   readonly since: number;
+  /** What its holder calls it. */
+  readonly label: string | undefined;
   /** The kind of the lock, if it is no plain one. */
   readonly #kind: EventMode | undefined;
   /** The number of holds. Each handle is one hold. */
@@ -29,14 +31,22 @@ export class LeaseState {
   #lost: Promise<LossReason> | undefined;
   #resolveLost: ((reason: LossReason) => void) | undefined;
 
-  constructor(grant: Grant, { name, kind }: LockSpec, ttl: number, now: number) {
+  constructor(grant: Grant, { name, kind }: LockSpec, ttl: number, now: number, label?: string) {
     this.id = grant.lease;
     this.name = name;
     this.ttl = ttl;
     this.since = now;
+    this.label = label;
     this.#kind = kind.type === 'plain' ? undefined : kind.type;
     this.mode = grant.mode;
     this.fence = grant.fence;
+  }
+
+  /** Whether it is a lease of this key: the prefix, and its name or one of its names. */
+  isOf(key: string, prefix: string): boolean {
+    if (!key.startsWith(prefix)) return false;
+    const name = key.slice(prefix.length);
+    return this.#kind === 'multi' ? this.#fences?.has(name) === true : this.name === name;
   }
 
   get fences(): ReadonlyMap<string, number> {

@@ -19,6 +19,8 @@ export interface Operation {
 export interface PendingAcquire {
   readonly lock: LockSpec;
   readonly ttl: number;
+  /** What the caller calls the lease. */
+  readonly label: string | undefined;
   readonly attempt: Attempt;
   granted(lease: LeaseState): void;
   readonly stopListening: (() => void) | undefined;
@@ -69,6 +71,11 @@ export class Operations {
     this.#open.clear();
     if (operations.length > 0) this.#keepProcessAlive(false);
     return operations;
+  }
+
+  /** The open acquires, oldest first. */
+  *acquires(): Iterable<PendingAcquire> {
+    for (const { acquire } of this.#open.values()) if (acquire !== undefined) yield acquire;
   }
 
   /** The locks that open acquires wait for. */

@@ -126,12 +126,12 @@ export class OutputReader {
       const remaining = this.#optionalNumber() ?? null;
       const foreign = this.#boolean();
       const held = this.#optionalNumber() ?? null;
-      holders[i] = { token: this.#string(), mode, remaining, foreign, label: null, held };
+      holders[i] = { token: this.#string(), mode, remaining, foreign, label: null, leaseLabel: null, held };
     }
     for (let i = 0; i < waiters.length; i++) {
       const mode = this.#mode();
       const waited = this.#optionalNumber() ?? null;
-      waiters[i] = { token: this.#string(), mode, label: null, waited };
+      waiters[i] = { token: this.#string(), mode, label: null, leaseLabel: null, waited };
     }
     return { holders, waiters, lastFence };
   }

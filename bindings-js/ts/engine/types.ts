@@ -58,9 +58,11 @@ export interface Holder {
   readonly foreign: boolean;
   /** The `label` of the holder's manager; `null` if it has not told the server. */
   readonly label: string | null;
+  /** The `label` of the lock that its manager told when it was asked; `null` if it has none or did not answer in time. */
+  readonly leaseLabel: string | null;
   /**
-   * For how long the lock has been held, in milliseconds: since the manager last asked the server for the lock or for more fences.
-   * Known for the holder of a mutex and for a writer, else `null`.
+   * For how long the lock has been held, in milliseconds: what its manager says, or since that manager last asked the server for
+   * the lock or for more fences. Without its answer, it is known for the holder of a mutex and for a writer, else `null`.
    */
   readonly held: number | null;
 }
@@ -73,6 +75,8 @@ export interface Waiter {
   readonly mode: Mode;
   /** The `label` of the waiter's manager; `null` if it has not told the server. */
   readonly label: string | null;
+  /** The `label` of the lock that its manager's first caller waits for; `null` if it has none or did not answer in time. */
+  readonly leaseLabel: string | null;
   /** How long it has waited, in milliseconds. */
   readonly waited: number | null;
 }
@@ -177,6 +181,8 @@ export interface AcquireSettings {
   readonly replicas?: ReplicaSettings | undefined;
   /** How long to keep the lease after its release. */
   readonly linger?: number | undefined;
+  /** A name for the lease, for people. The engine does not need it. */
+  readonly label?: string | undefined;
 }
 
 /** A lock of this client. */

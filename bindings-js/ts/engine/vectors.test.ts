@@ -310,7 +310,7 @@ function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
 
 function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
   // The engine leaves the labels to the driver.
-  const withoutLabel = ({ label, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
+  const withoutLabel = ({ label, leaseLabel, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
   return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), last_fence: lastFence };
 }
 

@@ -1,7 +1,7 @@
 //! `leasehold ls`: finds locks by `SCAN`, at a pace that leaves the servers time for others.
 //!
 //! A lock has no key that tells it from other data by its name. So `ls` scans the names themselves, and looks at the
-//! beginning of each value. The queues tell the names that are waited for, whoever holds them.
+//! beginning of each value. The queues show the names that clients wait for, whatever client holds them.
 
 mod candidates;
 mod progress;
@@ -64,7 +64,7 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
         return Ok(status(signal));
     }
     if listing.listed.is_empty() && !output.json {
-        output.note(|| json!({}), || "no lock of this pattern is held or waited for".to_owned());
+        output.note(|| json!({}), || "no lock that matches the pattern is held or waited for".to_owned());
     }
     Ok(0)
 }
@@ -153,7 +153,7 @@ impl Listing<'_> {
 
     async fn list(&mut self, keys: &[String], found: Found) -> Outcome<()> {
         let names: Vec<&str> = keys.iter().filter_map(|key| key.strip_prefix(&self.servers.prefix)).collect();
-        let seen = join_all(names.iter().map(|name| self.locks.inspect(*name))).await;
+        let seen = join_all(names.iter().map(|name| self.locks.inspect_server(*name))).await;
         for (name, seen) in names.into_iter().zip(seen) {
             let seen = match seen {
                 Ok(seen) => seen,

@@ -8,13 +8,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::{Servers, Watch};
-use crate::render::{label_of, mode, object, state, time};
+use crate::render::{lease_of, mode, object, state, time};
 use crate::report::{Failure, Outcome, Output};
 
 /// What a line shows. Times change all the time, so they are no change. A label may come later than its holder.
 #[derive(PartialEq)]
 enum Seen {
-    Lock { holders: Vec<(String, &'static str, Option<String>)>, waiters: Vec<String>, fence: Option<u64> },
+    Lock { holders: Vec<(String, &'static str, [Option<String>; 2])>, waiters: Vec<String>, fence: Option<u64> },
     Error(&'static str),
 }
 
@@ -66,8 +66,11 @@ async fn show_changes(locks: &LockManager, arguments: &Watch, output: Output) ->
 }
 
 fn of(seen: &Inspection) -> Seen {
-    let holders =
-        seen.holders.iter().map(|holder| (holder.token.clone(), mode(holder.mode), holder.label.clone())).collect();
+    let holders = seen
+        .holders
+        .iter()
+        .map(|holder| (holder.token.clone(), mode(holder.mode), [holder.label.clone(), holder.lease_label.clone()]))
+        .collect();
     let waiters = seen.waiters.iter().map(|waiter| waiter.token.clone()).collect();
     Seen::Lock { holders, waiters, fence: seen.last_fence }
 }
@@ -77,7 +80,7 @@ fn line(seen: &Inspection) -> String {
         [] => String::new(),
         [one] => {
             let held = one.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
-            format!(" by {} ({}){held}", label_of(one), mode(one.mode))
+            format!(" by {} ({}){held}", lease_of(one), mode(one.mode))
         }
         [first, ..] => format!(" by {} ({})", seen.holders.len(), mode(first.mode)),
     };

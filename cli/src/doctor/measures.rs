@@ -22,7 +22,7 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 /// The scan of the keyspace stops after this many steps of so many keys, and estimates the rest.
 const SCANS: u32 = 200;
 const SCAN_COUNT: u32 = 1_000;
-/// The scripts give out no fence near 2^53, because a number of JavaScript could not tell it from the next one.
+/// The scripts draw no fence near 2^53, because JavaScript can't represent every integer above that.
 const GREATEST_FENCE: u64 = (1 << 53) - 4096;
 /// So many keys take more than 100 MB.
 const MANY: u64 = 1_000_000;
@@ -108,7 +108,7 @@ async fn fences(node: &mut Node, key: &str) -> Check {
     let mut get = redis::cmd("GET");
     get.arg(key);
     let problem = match node.query::<Option<Vec<u8>>>(&get).await {
-        Ok(None) => return Check::ok(NAME, "no fence was given out yet"),
+        Ok(None) => return Check::ok(NAME, "no lock was granted yet"),
         Ok(Some(fence)) => {
             let fence = String::from_utf8_lossy(&fence).into_owned();
             let known = fence.bytes().all(|byte| byte.is_ascii_digit());

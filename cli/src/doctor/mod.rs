@@ -7,7 +7,7 @@ mod settings;
 use serde_json::json;
 
 use crate::args::{Doctor, Servers};
-use crate::report::{Outcome, Output, exit};
+use crate::report::{Failure, Outcome, Output, exit};
 use crate::servers::Node;
 
 /// The result of one check.
@@ -47,6 +47,7 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
         Ok(_) => Check::ok("connect", "a lock manager connects"),
         Err(failure) => {
             worst = failure.exit;
+            let failure = without_doctor(failure);
             Check::new("connect", Verdict::Problem, failure.message, failure.remedy)
         }
     };
@@ -75,6 +76,12 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
         (0, true) => exit::PROBLEM,
         (code, _) => code,
     })
+}
+
+/// The same without the advice to run the doctor.
+fn without_doctor(failure: Failure) -> Failure {
+    let remedy = failure.remedy.split(';').filter(|part| !part.contains("`leasehold doctor`"));
+    Failure { remedy: remedy.collect::<Vec<_>>().join(";").trim().to_owned(), ..failure }
 }
 
 async fn checks(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {

@@ -62,7 +62,7 @@ impl Facts {
         let Some((product, found, oldest)) =
             OLDEST.iter().find_map(|(product, field, oldest)| Some((product, self.info.get(*field)?, oldest)))
         else {
-            return Check::new(NAME, Verdict::Unknown, "the server doesn't tell its version", "");
+            return Check::new(NAME, Verdict::Unknown, "the server hides its version", "");
         };
         let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -83,7 +83,7 @@ impl Facts {
                 let remedy = format!("connect to its primary, {primary}, or use --sentinel, which follows the primary");
                 Check::new(NAME, Verdict::Problem, "this server is a replica; locks need the primary", remedy)
             }
-            _ => Check::new(NAME, Verdict::Unknown, "the server doesn't tell its role", INFO_REMEDY),
+            _ => Check::new(NAME, Verdict::Unknown, "the server hides its role", INFO_REMEDY),
         }
     }
 
@@ -93,7 +93,7 @@ impl Facts {
             (self.text("maxmemory_policy"), self.number("maxmemory"), self.number("evicted_keys"));
         let remedy = "CONFIG SET maxmemory-policy noeviction, and set it in the server's configuration file";
         if policy.is_empty() {
-            return Check::new(NAME, Verdict::Unknown, "the server doesn't tell its maxmemory-policy", INFO_REMEDY);
+            return Check::new(NAME, Verdict::Unknown, "the server hides its maxmemory-policy", INFO_REMEDY);
         }
         if policy == "noeviction" {
             return match evicted {
@@ -131,7 +131,7 @@ impl Facts {
             _ => Check::new(
                 NAME,
                 Verdict::Problem,
-                format!("{finding}: nobody gets a new lock"),
+                format!("{finding}: no client gets a new lock"),
                 "raise maxmemory, or free memory",
             ),
         }
@@ -201,7 +201,7 @@ impl Facts {
             return Check::new(NAME, Verdict::Warning, finding, "check that replica and its network");
         }
         match (count, least) {
-            (0, _) => Check::ok(NAME, "none: if this server fails, nobody gets a lock until it is back"),
+            (0, _) => Check::ok(NAME, "none: if this server fails, no client gets a lock until it is back"),
             (_, 0) => {
                 let finding = format!("{count} connected; a primary that is cut off from them goes on granting locks");
                 let remedy = "with two replicas or more: CONFIG SET min-replicas-to-write 1, min-replicas-max-lag 5";

@@ -26,7 +26,7 @@ impl Events<'_> {
             let holders = seen.map(|seen| seen.holders.iter().map(holder_line).collect::<Vec<_>>().join("; "));
             let waiters = seen.map_or(0, |seen| seen.waiters.len());
             let by = holders.filter(|line| !line.is_empty()).map(|line| format!(" by {line}")).unwrap_or_default();
-            format!("lock `{}`: held{by}; {waiters} wait before us", self.name)
+            format!("lock `{}`: held{by}; {waiters} wait before this one", self.name)
         });
     }
 

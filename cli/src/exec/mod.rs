@@ -55,18 +55,14 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
         locks = servers.locks_as(arguments.label.as_deref()) => locks?,
     };
     let acquired = tokio::select! {
-        signal = signals.next() => Err(signal),
-        acquired = acquire(&locks, arguments, &events) => Ok(acquired),
+        signal = signals.next() => Err(Ok(status(signal))),
+        acquired = acquire(&locks, arguments, &events) => acquired.map_err(Err),
     };
-    let lease = match acquired {
-        Ok(lease) => lease?,
-        Err(signal) => {
-            // Leaves the queue, so the next waiter needn't wait for us.
-            locks.close().await;
-            return Ok(status(signal));
-        }
+    let outcome = match acquired {
+        Ok(lease) => hold(lease, arguments, &events, &mut signals).await,
+        Err(outcome) => outcome,
     };
-    let outcome = hold(lease, arguments, &events, &mut signals).await;
+    // Also leaves the queue, so that the next waiter doesn't wait for this one.
     locks.close().await;
     outcome
 }

@@ -144,6 +144,18 @@ fn a_signal_during_the_wait_leaves_the_queue() -> Tested {
 }
 
 #[test]
+fn a_wait_that_ends_with_a_busy_lock_leaves_the_queue() -> Tested {
+    let server = Server::start()?;
+    let _holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
+    until("it is held", || holders(&server, "job") == 1);
+    let waiting = start(&server, &["exec", "-w", "300ms", "job", "--", "true"])?;
+    until("it waits", || waiters(&server, "job") == 1);
+    assert_eq!(finish(waiting)?.0, Some(75));
+    assert_eq!(waiters(&server, "job"), 0, "the next waiter does not wait for this one");
+    Ok(())
+}
+
+#[test]
 fn a_command_that_cannot_run_has_the_shells_exit_codes_and_takes_no_lock() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("plain");

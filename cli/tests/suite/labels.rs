@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits for it, as operators call them.
+//! The labels of holders and waiters.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -57,6 +57,26 @@ fn watch_shows_the_label_as_soon_as_it_is_known() -> Tested {
     let mut lines = BufReader::new(watch.take_stdout().ok_or("its output")?).lines();
     let line = lines.next().ok_or("a line")??;
     assert!(line.contains("held by nightly (exclusive) for "), "{line}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client() -> Tested {
+    let server = Server::start()?;
+    let locks = leasehold::LockManager::builder().label("web-1").connect(&server.url()).await?;
+    let ttl = std::time::Duration::from_millis(900);
+    let _lease = locks.mutex("door").label("job 17").ttl(ttl).acquire().await?;
+    until("the lease's label is known", || {
+        inspected(&server)
+            .is_ok_and(|lock| lock["holders"][0]["lease_label"] == "job 17" && lock["holders"][0]["label"] == "web-1")
+    });
+    let shown = text(&run(&server, &["inspect", "door"])?.stdout);
+    assert!(shown.contains("holder  web-1 (job 17) (") && shown.contains("), exclusive for "), "{shown}");
+    let mut command = leasehold(&server, &["watch", "--interval", "20ms", "door"]);
+    let mut watch = Process::spawn(command.stdout(Stdio::piped()))?;
+    let mut lines = BufReader::new(watch.take_stdout().ok_or("its output")?).lines();
+    let line = lines.next().ok_or("a line")??;
+    assert!(line.contains("held by web-1 (job 17) (exclusive) for "), "{line}");
     Ok(())
 }
 

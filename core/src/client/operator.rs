@@ -76,13 +76,15 @@ fn read(reply: &Reply) -> Option<Inspection> {
             foreign: false,
             held: None,
             label: None,
+            lease_label: None,
         });
     }
     if !holder.is_empty() && holder != "shared" {
         let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
         let foreign = remaining.is_none() || !is_token(&holder);
         let (held, label) = (None, None);
-        let holder = Holder { token: holder, mode: Mode::Exclusive, remaining, foreign, held, label };
+        let holder =
+            Holder { token: holder, mode: Mode::Exclusive, remaining, foreign, held, label, lease_label: None };
         inspection.holders = Vec::from([holder]);
     }
     for _ in 0..integer(rest.next()?)? {
@@ -90,7 +92,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
         let record = text(rest.next()?)?;
         let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
         let waited = integer(rest.next()?).map(since);
-        inspection.waiters.push(Waiter { token, mode, waited, label: None });
+        inspection.waiters.push(Waiter { token, mode, waited, label: None, lease_label: None });
     }
     // The last fence of a client that holds the lock alone is about the time of its grant.
     let granted = rest.next().and_then(integer).filter(|granted| *granted > 0);

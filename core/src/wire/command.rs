@@ -70,9 +70,10 @@ impl Command {
         if self.words().next() == Some(b"EVAL") { Form::Source } else { Form::Digest }
     }
 
-    /// The key that decides which server of a cluster runs the command: the first one. None if it has no key.
+    /// The key that decides which server of a cluster runs the command: the first one, or the channel of a message. None if
+    /// it has no key.
     pub fn key(&self) -> Option<&[u8]> {
-        if matches!(self.word(0), b"SET" | b"GET" | b"DEL") {
+        if matches!(self.word(0), b"SET" | b"GET" | b"DEL" | b"PUBLISH") {
             return Some(self.word(1));
         }
         let mut words = self.words().skip(2);

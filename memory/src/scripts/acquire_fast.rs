@@ -22,42 +22,34 @@ pub(crate) fn acquire_fast(mut call: Call<'_>, arguments: Arguments<'_>) -> Outc
     if call.exists(&[name, queue])? {
         return Ok(Answer::Int(0));
     }
-    let Drawn::Fence(fence) = draw(&mut call, counter)? else { return Ok(Answer::Int(0)) };
+    let Some(fence) = draw(&mut call, counter)? else { return Ok(Answer::Int(0)) };
     call.set(name, &[token, fence.as_slice()].concat(), Lifetime::Ms(ttl))?;
     let us = call.us_text();
     Ok(if fence == us { Answer::Text(us) } else { Answer::List(vec![Scalar::Text(us), Scalar::Text(fence)]) })
 }
 
-/// What became of the counter.
-pub(super) enum Drawn {
-    /// The next fence is written.
-    Fence(Vec<u8>),
-    /// The counter is as it was.
-    Nothing,
-}
-
 /// Writes the next fence to the counter. If the server refuses that, or the counter is lost or unusual, it stays as it
-/// was, and the slow path tells why.
-pub(super) fn draw(call: &mut Call<'_>, counter: &[u8]) -> Done<Drawn> {
+/// was, the answer is None, and the slow path tells why.
+pub(super) fn draw(call: &mut Call<'_>, counter: &[u8]) -> Done<Option<Vec<u8>>> {
     let us = call.us_text();
     let last = match call.replace(counter, &us) {
         Ok(last) => last,
-        Err(_) => return Ok(Drawn::Nothing),
+        Err(_) => return Ok(None),
     };
     let Some(last) = last else {
         call.del(&[counter])?;
-        return Ok(Drawn::Nothing);
+        return Ok(None);
     };
     if is_before(&last, &us) {
-        return Ok(Drawn::Fence(us));
+        return Ok(Some(us));
     }
     let Some(number) = number(&last).filter(|last| *last <= GREATEST - 4096) else {
         call.set(counter, &last, Lifetime::Forever)?;
-        return Ok(Drawn::Nothing);
+        return Ok(None);
     };
     let fence = number_text((number + 1).max(call.us));
     call.set(counter, &fence, Lifetime::Forever)?;
-    Ok(Drawn::Fence(fence))
+    Ok(Some(fence))
 }
 
 /// Whether a counter is a fence before this time. Texts of 16 digits compare like their numbers.

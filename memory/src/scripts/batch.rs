@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 
 use leasehold_core::Scalar;
 
-use super::acquire_fast::{Drawn, draw};
+use super::acquire_fast::draw;
 use super::arguments::Arguments;
 use super::call::{Call, Done, at};
 use super::prelude::{SHARED, cut};
@@ -72,9 +72,7 @@ pub(crate) fn batch(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let mut answer = vec![Scalar::Int(0); 2];
     // The counter before any grant: if the server refuses it, nobody is granted.
     if let Some(counter) = counter {
-        if let Drawn::Fence(drawn) = draw(&mut call, counter)? {
-            fence = Some(drawn);
-        }
+        fence = draw(&mut call, counter)?;
         let drawn = fence.clone().map_or(Scalar::Int(0), Scalar::Text);
         answer = vec![Scalar::Text(call.us_text()), drawn];
     }

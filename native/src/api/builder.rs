@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::errors::Error;
 use crate::metrics;
 use crate::net::{
-    Endpoint, Link, Login, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
+    Endpoint, Link, Login, Origin, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
     no_address, parse_addresses,
 };
 
@@ -90,7 +90,7 @@ impl Builder {
         self
     }
 
-    /// What operators call this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
+    /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
     /// empty label tells them nothing.
     ///
     /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to
@@ -190,8 +190,9 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
-        let (mut engine, labels) = self.engine()?;
+        let (mut engine, mut labels) = self.engine()?;
         engine.set_cluster();
+        labels.set_cluster();
         let mut seeds = Vec::new();
         for info in parse_addresses(FIELD, nodes)? {
             seeds.push(self.server(FIELD, self.login.apply(info)?)?);
@@ -263,7 +264,19 @@ impl Builder {
         let (engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
         let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
         let link = connect_quorum(given, requirements, self.config.node_timeout).await?;
-        Ok(self.run(engine, None, link, None, None))
+        Ok(self.run(engine, None, link, None, Origin::Servers(None)))
+    }
+
+    /// Uses a server in memory: see [`testing`](crate::testing).
+    ///
+    /// # Errors
+    /// `invalid-option` for an option that is out of its bounds, and `unsupported` outside a tokio runtime.
+    #[cfg(feature = "testing")]
+    pub fn in_memory(self, server: &crate::testing::Server) -> Result<LockManager, Error> {
+        let (engine, labels) = self.engine()?;
+        let link = Link::new(server.connection(), None, self.config.response_timeout);
+        let origin = Origin::Memory(server.clone());
+        Ok(self.run(engine, Some(labels), link, Some("a server in memory".to_owned()), origin))
     }
 
     /// Checks the options and the runtime before anything is sent.
@@ -292,7 +305,7 @@ impl Builder {
         let engine = check_label(&label).and_then(|()| make(id, config));
         let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
         tracing::debug!(client = %id, label, "lock manager made");
-        Ok((engine, Labels::new(id, &label)))
+        Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix)))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
@@ -322,10 +335,9 @@ impl Builder {
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
-        let limit = response_timeout.saturating_sub(since.elapsed());
-        check_server(&connection, server.as_deref(), requirements, limit).await?;
+        check_server(&connection, server.as_deref(), requirements, (since, response_timeout)).await?;
         let link = Link::new(connection, endpoint.clone(), response_timeout);
-        Ok(self.run(engine, Some(labels), link, server, endpoint))
+        Ok(self.run(engine, Some(labels), link, server, Origin::Servers(endpoint)))
     }
 
     fn run(
@@ -334,10 +346,10 @@ impl Builder {
         labels: Option<Labels>,
         link: Link,
         server: Option<String>,
-        endpoint: Option<Endpoint>,
+        origin: Origin,
     ) -> LockManager {
         metrics::describe();
-        let client = Client::start(engine, labels, link, server, endpoint, self.config.response_timeout);
+        let client = Client::start(engine, labels, link, server, origin, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }
 }

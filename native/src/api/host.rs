@@ -1,4 +1,4 @@
-//! Where this process runs, as operators call it.
+//! The default label: where this process runs.
 
 /// `<host>/<process id>`. Without a host's name, the process id alone.
 pub(super) fn default_label() -> String {

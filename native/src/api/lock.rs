@@ -5,12 +5,12 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait};
+use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait, check_label};
 use tracing::{Instrument, Span};
 
 use super::lease::{Fence, Lease};
 use super::spans::{Acquiring, Holding, ModeLabel};
-use crate::client::{Client, Operation, unexpected_outcome};
+use crate::client::{Called, Client, Named, Operation, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -32,8 +32,7 @@ use crate::errors::Error;
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     client: Arc<Client>,
-    /// For several names: all of them as one text.
-    name: Arc<str>,
+    lock: Named,
     several: Option<Several>,
     options: AcquireOptions,
 }
@@ -47,7 +46,7 @@ struct Several {
 
 impl Lock {
     pub(super) fn new(client: Arc<Client>, name: &str, options: AcquireOptions) -> Self {
-        Self { client, name: name.into(), several: None, options }
+        Self { client, lock: Named { name: name.into(), called: None }, several: None, options }
     }
 
     pub(super) fn of_several(
@@ -56,9 +55,9 @@ impl Lock {
         options: AcquireOptions,
     ) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
-        let label = names.join(", ").into();
+        let lock = Named { name: names.join(", ").into(), called: None };
         let options = AcquireOptions { linger: None, ..options };
-        Self { client, name: label, several: Some(Several { names, one_script: false }), options }
+        Self { client, lock, several: Some(Several { names, one_script: false }), options }
     }
 
     pub(super) fn with_kind(mut self, kind: Kind) -> Self {
@@ -116,6 +115,19 @@ impl Lock {
         self
     }
 
+    /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
+    /// characters. Default: nothing.
+    ///
+    /// [`LockManager::inspect`](crate::LockManager::inspect) shows it, for holders and for waiters. It costs nothing: it
+    /// stays in this process, and an inspect asks for it. [`Builder::label`](crate::Builder::label) is for the
+    /// whole client. A quorum has no labels. An acquire fails with `invalid-option` for a label that can't be used.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        let label = label.into();
+        let names = self.several.as_ref().map(|several| Arc::clone(&several.names));
+        self.lock.called = (!label.is_empty()).then(|| Arc::new(Called { label, names }));
+        self
+    }
+
     /// Makes an acquire return only after at least `min` replicas have confirmed the lease.
     ///
     /// A failover to one of these replicas then does not lose the lease. If fewer have confirmed it after `timeout`
@@ -143,12 +155,12 @@ impl Lock {
 
     /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.lock.name
     }
 
     /// The lock's names in the order in which you gave them, without the manager's prefix.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        let names = self.several.as_ref().map_or(slice::from_ref(&self.name), |several| &several.names);
+        let names = self.several.as_ref().map_or(slice::from_ref(&self.lock.name), |several| &several.names);
         names.iter().map(|name| &**name)
     }
 
@@ -231,7 +243,7 @@ impl Lock {
     /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
     fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
         let mode = ModeLabel::of(&self.options, self.several.is_some());
-        self.acquire_in_span(wait, mode, Span::current()).instrument(Acquiring::span(&self.name, mode))
+        self.acquire_in_span(wait, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
     }
 
     /// `caller` is the span that the lease's span will be a child of.
@@ -242,7 +254,15 @@ impl Lock {
         if self.options.replicas.is_some() && !self.client.can_connect() {
             let problem = "`wait_for_replicas` opens its own connection to the server; connect the manager by a URL or a \
                            client. A quorum doesn't support it, because its servers are independent of each other";
-            let error = Error::Unsupported { name: Some(self.name.as_ref().to_owned()), problem: problem.to_owned() };
+            let error =
+                Error::Unsupported { name: Some(self.lock.name.as_ref().to_owned()), problem: problem.to_owned() };
+            acquiring.failed(&error);
+            return Err(error);
+        }
+        if let Some(called) = &self.lock.called
+            && let Err(error) = check_label(&called.label)
+        {
+            let error = Error::from_engine(error, Some(&self.lock.name), None);
             acquiring.failed(&error);
             return Err(error);
         }
@@ -250,19 +270,19 @@ impl Lock {
         let outcome = match &self.several {
             Some(several) => Box::pin(self.execute_several(several, &options)).await,
             None => {
-                let operation = Operation::Acquire { name: &self.name, options: &options };
-                self.client.execute(operation, Some(&self.name)).await
+                let operation = Operation::Acquire { lock: &self.lock, options: &options };
+                self.client.execute(operation, Some(&self.lock.name)).await
             }
         };
         let granted = outcome.and_then(|outcome| match outcome.grant() {
             Some(grant) => Ok((outcome, grant)),
-            None => Err(unexpected_outcome(&outcome, &self.name)),
+            None => Err(unexpected_outcome(&outcome, &self.lock.name)),
         });
         match granted {
             Ok((outcome, grant)) => {
                 acquiring.granted(&grant);
-                let holding = Holding::begin(&self.name, mode, grant.fence, &caller);
-                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.name), &grant, holding);
+                let holding = Holding::begin(&self.lock.name, mode, grant.fence, &caller);
+                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.lock.name), &grant, holding);
                 Ok(match (outcome, &self.several) {
                     (Outcome::AcquiredAll { fences, .. }, Some(several)) => {
                         let fences = fences.into_iter().map(Fence::new);
@@ -281,14 +301,14 @@ impl Lock {
     async fn execute_several(&self, several: &Several, options: &AcquireOptions) -> Result<Outcome, Error> {
         let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
         let one_script = several.one_script;
-        let operation = Operation::AcquireAll { label: &self.name, names: &names, options, one_script };
-        self.client.execute(operation, Some(&self.name)).await
+        let operation = Operation::AcquireAll { lock: &self.lock, names: &names, options, one_script };
+        self.client.execute(operation, Some(&self.lock.name)).await
     }
 }
 
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock").field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Lock").field("name", &self.lock.name).field("options", &self.options).finish_non_exhaustive()
     }
 }
 

@@ -181,6 +181,26 @@ impl LockManager {
         Self::builder().from_connection(connection).await
     }
 
+    /// A manager with a server in memory of its own, for tests without Redis. Several managers share a server that you
+    /// make: see [`testing`](crate::testing).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// let locks = leasehold::LockManager::in_memory()?;
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// assert!(locks.mutex("invoice:42").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `unsupported` outside a tokio runtime.
+    #[cfg(feature = "testing")]
+    pub fn in_memory() -> Result<Self, Error> {
+        crate::testing::Server::new().manager()
+    }
+
     /// A builder, to set options before connecting.
     pub fn builder() -> Builder {
         Builder::default()
@@ -256,7 +276,8 @@ impl LockManager {
     }
 
     /// Asks the server who holds the lock `name`, who waits for it, and for how long. A second round trip asks for their
-    /// [labels](Builder::label).
+    /// [labels](Builder::label). It also asks the clients for the labels of their [leases](Lock::label), and waits for
+    /// the answers for at most 100 ms. A label is missing if the client does not answer in that time.
     ///
     /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
     /// It returns within two response timeouts.
@@ -267,8 +288,20 @@ impl LockManager {
     /// # Errors
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
-        let name = name.as_ref();
-        match self.client.execute(Operation::Inspect { name }, Some(name)).await? {
+        self.inspect_with(name.as_ref(), true).await
+    }
+
+    /// The same without the labels of leases. For programs that inspect many locks.
+    ///
+    /// # Errors
+    /// As [`inspect`](Self::inspect).
+    #[doc(hidden)]
+    pub async fn inspect_server(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
+        self.inspect_with(name.as_ref(), false).await
+    }
+
+    async fn inspect_with(&self, name: &str, asks: bool) -> Result<Inspection, Error> {
+        match self.client.execute(Operation::Inspect { name, asks }, Some(name)).await? {
             Outcome::Inspected(inspection) => Ok(inspection),
             other => Err(unexpected_outcome(&other, name)),
         }

@@ -9,6 +9,8 @@ mod lock;
 mod manager;
 mod owner;
 mod spans;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use builder::Builder;
 pub use lease::{Fence, Lease};

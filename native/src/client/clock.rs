@@ -2,6 +2,35 @@
 
 use leasehold_core::Instant;
 
+use crate::net::Origin;
+
+/// The clock of a client.
+#[derive(Clone)]
+pub(crate) enum Clock {
+    System,
+    /// The clock of a server in memory.
+    #[cfg(feature = "testing")]
+    Testing(crate::net::testing::Clock),
+}
+
+impl Clock {
+    pub(super) fn of(origin: &Origin) -> Self {
+        match origin {
+            Origin::Servers(_) => Self::System,
+            #[cfg(feature = "testing")]
+            Origin::Memory(server) => Self::Testing(server.clock()),
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        match self {
+            Self::System => now(),
+            #[cfg(feature = "testing")]
+            Self::Testing(clock) => clock.now(),
+        }
+    }
+}
+
 /// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn now() -> Instant {

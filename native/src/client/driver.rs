@@ -11,11 +11,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 
-use super::clock;
+use super::clock::Clock;
 use super::shared::Shared;
 use super::state::Actions;
 use crate::metrics::Sent;
-use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, run_subscriber};
+use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, Origin};
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
@@ -37,11 +37,12 @@ enum Wakeup {
 }
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, link: Link, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, link: Link, origin: Origin, response_timeout: Duration) -> Self {
         let (channel_requests, requests) = unbounded_channel();
         let engine = Arc::clone(&shared);
         let to_engine = move |event: Input<'_>| engine.handle(event);
-        let subscriber = Box::pin(run_subscriber(to_engine, endpoint.clone(), response_timeout, requests));
+        let endpoint = origin.endpoint();
+        let subscriber = origin.subscriber(to_engine, response_timeout, requests);
         Self { shared, link, endpoint, dedicated: HashMap::new(), subscriber, channel_requests }
     }
 
@@ -50,11 +51,11 @@ impl Driver {
         let _stop = StopOnDrop(Arc::clone(&self.shared));
         let mut actions = Actions::default();
         let mut completions = Vec::new();
-        let mut timer = Timer::new();
+        let mut timer = Timer::new(self.shared.clock.clone());
         self.shared.drive(&mut actions, |_, _| {});
         while !actions.closed {
             self.perform(&mut actions);
-            let wakeup = if actions.wake_at.is_some_and(|at| at <= clock::now()) {
+            let wakeup = if actions.wake_at.is_some_and(|at| at <= self.shared.clock.now()) {
                 // The engine waits for the calls of other tasks, so that their commands leave together.
                 tokio::task::yield_now().await;
                 Wakeup::Timer
@@ -69,7 +70,7 @@ impl Driver {
                         state.reply(now, id, result);
                     }
                 }
-                Wakeup::Timer => state.engine.handle(now, Input::Wake),
+                Wakeup::Timer => state.wake(now),
             });
         }
     }
@@ -159,18 +160,19 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// Sleeps until the engine wants to be woken. If that moves to a later time, the timer is not changed: the engine may be
 /// woken early.
 struct Timer {
+    clock: Clock,
     sleep: std::pin::Pin<Box<Sleep>>,
     at: Option<Instant>,
 }
 
 impl Timer {
-    fn new() -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
+    fn new(clock: Clock) -> Self {
+        Self { clock, sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
     }
 
     fn set(&mut self, wake_at: Option<Instant>) {
         let Some(wake_at) = wake_at else { return };
-        let now = clock::now();
+        let now = self.clock.now();
         let wake_at = wake_at.min(now + MAX_SLEEP);
         if self.at.is_none_or(|at| wake_at < at) {
             self.at = Some(wake_at);

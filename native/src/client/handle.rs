@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use leasehold_core::{Engine, Error as EngineError, Labels, Outcome};
 
+use super::clock::Clock;
 use super::driver::Driver;
 use super::operation::{Operation, OperationFuture};
 use super::shared::Shared;
 use crate::errors::Error;
-use crate::net::{Endpoint, Link};
+use crate::net::{Link, Origin};
 
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -24,12 +25,12 @@ impl Client {
         labels: Option<Labels>,
         link: Link,
         server: Option<String>,
-        endpoint: Option<Endpoint>,
+        origin: Origin,
         response_timeout: Duration,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(engine, labels, server));
-        let can_connect = endpoint.is_some();
-        tokio::spawn(Driver::new(Arc::clone(&shared), link, endpoint, response_timeout).run());
+        let shared = Arc::new(Shared::new(engine, labels, server, Clock::of(&origin)));
+        let can_connect = origin.endpoint().is_some();
+        tokio::spawn(Driver::new(Arc::clone(&shared), link, origin, response_timeout).run());
         Arc::new(Self { shared, can_connect })
     }
 

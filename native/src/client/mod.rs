@@ -12,4 +12,4 @@ mod state;
 
 pub(crate) use clock::now;
 pub(crate) use handle::{Client, unexpected_outcome};
-pub(crate) use operation::{Operation, OperationFuture};
+pub(crate) use operation::{Called, Named, Operation, OperationFuture};

@@ -11,25 +11,78 @@ use super::shared::Shared;
 use super::state::OperationResult;
 use crate::errors::Error;
 
+/// A lock, as its leases are told to others.
+#[derive(Clone)]
+pub(crate) struct Named {
+    /// The lock's name. Several names as one text.
+    pub(crate) name: Arc<str>,
+    pub(crate) called: Option<Arc<Called>>,
+}
+
+/// What a user calls the leases of a lock.
+pub(crate) struct Called {
+    pub(crate) label: String,
+    /// The lock's names, if it has several.
+    pub(crate) names: Option<Arc<[Arc<str>]>>,
+}
+
+impl Named {
+    /// The label of a lease of `name`, if this is one.
+    pub(super) fn lease_of(&self, name: &str) -> Option<Option<&str>> {
+        let label = self.called.as_ref().map(|called| called.label.as_str());
+        let is_one = match self.called.as_ref().and_then(|called| called.names.as_ref()) {
+            Some(names) => names.iter().any(|one| &**one == name),
+            None => &*self.name == name,
+        };
+        is_one.then_some(label)
+    }
+}
+
 /// What a user can ask of the engine.
 pub(crate) enum Operation<'a> {
-    Acquire { name: &'a Arc<str>, options: &'a AcquireOptions },
-    AcquireAll { label: &'a Arc<str>, names: &'a [&'a str], options: &'a AcquireOptions, one_script: bool },
-    Release { lease: LeaseId },
-    Extend { lease: LeaseId, ttl: Duration },
-    Convert { lease: LeaseId, mode: Mode },
-    Hold { lease: LeaseId },
-    Verify { lease: LeaseId },
-    Inspect { name: &'a str },
-    ForceRelease { name: &'a str },
+    Acquire {
+        lock: &'a Named,
+        options: &'a AcquireOptions,
+    },
+    AcquireAll {
+        lock: &'a Named,
+        names: &'a [&'a str],
+        options: &'a AcquireOptions,
+        one_script: bool,
+    },
+    Release {
+        lease: LeaseId,
+    },
+    Extend {
+        lease: LeaseId,
+        ttl: Duration,
+    },
+    Convert {
+        lease: LeaseId,
+        mode: Mode,
+    },
+    Hold {
+        lease: LeaseId,
+    },
+    Verify {
+        lease: LeaseId,
+    },
+    /// Clients are asked for the labels of their leases if `asks`.
+    Inspect {
+        name: &'a str,
+        asks: bool,
+    },
+    ForceRelease {
+        name: &'a str,
+    },
     Close,
 }
 
 impl Operation<'_> {
-    /// The name of the lock to acquire. None for other operations.
-    pub(super) fn name(&self) -> Option<Arc<str>> {
-        match self {
-            Self::Acquire { name, .. } | Self::AcquireAll { label: name, .. } => Some(Arc::clone(name)),
+    /// The lock to acquire. None for other operations.
+    pub(super) fn lock(&self) -> Option<Named> {
+        match *self {
+            Self::Acquire { lock, .. } | Self::AcquireAll { lock, .. } => Some(lock.clone()),
             _ => None,
         }
     }
@@ -45,14 +98,14 @@ impl Operation<'_> {
 
     pub(super) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
-            Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::Acquire { lock, options } => Input::Acquire { op, name: &lock.name, options },
             Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
             Self::Hold { lease } => Input::Hold { op, lease },
             Self::Verify { lease } => Input::Verify { op, lease },
-            Self::Inspect { name } => Input::Inspect { op, name },
+            Self::Inspect { name, .. } => Input::Inspect { op, name },
             Self::ForceRelease { name } => Input::ForceRelease { op, name },
             Self::Close => Input::Close { op },
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold_core::{Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
 use tokio::sync::{Notify, watch};
 
-use super::clock;
+use super::clock::Clock;
 use super::operation::Operation;
 use super::state::{Actions, Deferred, OperationResult, PendingOperation, State};
 use crate::metrics;
@@ -24,11 +24,18 @@ pub(crate) struct Shared {
     server: Option<String>,
     /// Notified when the driver has something to do.
     pub(super) driver_wakeup: Notify,
+    /// The engine's clock.
+    pub(super) clock: Clock,
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>) -> Self {
-        Self { state: Mutex::new(State::new(engine, labels)), server, driver_wakeup: Notify::new() }
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>, clock: Clock) -> Self {
+        Self {
+            state: Mutex::new(State::new(engine, labels, clock.clone())),
+            server,
+            driver_wakeup: Notify::new(),
+            clock,
+        }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
@@ -49,7 +56,11 @@ impl Shared {
                 return Ok(operation.result_when_stopped(state.unreleased));
             }
             let op = state.next_op();
-            state.starting = Some((op, PendingOperation { name: operation.name(), waker: None, result: None }));
+            state.starting =
+                Some((op, PendingOperation { lock: operation.lock(), since: now, waker: None, result: None }));
+            if let Operation::Inspect { name, asks: true } = operation {
+                state.inspects(op, name);
+            }
             match operation {
                 Operation::Release { lease } => state.release(now, op, *lease, deferred),
                 operation => state.engine.handle(now, operation.input(op)),
@@ -57,7 +68,7 @@ impl Shared {
             if matches!(operation, Operation::Close) {
                 state.close_leases(deferred);
             }
-            state.drain_outputs(deferred);
+            state.drain_outputs(now, deferred);
             match state.starting.take() {
                 Some((op, pending)) if pending.result.is_none() => {
                     state.operations.insert(op, PendingOperation { waker: waker.cloned(), ..pending });
@@ -99,7 +110,7 @@ impl Shared {
                         state.release(now, op, grant.lease, deferred);
                     }
                 }
-                Some(PendingOperation { result: None, name: Some(_), .. }) => {
+                Some(PendingOperation { result: None, lock: Some(_), .. }) => {
                     state.engine.handle(now, Input::Cancel { op });
                 }
                 _ => {}
@@ -142,13 +153,13 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| match state.loss(lease) {
             Some(_) => None,
-            None => state.engine.valid_until(lease).map(|until| until.since(clock::now())),
+            None => state.engine.valid_until(lease).map(|until| until.since(self.clock.now())),
         };
         let before = left(&self.lock());
         match before {
             Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
                 state.engine.handle(now, Input::Wake);
-                state.drain_outputs(deferred);
+                state.drain_outputs(now, deferred);
                 left(state).unwrap_or_default()
             }),
             before => before.unwrap_or_default(),
@@ -181,9 +192,9 @@ impl Shared {
         self.with_state(|state, now, deferred| {
             inputs(state, now);
             state.keep_label(now);
-            state.drain_outputs(deferred);
+            state.drain_outputs(now, deferred);
             state.driver_notified = false;
-            state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
+            state.actions.wake_at = state.poll_timeout();
             actions.commands.clear();
             mem::swap(&mut actions.commands, &mut state.actions.commands);
             mem::swap(&mut actions.dedicated, &mut state.actions.dedicated);
@@ -195,7 +206,7 @@ impl Shared {
 
     /// Passes an input to the engine, outside the driver's loop.
     pub(super) fn handle(&self, input: Input<'_>) {
-        self.with_state(|state, now, _| state.engine.handle(now, input));
+        self.with_state(|state, now, _| state.handle(now, input));
     }
 
     /// The driver has stopped. Fails pending and future operations.
@@ -207,9 +218,9 @@ impl Shared {
     fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
-        let now = clock::now();
+        let now = self.clock.now();
         let result = act(&mut state, now, &mut deferred);
-        state.drain_outputs(&mut deferred);
+        state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);
         drop(state);
         if deferred.notify_driver {

@@ -6,17 +6,19 @@ use std::task::Waker;
 use hashbrown::HashMap;
 use leasehold_core::{
     BusyHolder, ByNumber, Command, CommandId, Engine, Error, Failure, Input, Instant, Labels, LeaseId, LossReason,
-    NodeId, OpId, Outcome, Output, Reply,
+    NodeId, OpId, Outcome, Output, Question, Reply,
 };
 use tokio::sync::watch;
 
-use super::clock;
+use super::clock::Clock;
+use super::operation::Named;
 use crate::net::ChannelRequest;
 
 /// The result of an operation, as the engine returns it.
 pub(super) type OperationResult = Result<Outcome, Error>;
 
 pub(super) struct State {
+    clock: Clock,
     pub(super) engine: Engine,
     /// None for a quorum.
     labels: Option<Labels>,
@@ -38,15 +40,19 @@ pub(super) struct State {
 
 /// An operation that is still running, or whose result was not fetched yet.
 pub(super) struct PendingOperation {
-    /// The lock's name, if the operation is an acquire.
-    pub(super) name: Option<Arc<str>>,
+    /// The lock, if the operation is an acquire.
+    pub(super) lock: Option<Named>,
+    /// When it began.
+    pub(super) since: Instant,
     pub(super) waker: Option<Waker>,
     pub(super) result: Option<OperationResult>,
 }
 
 /// What the engine doesn't know about a lease. Dropped with the last hold.
 pub(super) struct LeaseState {
-    name: Option<Arc<str>>,
+    lock: Option<Named>,
+    /// When it was granted.
+    since: Instant,
     /// Created when a task first asks to be notified.
     pub(super) loss_sender: Option<LossSender>,
 }
@@ -108,8 +114,9 @@ impl<T> Few<T> {
 }
 
 impl State {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>) -> Self {
+    pub(super) fn new(engine: Engine, labels: Option<Labels>, clock: Clock) -> Self {
         Self {
+            clock,
             engine,
             labels,
             starting: None,
@@ -129,25 +136,43 @@ impl State {
         OpId(self.next_op)
     }
 
-    pub(super) fn drain_outputs(&mut self, deferred: &mut Deferred) {
+    pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {
         while let Some(mut output) = self.engine.poll_output() {
-            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(clock::now, &mut output)) {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(|| self.clock.now(), &mut output)) {
                 continue;
             }
-            self.take_output(output, deferred);
+            self.take_output(now, output, deferred);
+        }
+        while let Some(question) = self.labels.as_mut().and_then(Labels::poll_question) {
+            self.answer(now, &question);
         }
         let Some(labels) = &mut self.labels else { return };
+        if let Some(channel) = labels.wants_channel() {
+            self.actions.channel_requests.push(ChannelRequest::Subscribe { node: NodeId(0), channel });
+        }
         while let Some((id, command)) = labels.poll_command() {
             self.actions.commands.push((NodeId(0), id, command));
         }
         while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
-            self.complete(op, Ok(outcome), deferred);
+            self.complete(now, op, Ok(outcome), deferred);
         }
+    }
+
+    /// Tells what this client has of a lock.
+    #[inline(never)]
+    fn answer(&mut self, now: Instant, question: &Question) {
+        let Some(labels) = &mut self.labels else { return };
+        fn found<'a>(lock: &'a Option<Named>, since: Instant, name: &str) -> Option<(Instant, Option<&'a str>)> {
+            Some((since, lock.as_ref()?.lease_of(name)?))
+        }
+        let leases = self.leases.values().map(|lease| found(&lease.lock, lease.since, question.name()));
+        let waits = self.operations.values().filter(|wait| wait.result.is_none());
+        labels.answer(now, question, leases, waits.map(|wait| found(&wait.lock, wait.since, question.name())));
     }
 
     // Separate from the loop, which mostly finds nothing to take.
     #[inline(never)]
-    fn take_output(&mut self, output: Output, deferred: &mut Deferred) {
+    fn take_output(&mut self, now: Instant, output: Output, deferred: &mut Deferred) {
         match output {
             Output::Send { id, node, command } => self.actions.commands.push((node, id, command)),
             Output::SendDedicated { op, command } => self.actions.dedicated.push((op, Some(command))),
@@ -158,7 +183,7 @@ impl State {
             Output::Unsubscribe { node: _, channel } => {
                 self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
             }
-            Output::Completed { op, result } => self.complete(op, result, deferred),
+            Output::Completed { op, result } => self.complete(now, op, result, deferred),
             Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
         }
     }
@@ -182,11 +207,12 @@ impl State {
     pub(super) fn holder(&self, name: &str) -> Option<BusyHolder> {
         let labels = self.labels.as_ref()?;
         // A caller of this client has it, or the holder is unknown. A long search is not worth it.
-        let here = || self.leases.values().take(1000).any(|lease| lease.name.as_deref() == Some(name));
-        labels.holder(clock::now(), name).or_else(|| here().then(|| labels.own()))
+        let is_of = |lease: &LeaseState| lease.lock.as_ref().is_some_and(|lock| &*lock.name == name);
+        let here = || self.leases.values().take(1000).any(is_of);
+        labels.holder(self.clock.now(), name).or_else(|| here().then(|| labels.own()))
     }
 
-    fn complete(&mut self, op: OpId, result: OperationResult, deferred: &mut Deferred) {
+    fn complete(&mut self, now: Instant, op: OpId, result: OperationResult, deferred: &mut Deferred) {
         if let Ok(Outcome::Closed { unreleased }) = result {
             self.actions.closed = true;
             self.unreleased = unreleased;
@@ -195,12 +221,12 @@ impl State {
         let starting = self.starting.as_mut().filter(|(starting, _)| *starting == op).map(|(_, operation)| operation);
         let Some(operation) = starting.or_else(|| self.operations.get_mut(&op)) else { return };
         if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
-            let name = operation.name.take();
-            if let (Some(labels), Some(name)) = (&mut self.labels, &name) {
-                labels.granted(name);
+            let lock = operation.lock.take();
+            if let (Some(labels), Some(lock)) = (&mut self.labels, &lock) {
+                labels.granted(&lock.name);
             }
             // The owner of a reentrant lock may get a lease that it already has.
-            self.leases.entry(grant.lease).or_insert(LeaseState { name, loss_sender: None });
+            self.leases.entry(grant.lease).or_insert(LeaseState { lock, since: now, loss_sender: None });
         }
         operation.result = Some(result);
         if let Some(waker) = operation.waker.take() {
@@ -209,8 +235,9 @@ impl State {
     }
 
     fn notify_loss(&self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
-        let Some(LeaseState { name, loss_sender }) = self.leases.get(&lease) else { return };
-        deferred.losses.push((name.clone(), loss_sender.clone(), reason));
+        let Some(LeaseState { lock, loss_sender, .. }) = self.leases.get(&lease) else { return };
+        let name = lock.as_ref().map(|lock| Arc::clone(&lock.name));
+        deferred.losses.push((name, loss_sender.clone(), reason));
     }
 
     /// How a lease was lost. None if it wasn't.
@@ -257,13 +284,48 @@ impl State {
         }
     }
 
+    /// When to wake the engine and the labels at the latest.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let engine = self.engine.poll_timeout().map(|(at, _)| at);
+        let labels = self.labels.as_ref().and_then(Labels::poll_timeout);
+        engine.into_iter().chain(labels).min()
+    }
+
+    /// Time has passed.
+    pub(super) fn wake(&mut self, now: Instant) {
+        self.engine.handle(now, Input::Wake);
+        if let Some(labels) = &mut self.labels {
+            labels.wake(now);
+        }
+    }
+
+    /// An event for the engine, or about the labels of leases.
+    pub(super) fn handle(&mut self, now: Instant, input: Input<'_>) {
+        let of_labels = self.labels.as_mut().is_some_and(|labels| match &input {
+            Input::Message { channel, payload, .. } => labels.hears(now, channel, payload),
+            Input::Subscribed { channel, .. } => labels.channel(channel, None),
+            Input::Unsubscribed { channel, cause, .. } => labels.channel(channel, Some(cause)),
+            _ => false,
+        });
+        if !of_labels {
+            self.engine.handle(now, input);
+        }
+    }
+
+    /// The clients that an inspect finds are asked about their leases.
+    pub(super) fn inspects(&mut self, op: OpId, name: &str) {
+        if let Some(labels) = &mut self.labels {
+            labels.inspects(op, name);
+        }
+    }
+
     /// The driver wakes by itself at `actions.wake_at`. This notifies it if there is something to do sooner.
     pub(super) fn notify_driver_if_needed(&mut self, deferred: &mut Deferred) {
         if self.driver_notified {
             return;
         }
-        let sooner = match (self.engine.poll_timeout(), self.actions.wake_at) {
-            (Some((at, _)), Some(wake_at)) => at < wake_at,
+        let sooner = match (self.poll_timeout(), self.actions.wake_at) {
+            (Some(at), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
         let Actions { commands, dedicated, channel_requests, closed, .. } = &self.actions;

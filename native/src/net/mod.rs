@@ -2,7 +2,7 @@
 //!
 //! - [`Endpoint`] is where the servers are. [`Server`], [`Login`] and the functions around them make one and check it.
 //! - [`Link`] sends commands and returns a [`Completion`] for each.
-//! - [`run_subscriber`] takes [`ChannelRequest`]s and receives messages.
+//! - [`Origin`] is where messages come from. Its subscriber takes [`ChannelRequest`]s.
 //! - [`DedicatedConnection`] carries the commands of one call only.
 //!
 //! Nothing in this folder knows the client that uses it.
@@ -11,13 +11,17 @@ mod codec;
 mod connection;
 mod dedicated;
 mod links;
+mod origin;
 mod pubsub;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 mod topology;
 
 pub(crate) use connection::SharedConnection;
 pub(crate) use dedicated::DedicatedConnection;
 pub(crate) use links::{Completion, Link, connect_quorum};
-pub(crate) use pubsub::{ChannelRequest, run_subscriber};
+pub(crate) use origin::Origin;
+pub(crate) use pubsub::ChannelRequest;
 pub(crate) use topology::{
     Endpoint, Login, QUORUM_FIELD, Requirements, Server, check_server, no_address, parse_addresses,
 };

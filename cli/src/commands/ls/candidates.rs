@@ -51,7 +51,7 @@ fn begins_with_token(list: &Value) -> bool {
     matches!(first, Some(Value::BulkString(first)) if is_token(first))
 }
 
-/// What a server tells of a key.
+/// What a server says about a key.
 enum Answer {
     Value(Value),
     /// It is of another type.

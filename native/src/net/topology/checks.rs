@@ -28,10 +28,10 @@ pub(crate) async fn check_server(
     connection: &SharedConnection,
     server: Option<&str>,
     requirements: Requirements,
-    limit: Duration,
+    (since, limit): (Instant, Duration),
 ) -> Result<(), Error> {
-    let start = Instant::now();
-    let failed = |error| Error::from_connecting(error, server, start.elapsed());
+    let failed = |error| Error::from_connecting(error, server, since.elapsed());
+    let limit = limit.saturating_sub(since.elapsed());
     let (info, policy) = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
     check_info(&info, requirements, policy.as_deref())
 }

@@ -53,6 +53,55 @@ fn every_panel_has_a_title_a_text_and_a_place_of_its_own() {
 }
 
 #[test]
+fn panels_have_ids_of_their_own_and_lie_side_by_side_on_a_grid_of_24_columns() {
+    let mut ids = BTreeSet::new();
+    let mut cells = BTreeSet::new();
+    for panel in panels() {
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{panel}");
+        let [x, y, width, height] =
+            ["x", "y", "w", "h"].map(|field| panel["gridPos"][field].as_u64().expect("a number"));
+        assert!(width > 0 && height > 0 && x + width <= 24, "{panel}");
+        for cell in (x..x + width).flat_map(|column| (y..y + height).map(move |row| (column, row))) {
+            assert!(cells.insert(cell), "it covers another panel: {panel}");
+        }
+    }
+}
+
+#[test]
+fn an_import_asks_only_for_a_data_source_and_every_query_uses_it() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    // A dashboard with an id of a server, or with inputs of an export, can't be imported as it is.
+    assert!(dashboard.get("id").is_none() && dashboard.get("__inputs").is_none());
+    assert!(dashboard["title"].is_string() && dashboard["uid"].is_string() && dashboard["schemaVersion"].is_u64());
+    let source = serde_json::json!({ "type": "prometheus", "uid": "${datasource}" });
+    let variables = dashboard["templating"]["list"].as_array().expect("variables");
+    let names: BTreeSet<&str> = variables.iter().map(|variable| variable["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, BTreeSet::from(["datasource", "job"]));
+    assert_eq!((&variables[0]["type"], &variables[0]["query"]), (&"datasource".into(), &"prometheus".into()));
+    assert_eq!(variables[1]["datasource"], source);
+    for panel in panels() {
+        let mut letters = BTreeSet::new();
+        for target in panel["targets"].as_array().expect("queries") {
+            assert_eq!((&panel["datasource"], &target["datasource"]), (&source, &source));
+            assert!(letters.insert(target["refId"].as_str().expect("a letter")), "{panel}");
+            let used = target["expr"].as_str().expect("a query").split('$').skip(1);
+            let used = used.map(|rest| rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '_').next());
+            for variable in used.flatten().filter(|variable| *variable != "__rate_interval") {
+                assert!(names.contains(variable), "{variable}: {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_list_of_jobs_has_services_of_both_languages() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let query = dashboard["templating"]["list"][1]["query"].as_str().expect("a query");
+    let metric = names(query).into_iter().next().expect("a metric");
+    assert!(names(EVENTS).contains(metric), "JavaScript doesn't record {metric}");
+}
+
+#[test]
 fn the_manual_names_no_metric_that_its_table_lacks() {
     let known = documented();
     let unknown: Vec<&str> = names(MANUAL).into_iter().filter(|name| !known.contains(name)).collect();

@@ -31,11 +31,19 @@ if (mode === 'turns') {
   process.exit();
 }
 
+if (mode === 'inspect') {
+  for await (const _ of createInterface({ input: process.stdin })) {
+    const [holder] = (await locks.inspect(name)).holders;
+    console.log(holder === undefined ? 'free' : `label ${holder.leaseLabel ?? 'none'}`);
+  }
+  process.exit();
+}
+
 const OUTCOMES = {
   released: 'Released', 'still-held': 'StillHeld', 'already-expired': 'AlreadyExpired', 'not-owner': 'NotOwner',
 };
 
-const lease = await lock.acquire({ ttl: Number(ttl) });
+const lease = await lock.acquire({ ttl: Number(ttl), label: 'job 17' });
 console.log(`held ${lease.fence}`);
 void lease.lost.then((reason) => console.log(`lost ${reason}`));
 

@@ -1,10 +1,11 @@
 //! A holder in a separate process, to be killed and paused: `live-worker PORT MODE NAME TTL_MS CLAIM_WINDOW_MS`. The
-//! mode is `write`, `read`, `several` for `NAME:a` and `NAME:b` at once, or `turns` for one short lease after the
-//! other. `sentinel:PORT` is the port of a sentinel that knows the primary as `main`.
+//! mode is `write`, `read`, `several` for `NAME:a` and `NAME:b` at once, `turns` for one short lease after the other, or
+//! `inspect` to hold nothing. `sentinel:PORT` is the port of a sentinel that knows the primary as `main`.
 //!
 //! It prints `held FENCE`, `lost REASON`, and the outcome of an order: `written` or `refused`, `released`. In the mode
 //! `turns` it prints `turn FENCE GRANTED_US INSIDE`. Turns end with the standard input, and count the holders on one
-//! more server, whose port is the last argument.
+//! more server, whose port is the last argument. In the mode `inspect`, each order prints `label LABEL`, which is what the
+//! holder calls its lease, `label none`, or `free`.
 
 use std::env;
 use std::error::Error;
@@ -41,9 +42,19 @@ async fn main() -> Done<()> {
         both.release().await?;
         return Ok(());
     }
+    if mode == "inspect" {
+        let mut orders = orders();
+        while orders.recv().await.is_some() {
+            match locks.inspect(&name).await?.holders.first() {
+                Some(holder) => println!("label {}", holder.lease_label.as_deref().unwrap_or("none")),
+                None => println!("free"),
+            }
+        }
+        return Ok(());
+    }
     let lock = locks.read_write(name);
     let lock = if mode == "read" { lock.read() } else { lock.write() };
-    let lease = lock.ttl(ttl).acquire().await?;
+    let lease = lock.label("job 17").ttl(ttl).acquire().await?;
     println!("held {}", lease.fence());
 
     let mut orders = orders();

@@ -75,6 +75,23 @@ async fn the_message_of_a_failed_connect_says_where_and_why_and_tells_no_passwor
 }
 
 #[tokio::test]
+async fn the_message_of_a_slow_connect_tells_the_whole_time() -> Tested {
+    let limit = Duration::from_millis(600);
+    // The login takes most of the time, and the question for the version has no answer in the rest.
+    let slow = ToyServer::start(move |words| match words.first() {
+        Some(word) if word.eq_ignore_ascii_case("INFO") => String::new(),
+        Some(word) if word.eq_ignore_ascii_case("CLIENT") => {
+            std::thread::sleep(limit / 3);
+            "+OK\r\n".to_owned()
+        }
+        _ => "+OK\r\n".to_owned(),
+    })?;
+    let error = quick().response_timeout(limit).connect(&slow.url()).await.unwrap_err();
+    assert!(error.waited().is_some_and(|waited| waited >= limit), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and_why() -> Tested {
     let mut server = Server::builder().password("secret").start()?;
     let locks = quick().response_timeout(TIMEOUT).connect(&server.url()).await?;

@@ -1,6 +1,6 @@
-//! Who holds a lock and who waits for it, as operators call them.
+//! The labels of holders and waiters.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{LockManager, Wait};
 use leasehold_live::{Tested, begin, keys, quick, soon, unique, until, waiters};
@@ -61,6 +61,98 @@ async fn inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long() -> Test
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
     soon("the lock", other).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_held_them() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let third = labelled(&server, "web-3").await?;
+    let lease = first.mutex("door").label("job 17").ttl(TTL).acquire().await?;
+    let next = begin(first.mutex("door").label("job 18").ttl(TTL));
+    let waiting = begin(second.mutex("door").label("job λ"));
+    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let called = async |locks: &LockManager| {
+        let seen = locks.inspect("door").await.ok()?;
+        let holder = seen.holders.first()?.clone();
+        Some((holder.lease_label?, seen.waiters.first()?.lease_label.clone(), holder.held?))
+    };
+    until("the holder listens", async || called(&third).await.is_some()).await;
+    let (holder, waiter, held) = called(&third).await.ok_or("the leases have labels")?;
+    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 17", Some("job λ")));
+    let own = called(&first).await.ok_or("its own lease has a label")?;
+    assert_eq!((own.0.as_str(), own.1.as_deref()), ("job 17", Some("job λ")));
+    assert!(own.2 >= held, "{own:?} {held:?}");
+    // A local hand-over does not change the server's time.
+    lease.release().await?;
+    let lease = soon("the lock", next).await??;
+    let (holder, waiter, later) = called(&third).await.ok_or("the leases have labels")?;
+    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 18", Some("job λ")));
+    assert!(later < held, "{later:?} {held:?}");
+    lease.release().await?;
+    soon("the lock", waiting).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn readers_permits_and_several_names_have_labels_of_their_leases() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let _leases = (
+        first.read_write("page").read().label("reader").ttl(TTL).acquire().await?,
+        first.multi(["a", "b"]).label("both").ttl(TTL).acquire().await?,
+        first.semaphore("reports", 5).permits(2).label("one").ttl(TTL).acquire().await?,
+        first.semaphore("reports", 5).permits(1).label("two").ttl(TTL).acquire().await?,
+    );
+    for (name, expected) in [("page", "reader"), ("a", "both"), ("b", "both"), ("reports", "one, two")] {
+        until(name, async || {
+            second.inspect(name).await.is_ok_and(|seen| {
+                !seen.holders.is_empty()
+                    && seen.holders.iter().all(|holder| holder.lease_label.as_deref() == Some(expected))
+            })
+        })
+        .await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_holder_without_a_subscription_is_not_waited_for_and_a_silent_one_for_100_ms() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (labelled(&server, "web-1").await?, labelled(&server, "web-2").await?);
+    let _lease = first.mutex("door").label("job 17").acquire().await?;
+    // Another client's channel has a subscriber that says nothing.
+    let id = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
+    let mut listener = server.connect()?;
+    listener.call(&["SUBSCRIBE", &format!("leasehold:{id}")])?;
+    server.cli(&["SET", "gate", &format!("{id}:1 5"), "PX", "60000"])?;
+    let inspect = async |name: &str| {
+        let began = Instant::now();
+        let seen = second.inspect(name).await.ok()?;
+        assert_eq!(seen.holders.first()?.lease_label, None);
+        Some(began.elapsed())
+    };
+    // On a busy machine, a single call can take longer.
+    let within = async |name: &str, limit| inspect(name).await.is_some_and(|took| took < Duration::from_millis(limit));
+    until("nobody is waited for", async || within("door", 50).await).await;
+    assert!(!within("gate", 95).await);
+    until("it waits for 100 ms", async || within("gate", 150).await).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_messages_the_labels_of_leases_are_missing() -> Tested {
+    let rules = "on ~* resetchannels +@all >secret";
+    let server = Server::builder().acl("app", rules).start()?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/", server.port());
+    let (first, second) = (quick().connect(&url).await?, quick().connect(&url).await?);
+    let _lease = first.mutex("door").label("job 17").ttl(TTL).acquire().await?;
+    let label = async |locks: &LockManager| {
+        Ok::<_, leasehold::Error>(locks.inspect("door").await?.holders[0].lease_label.clone())
+    };
+    assert_eq!(label(&second).await?, None);
+    assert_eq!(label(&first).await?.as_deref(), Some("job 17"), "its own needs no message");
     Ok(())
 }
 
@@ -185,17 +277,19 @@ async fn without_the_right_to_labels_everything_works_and_they_are_missing() -> 
 }
 
 #[tokio::test]
-async fn in_a_cluster_a_label_is_where_its_own_key_is() -> Tested {
+async fn in_a_cluster_a_label_is_where_its_own_key_is_and_clients_hear_each_other() -> Tested {
     let cluster = Cluster::start(Server::builder)?;
     let (first, second) =
         (quick().label("web-1").cluster(cluster.urls()).await?, quick().label("web-2").cluster(cluster.urls()).await?);
     let mut leases = Vec::new();
     for name in 0..8 {
-        leases.push(first.mutex(unique(&name.to_string())).ttl(TTL).acquire().await?);
+        leases.push(first.mutex(unique(&name.to_string())).label("job 17").ttl(TTL).acquire().await?);
     }
     for lease in &leases {
         let label = async || second.inspect(lease.name()).await.ok()?.holders.first()?.label.clone();
         until("it has renewed", async || label().await.as_deref() == Some("web-1")).await;
+        let of_lease = async || second.inspect(lease.name()).await.ok()?.holders.first()?.lease_label.clone();
+        until("it answers", async || of_lease().await.as_deref() == Some("job 17")).await;
         let error = second.mutex(lease.name()).wait(Wait::For(TTL / 3)).acquire().await.unwrap_err();
         assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("web-1"), "{error}");
     }
@@ -210,7 +304,14 @@ async fn a_label_that_is_too_long_or_has_control_characters_is_refused_before_an
         assert!(error.to_string().starts_with("`label` "), "{error}");
     }
     let server = Server::start()?;
-    assert!(quick().label("é".repeat(64)).connect(&server.url()).await.is_ok());
+    let locks = quick().label("é".repeat(64)).connect(&server.url()).await?;
+    assert!(locks.mutex("door").label("é".repeat(64)).acquire().await.is_ok());
+    for label in ["x".repeat(1 << 20), "x".repeat(129), "a\nb".to_owned()] {
+        let error = locks.mutex("other").label(label).acquire().await.unwrap_err();
+        assert_eq!(error.code(), "invalid-option");
+        assert!(error.to_string().contains("`label` "), "{error}");
+    }
+    assert!(!keys(&server)?.iter().any(|key| key == "other"));
     Ok(())
 }
 

@@ -309,7 +309,8 @@ fn permits_are_taken_up_to_the_limit_and_given_back() {
 fn readers_permits_and_reentrant_locks_are_renewed_by_batches_as_by_their_own_scripts() {
     let one = token(1, 1);
     type Enter = fn(&mut Lock<Model>, &str);
-    let kinds: [(Enter, fn(&str, &str) -> Entry, leasehold_lua::Script, &[usize]); 3] = [
+    type Renew = fn(&str, &str) -> Entry;
+    let kinds: [(Enter, Renew, leasehold_lua::Script, &[usize]); 3] = [
         (|lock, one| drop(lock.wait(one, SHARED)), renew_share, leasehold_lua::RENEW, &[0, 4]),
         (
             |lock, one| drop(entries(lock, &[permit(one, "1/2")])),

@@ -4,6 +4,7 @@ mod copy;
 mod engine;
 mod kinds;
 mod scripts;
+mod server;
 mod table;
 
 use std::time::Instant;
@@ -72,19 +73,18 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     let began = Instant::now();
     let mut survivors = Vec::new();
     let is_one = is_one();
-    let copy = if !is_one && chosen().any(|mutant| !mutant.engine.is_empty()) { Some(Copy::build()?) } else { None };
+    let copy = if !is_one && chosen().any(Mutant::is_in_copy) { Some(Copy::build()?) } else { None };
     if !is_one {
-        println!("{:<28}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
+        println!("{:<40}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
     }
     for mutant in chosen() {
-        let noticed = match copy.as_ref().filter(|_| !mutant.engine.is_empty()) {
-            Some(copy) => {
-                let mut command = copy.command(mutant);
-                command.args(["mutants", mutant.name, "--jobs", &jobs.to_string()]);
-                command.status().map_err(|error| error.to_string())?.success()
-            }
-            None => mutant.is_noticed(jobs)?,
-        };
+        // A bug of a script is there twice: in its text, and in its function.
+        let mut noticed = !mutant.engine.is_empty() && !is_one || mutant.is_noticed(jobs)?;
+        if let Some(copy) = copy.as_ref().filter(|_| mutant.is_in_copy()) {
+            let mut command = copy.command(mutant);
+            command.args(["mutants", mutant.name, "--jobs", &jobs.to_string()]);
+            noticed &= command.status().map_err(|error| error.to_string())?.success();
+        }
         if !noticed {
             survivors.push(mutant.name);
         }
@@ -97,6 +97,16 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
 }
 
 impl Mutant {
+    /// Whether the copy has it.
+    fn is_in_copy(&self) -> bool {
+        !self.engine.is_empty() || server::SERVER.iter().any(|(name, _)| *name == self.name)
+    }
+
+    /// The bugs to inject. In the copy, a bug of a script is in its function.
+    fn injected(&self) -> InjectedBugs {
+        if is_one() { InjectedBugs { scripts: &[], ..self.bugs } } else { self.bugs }
+    }
+
     /// Runs seeds until an invariant notices the mutant, and prints which.
     fn is_noticed(&self, jobs: usize) -> Result<bool, String> {
         let known = KNOWN.iter().find(|(name, _)| *name == self.name).map(|(_, seed)| self.campaign(*seed, 1, jobs));
@@ -110,19 +120,32 @@ impl Mutant {
             }
         }
         let (by, seed) = noticed.clone().unwrap_or(("NOBODY", String::new()));
-        println!("{:<28}{by:<22}{seed:>5}{seconds:>8.1}  {}", self.name, self.rule);
+        let place = if is_one() && self.engine.is_empty() { " (Rust)" } else { "" };
+        println!("{:<40}{by:<22}{seed:>5}{seconds:>8.1}  {}", format!("{}{place}", self.name), self.rule);
         Ok(noticed.is_some())
     }
 
     fn campaign(&self, start: u64, seeds: u64, jobs: usize) -> Campaign {
-        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.bugs, first_only: true }
+        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.injected(), first_only: true }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::TABLE;
+    use super::server::{NOT_THERE, SERVER};
     use crate::run::Bench;
+
+    #[test]
+    fn every_bug_of_a_script_is_also_in_its_function_unless_there_is_a_reason() {
+        let mut there: Vec<&str> = SERVER.iter().map(|(name, _)| *name).collect();
+        there.extend(NOT_THERE.iter().map(|(name, _)| *name));
+        let mut bugs: Vec<&str> =
+            TABLE.iter().filter(|mutant| !mutant.bugs.scripts.is_empty()).map(|mutant| mutant.name).collect();
+        there.sort_unstable();
+        bugs.sort_unstable();
+        assert_eq!(there, bugs);
+    }
 
     #[test]
     fn every_mutant_has_its_own_name_and_fits_the_scripts() {

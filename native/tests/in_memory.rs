@@ -1,0 +1,141 @@
+//! Managers of a server in memory, as users' tests have them.
+
+use std::time::Duration;
+
+use leasehold::testing::{Server, Stopped};
+use leasehold::{Error, LockManager, LossReason, Owner, ReleaseOutcome};
+use tokio::time::{Instant, timeout};
+
+const TTL: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn my_job_stops_when_its_lease_is_lost() {
+    let server = Server::new();
+    let lease = server.manager().unwrap().mutex("report").acquire().await.unwrap();
+    let job = tokio::spawn(async move { lease.lost().await });
+    assert_eq!(server.expire("report"), Ok(true));
+    assert_eq!(job.await.unwrap(), LossReason::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_managers_share_a_server_and_a_waiter_is_granted_when_the_holder_releases() {
+    let server = Server::new();
+    let (one, other) = (server.manager().unwrap(), server.manager().unwrap());
+    let lease = one.mutex("invoice:42").acquire().await.unwrap();
+    assert!(other.mutex("invoice:42").try_acquire().await.unwrap().is_none());
+    let waiter = tokio::spawn(async move { other.mutex("invoice:42").acquire().await.unwrap() });
+    while one.inspect("invoice:42").await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let (fence, before) = (lease.fence(), Instant::now());
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    assert!(waiter.await.unwrap().fence() > fence);
+    assert_eq!(before.elapsed(), Duration::ZERO, "the grant comes by message");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_lock_runs_on_it() {
+    let locks = LockManager::in_memory().unwrap();
+    let owner = Owner::new();
+    drop(locks.read_write("a").read().acquire().await.unwrap());
+    drop(locks.reentrant("b", &owner).acquire().await.unwrap());
+    drop(locks.semaphore("c", 2).acquire().await.unwrap());
+    drop(locks.multi(["d", "e"]).acquire().await.unwrap());
+    assert_eq!(locks.close().await.unreleased, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_a_paused_clock_a_lease_is_renewed_for_hours_at_once() {
+    let server = Server::new();
+    let lease = server.manager().unwrap().mutex("report").acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    assert!(lease.is_held());
+    assert!(lease.remaining() > TTL / 2);
+}
+
+#[tokio::test]
+async fn time_that_is_moved_by_hand_ends_a_lease_that_is_not_renewed() {
+    let server = Server::new();
+    let locks = server.manager().unwrap();
+    let lease = locks.mutex("report").ttl(TTL).renew(false).acquire().await.unwrap();
+    assert!(lease.remaining() > TTL / 2);
+    server.clock().advance(TTL);
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(locks.mutex("report").try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_ends_a_lease_at_its_deadline_and_one_that_starts_again_does_not() {
+    let server = Server::new();
+    let locks = server.manager().unwrap();
+    let lease = locks.mutex("a").acquire().await.unwrap();
+    server.stop();
+    tokio::time::sleep(TTL / 2).await;
+    server.start();
+    tokio::time::sleep(TTL).await;
+    assert!(lease.is_held(), "it was renewed in time");
+    server.stop();
+    let before = Instant::now();
+    assert_eq!(lease.lost().await, LossReason::Expired);
+    assert!(before.elapsed() <= TTL);
+    let error = locks.mutex("b").wait(Duration::from_secs(1)).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_gets_the_lock_after_the_server_has_stopped_and_started() {
+    let server = Server::new();
+    let (one, other) = (server.manager().unwrap(), server.manager().unwrap());
+    let lease = one.mutex("a").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.mutex("a").acquire().await.unwrap() });
+    while one.inspect("a").await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    server.stop();
+    server.start();
+    lease.release().await.unwrap();
+    drop(timeout(Duration::from_secs(10), waiter).await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_loses_its_data_loses_the_lease() {
+    let server = Server::new();
+    let lease = server.manager().unwrap().mutex("a").acquire().await.unwrap();
+    server.flush().unwrap();
+    assert_eq!(lease.lost().await, LossReason::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_costs_a_response_timeout_and_a_late_one_its_delay() {
+    let server = Server::new();
+    let locks = LockManager::builder().response_timeout(Duration::from_secs(1)).in_memory(&server).unwrap();
+    server.drop_next_reply().unwrap();
+    let before = Instant::now();
+    let lease = locks.mutex("a").acquire().await.unwrap();
+    assert!(before.elapsed() >= Duration::from_secs(1), "{:?}", before.elapsed());
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    server.delay(Duration::from_millis(200)).unwrap();
+    let before = Instant::now();
+    drop(locks.mutex("b").acquire().await.unwrap());
+    assert!(before.elapsed() >= Duration::from_millis(200), "{:?}", before.elapsed());
+}
+
+#[test]
+fn a_fault_asked_of_a_stopped_server_is_refused_with_what_to_do() {
+    let server = Server::new();
+    server.stop();
+    for refused in
+        [server.flush(), server.delay(Duration::ZERO), server.drop_next_reply(), server.expire("a").map(drop)]
+    {
+        assert_eq!(refused, Err(Stopped));
+    }
+    assert!(Stopped.to_string().contains("call `start` first"));
+    server.start();
+    assert_eq!(server.expire("a"), Ok(false));
+}
+
+#[test]
+fn a_manager_outside_a_runtime_is_refused() {
+    let error = LockManager::in_memory().map(drop).unwrap_err();
+    assert!(error.to_string().contains("tokio runtime"), "{error}");
+}
