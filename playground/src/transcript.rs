@@ -36,9 +36,9 @@ pub fn page(title: &str, outcome: &str, transcript: &str) -> String {
             picture.svg(title)
         );
     }
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<details><summary>The transcript</summary><pre>{}</pre></details></body></html>\n",
+        "<details><summary>The transcript</summary><pre>{}</pre></details></body></html>",
         escaped(transcript)
     );
     page
