@@ -157,6 +157,7 @@ pub const ALL: [Scenario; 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::grouped;
 
     /// Plays a scenario to its end. Each step must end as it should.
     fn play(title: &str) -> World {
@@ -203,6 +204,8 @@ mod tests {
         assert!(world.holds(A) && write(&world, A).1);
         let given = time(&world, "The server gives A");
         assert!(time(&world, "A holds the lock") > given + 1.0, "A asks again first: {:#?}", world.log());
+        let fence = grouped(write(&world, A).0);
+        assert!(world.server_text().contains(&fence), "the server shows the fence that A has: {}", world.server_text());
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct LockServer {
     ids: Vec<(String, Who)>,
     queue_key: String,
     holder: Option<Holder>,
+    /// The last fence that a reply gave to a client. A holder that asks again gets a new one, and its key keeps the first.
+    given: Option<(Who, u64)>,
     queue: Vec<Who>,
     lock_bar: Option<SpanId>,
     queue_bar: Option<SpanId>,
@@ -41,6 +43,7 @@ impl LockServer {
             ids: Vec::new(),
             queue_key: format!("leasehold:{{{LOCK}}}:queue"),
             holder: None,
+            given: None,
             queue: Vec::new(),
             lock_bar: None,
             queue_bar: None,
@@ -71,7 +74,9 @@ impl LockServer {
         let value = std::str::from_utf8(self.server.text(now, LOCK.as_bytes())?).ok()?;
         let (token, fence) = value.split_once([' ', '*'])?;
         let ends = self.server.expires(now, LOCK.as_bytes());
-        Some(Holder { who: self.owner(token)?, fence: fence.parse().ok()?, ends })
+        let who = self.owner(token)?;
+        let given = self.given.filter(|(to, _)| *to == who).map_or(0, |(_, fence)| fence);
+        Some(Holder { who, fence: fence.parse::<u64>().ok()?.max(given), ends })
     }
 
     fn present_queue(&self, now: u64) -> Vec<Who> {
@@ -109,6 +114,9 @@ impl World {
             Err(text) => (Err(Failure::Refused(text)), Vec::new()),
         };
         let label = reply.as_ref().map_or("refused", status).to_owned();
+        if let Some(fence) = reply.as_ref().ok().and_then(given) {
+            self.server.given = Some((from, fence));
+        }
         // The connection of a client that was killed is closed.
         if self.client(from).engine.is_some() {
             self.send_to_client(from, link, Delivery::Reply(id, reply), "reply", &label);
@@ -193,7 +201,13 @@ impl World {
                 let label = format!("{name}, fence {fence}");
                 let class = format!("holds {}", holder.who.class());
                 self.server.lock_bar = Some(self.timeline.begin((SERVER, Row::Lock), now, &class, label));
-                self.say(format_args!("The server gives {name} the lock, with fence {fence}."));
+                if before.is_some_and(|before| before.who == holder.who) {
+                    self.say(format_args!(
+                        "The server: {name} has the lock already. {name} gets the new fence {fence}."
+                    ));
+                } else {
+                    self.say(format_args!("The server gives {name} the lock, with fence {fence}."));
+                }
             }
         }
         if queue != self.server.queue {
@@ -230,6 +244,15 @@ pub(super) fn script_name(words: &[Vec<u8>]) -> &'static str {
         .into_iter()
         .find(|script| script.sha1.as_bytes() == digest || script.source.as_bytes() == digest);
     script.map_or("command", |script| script.name)
+}
+
+/// The fence in a reply that gives a lease: it follows the status.
+fn given(reply: &Reply) -> Option<u64> {
+    let Reply::List(list) = reply else { return None };
+    match list.get(1) {
+        Some(Scalar::Int(fence)) if matches!(status(reply), "entered" | "again") => u64::try_from(*fence).ok(),
+        _ => None,
+    }
 }
 
 /// The first word of a reply.
