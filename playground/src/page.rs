@@ -6,7 +6,7 @@ use crate::scenarios::{self, Scenario};
 use crate::timeline::View;
 use crate::world::{Action, Who, World};
 
-/// Time passes at most this far in one step, where nothing happens that one can see.
+/// Time passes at most this far in one step, if there is no visible event.
 const LONGEST_STEP: Duration = Duration::from_secs(5);
 /// The part of the picture that is in the future, where TTLs end.
 const FUTURE: u64 = 4;
@@ -33,7 +33,7 @@ impl Playground {
         self.world.advance_to(self.world.now_us() + us);
     }
 
-    /// Plays the scenario's next step. Without one, time passes until something happens that one can see.
+    /// Plays the scenario's next step. Without a scenario, time passes until the next visible event.
     pub fn step(&mut self) {
         match self.scenario.and_then(|scenario| scenario.steps.get(self.played)) {
             Some(step) => {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_goes_to_the_next_thing_that_one_can_see() {
+    fn a_step_goes_to_the_next_visible_event() {
         let mut page = Playground::default();
         page.press("acquire", 0);
         let before = page.now_ms();

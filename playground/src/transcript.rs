@@ -20,7 +20,7 @@ pub fn page(title: &str, outcome: &str, transcript: &str) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\">\
          <title>{0}</title><style>{1}</style></head><body><h1>{0}</h1><p>{2}</p>\
          <p>A full bar: the client has a lease. A pale bar: it waits. Arrows are commands and replies. A flash marks a fault. \
-         Of a fence you see the last six digits.</p>",
+         A fence is shown by its last six digits.</p>",
         escaped(title),
         include_str!("transcript.css"),
         escaped(outcome).replace('\n', "<br>"),

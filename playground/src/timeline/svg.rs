@@ -16,8 +16,9 @@ const CONDITION: (f64, f64) = (34.0, 15.0);
 const WORDS: f64 = 63.0;
 const ABOVE: f64 = 6.0;
 const BELOW: f64 = 50.0;
-/// The estimated width of a letter.
-const LETTER: f64 = 6.3;
+/// The estimated width of a letter: of words, and of the larger ones on a bar.
+const LETTER: f64 = 6.7;
+const LETTER_ON_BAR: f64 = 7.3;
 /// How often a lane's name is repeated, in pixels.
 const NAME_EVERY: u32 = 1_300;
 
@@ -170,7 +171,7 @@ fn draw_span(svg: &mut String, view: &View, span: &Span) {
         escaped(&span.label),
     );
     let visible = from.max(LEFT);
-    let room = ((until - visible - 8.0) / LETTER) as usize;
+    let room = ((until - visible - 8.0) / LETTER_ON_BAR) as usize;
     let label = if span.label.chars().count() <= room { span.label.as_str() } else { shortened(&span.label, room) };
     if !label.is_empty() {
         let _ = write!(
@@ -305,6 +306,20 @@ mod tests {
             svg.contains("&lt;script&gt;") && svg.contains("a &amp; &lt;b&gt;") && svg.contains("&quot;t&quot;"),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn a_label_without_room_loses_its_last_words_and_never_a_part_of_a_number() {
+        let mut timeline = Timeline::default();
+        let lane = timeline.lane("A");
+        for (from, until) in [(0, 2_000_000), (2_000_000, 2_600_000), (3_000_000, 3_100_000)] {
+            let span = timeline.begin((lane, Row::Lock), from, "holds", "holds, fence 1,234,567");
+            timeline.end(span, until);
+        }
+        let svg = timeline.svg(&VIEW, "t");
+        let on_bars: Vec<&str> =
+            svg.split("<text class=\"on").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+        assert_eq!(on_bars, ["holds, fence 1,234,567", "holds"]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use actions::Action;
 pub(crate) const TTL: Duration = Duration::from_secs(6);
 /// The name of the lock.
 pub(crate) const LOCK: &str = "job";
-/// How long a packet is on its way, in µs. It is slow, so that one can see it.
+/// How long a packet is on its way, in µs. It is slow, so that a viewer can follow it.
 const LATENCY_US: (u64, u64) = (150_000, 200_000);
 /// How far the replica is behind the primary, in µs.
 const REPLICA_LAG_US: u64 = 1_500_000;
@@ -89,7 +89,7 @@ pub struct World {
     log: Vec<String>,
     /// How many clients were started. Each has its own id.
     started: u64,
-    /// How many things have happened that one can see.
+    /// How many visible events have happened.
     changes: u64,
 }
 
@@ -135,7 +135,7 @@ impl World {
         self.now = self.now.max(until_us);
     }
 
-    /// Lets time pass until the next thing that one can see, but at most `longest`.
+    /// Lets time pass until the next visible event, but at most `longest`.
     pub fn step(&mut self, longest: Duration) {
         let before = self.changes;
         self.advance_until(longest, |world| world.changes != before);
@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// What one can see.
+/// What a viewer sees.
 impl World {
     /// What happened when.
     pub const fn timeline(&self) -> &Timeline {

@@ -194,7 +194,7 @@ impl World {
             if let (None, Some(before)) = (holder, before) {
                 let over = before.ends.is_some_and(|ends| ends <= now);
                 let why = if over { " Its TTL is over." } else { "" };
-                self.say(format_args!("The server: {} no longer has the lock.{why}", before.who.name()));
+                self.say(format_args!("{} no longer has the lock on the server.{why}", before.who.name()));
             }
             if let Some(holder) = holder {
                 let (name, fence) = (holder.who.name(), grouped(holder.fence));
@@ -203,7 +203,7 @@ impl World {
                 self.server.lock_bar = Some(self.timeline.begin((SERVER, Row::Lock), now, &class, label));
                 if before.is_some_and(|before| before.who == holder.who) {
                     self.say(format_args!(
-                        "The server: {name} has the lock already. {name} gets the new fence {fence}."
+                        "{name} has the lock on the server already, and gets the new fence {fence}."
                     ));
                 } else {
                     self.say(format_args!("The server gives {name} the lock, with fence {fence}."));
