@@ -102,6 +102,7 @@ pub fn run(options: Options) -> Result {
     write(&picture, &picture::draw(&report))?;
     println!("\n  Who held the lock when: {}", std::path::absolute(&picture)?.display());
     println!("  Open it in a browser.");
+    println!("  To press the buttons yourself: cargo xtask playground, then open docs/playground/index.html");
     report.verdict()
 }
 

@@ -14,6 +14,8 @@ export default defineConfig({
   // It may be served from any directory.
   base: process.env.LEASEHOLD_SITE_BASE ?? '/',
   rewrites: { 'README.md': 'index.md' },
+  // The playground is no page of VitePress: `cargo xtask docs` puts it beside them.
+  ignoreDeadLinks: [/\/playground\//],
   vite: { build: { chunkSizeWarningLimit: 1_000 } },
   markdown: { anchor: { slugify }, config: adapt },
   themeConfig: {
@@ -51,10 +53,12 @@ function adapt(markdown) {
   });
 }
 
-/** A link to a file that is no page leads to the repository. */
+/** A link to a file that is no page leads to the repository. The playground is a page of its own. */
 function lead(link) {
   const target = link.attrGet('href');
   if (/^[a-z]+:|^#/.test(target)) return;
+  // Without this, the site would look for a page of its own.
+  if (target.startsWith('playground/')) link.attrSet('target', '_self');
   const path = posix.normalize(posix.join('docs', target));
   if (!path.startsWith('docs/') || path.endsWith('.json')) link.attrSet('href', REPOSITORY + path);
 }

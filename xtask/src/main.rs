@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, ci, component, demo, docs, examples, interop, lint, package, simulation, test, wasm};
+use commands::{
+    bench, ci, component, demo, docs, examples, interop, lint, package, playground, simulation, test, wasm,
+};
 
 /// All commands of this repository, set-up included.
 #[derive(Parser)]
@@ -33,6 +35,7 @@ enum Command {
     Wasm,
     Package(package::Options),
     Component(component::Options),
+    Playground(playground::Options),
     /// Build the manual in docs/ as a searchable site
     Docs,
     /// Check the formats, run clippy, and build the API's docs
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),
+        Command::Playground(options) => playground::run(&options),
         Command::Docs => docs::build(),
         Command::Lint => lint::run_all(),
         Command::Ci => ci::run_all(),

@@ -13,8 +13,8 @@ use crate::tools::cargo::root;
 const MOST: usize = 3;
 
 /// The crates that are checked.
-const CRATES: [&str; 7] =
-    ["cli", "core", "demo", "native", "xtask", "bindings-wasi/lock", "bindings-wasi/tcp-connection"];
+const CRATES: [&str; 8] =
+    ["cli", "core", "demo", "native", "playground", "xtask", "bindings-wasi/lock", "bindings-wasi/tcp-connection"];
 
 /// What each module imports: `lock/hold` has the modules `time`, `session` and so on.
 type Imports = BTreeMap<String, BTreeSet<String>>;

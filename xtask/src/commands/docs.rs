@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::tools::cargo::{root, run, target};
 use crate::tools::error::{Error, Result};
 use crate::tools::node::{self, npm};
+use crate::tools::playground;
 
 /// The data of the page about the articles, and the page.
 const ARTICLES: [&str; 2] = ["docs/articles.json", "docs/articles.md"];
@@ -27,8 +28,19 @@ pub(crate) fn build() -> Result {
     run(&mut npm(&site, &["install", "--no-save", "--no-fund", "--no-audit"]))?;
     let built = absolute_target().join("manual");
     run(npm(&site, &["run", "--silent", "build"]).env("LEASEHOLD_SITE", &built))?;
+    copy_playground(&built.join("playground"))?;
     println!("the site is in {}", built.display());
     println!("`npx vitepress preview --outDir {}` in docs/ serves it", built.display());
+    Ok(())
+}
+
+/// The playground is a page of its own, beside the manual's pages.
+fn copy_playground(to: &Path) -> Result {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(playground::build()?)? {
+        let path = entry?.path();
+        fs::copy(&path, to.join(path.file_name().unwrap_or_default()))?;
+    }
     Ok(())
 }
 

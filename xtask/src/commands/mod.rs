@@ -9,6 +9,7 @@ pub(crate) mod examples;
 pub(crate) mod interop;
 pub(crate) mod lint;
 pub(crate) mod package;
+pub(crate) mod playground;
 pub(crate) mod simulation;
 pub(crate) mod test;
 pub(crate) mod wasm;

@@ -1,12 +1,13 @@
 //! The two commands that run the simulation: with seeds, and with mutants.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use clap::Args;
 
 use crate::tools::cargo::{cargo, root, run, target};
-use crate::tools::error::Result;
+use crate::tools::error::{Error, Result};
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
@@ -25,6 +26,9 @@ pub(crate) struct Simulate {
     /// Replay this one seed, with everything that happens in it
     #[arg(long, conflicts_with_all = ["seeds", "start", "log"])]
     seed: Option<u64>,
+    /// Also draw what happens as a page, in this file
+    #[arg(long, value_name = "FILE", requires = "seed")]
+    html: Option<PathBuf>,
     /// Only this make-up of a world; each seed draws its own otherwise
     #[arg(long, value_name = "NAME")]
     mix: Option<String>,
@@ -45,7 +49,7 @@ impl Simulate {
     pub(crate) fn of_this_commit(seeds: u64) -> Self {
         let start = commit().and_then(|commit| first_seed(&commit)).unwrap_or(0);
         println!("seeds {start} to {}, chosen from the commit", start + seeds - 1);
-        Self { seeds, start, seed: None, mix: None, log: None }
+        Self { seeds, start, seed: None, html: None, mix: None, log: None }
     }
 }
 
@@ -62,7 +66,32 @@ fn first_seed(commit: &str) -> Option<u64> {
 }
 
 pub(crate) fn simulate(options: &Simulate) -> Result {
-    run(&mut simulating(options)?)
+    match (options.seed, &options.html) {
+        (Some(seed), Some(file)) => draw(&mut simulating(options)?, seed, file),
+        _ => run(&mut simulating(options)?),
+    }
+}
+
+/// Runs a seed, and draws its transcript as a page. A seed that fails is drawn too.
+fn draw(simulating: &mut Command, seed: u64, file: &Path) -> Result {
+    let output = simulating.stderr(Stdio::piped()).output()?;
+    let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let outcome = if output.status.success() { "All promises held." } else { problem.as_str() };
+    if output.stdout.is_empty() {
+        return Err(Error::new(problem));
+    }
+    let mut program = cargo(&["run", "--quiet", "--package", "leasehold-playground", "--"]);
+    // The program runs in the workspace's root, and the path is meant from here.
+    program.arg(std::path::absolute(file)?).args([&format!("Seed {seed}"), outcome]).stdin(Stdio::piped());
+    let mut child = program.spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(&output.stdout)?;
+    }
+    if !child.wait()?.success() {
+        return Err(Error::new(format!("the page {} was not written", file.display())));
+    }
+    println!("{}: {outcome}", file.display());
+    if output.status.success() { Ok(()) } else { Err(Error::new(format!("seed {seed} failed"))) }
 }
 
 /// The command that runs these seeds.

@@ -5,7 +5,7 @@ use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
 use super::simulation::{self, Mutants, Simulate};
-use super::{demo, examples, wasm};
+use super::{demo, examples, playground, wasm};
 use crate::tools::background::Background;
 use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::tools::error::Result;
@@ -65,6 +65,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-model",
             "leasehold-live",
             "leasehold-cli",
+            "leasehold-playground",
             "xtask",
         ];
         with_server(find(), &ours, &[])
@@ -132,11 +133,13 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     }
     if scope == Scope::Full {
         steps.counted("component in Node 26", component_in_node);
+        steps.counted("playground in a browser", playground::try_in_browser);
     } else {
         steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
         steps.leave_out("50,000 and 100,000 leases of one client");
         steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
         steps.leave_out("the component in Node 26");
+        steps.leave_out("the playground in a browser");
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod node;
 pub(crate) mod package;
 pub(crate) mod peers;
+pub(crate) mod playground;
 pub(crate) mod stamp;
 pub(crate) mod steps;
 pub(crate) mod wasm;

@@ -81,18 +81,23 @@ pub(crate) fn generate() -> Result {
 /// Builds a crate with these features as WebAssembly, and its JavaScript.
 fn bind(package: &str, features: &[&str], directory: &Path) -> Result {
     let build = ["build", "--quiet", "--profile", "wasm", "--package", package, "--target", TARGET];
-    let mut cargo_build = cargo(&build);
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
-        // For the same bytes on every machine: hides where the sources are, and ignores the machine's own flags.
-        cargo_build.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));
-    }
-    run(cargo_build.args(features))?;
+    run(reproducible(&build).args(features))?;
     let module = target().join(TARGET).join("wasm").join(format!("{}.wasm", package.replace('-', "_")));
     run(cargo(&BINDGEN).arg(module).arg(directory))
 }
 
-const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
+/// A cargo command that makes the same bytes on every machine. It hides where the sources are, and ignores the machine's own flags.
+pub(crate) fn reproducible(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
+        command.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));
+    }
+    command
+}
+
+/// Writes the JavaScript around a WebAssembly module.
+pub(crate) const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
 
 /// The sources of the WebAssembly.
 const WASM: [&str; 13] = [
