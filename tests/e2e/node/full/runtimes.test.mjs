@@ -50,6 +50,11 @@ for (const kind of ['mjs', 'cjs']) {
   });
 }
 
+test('a server in memory under Bun and under Deno', async () => {
+  assert.match(await run(bun(), 'programs/in-memory.mjs'), /^expired$/m);
+  assert.match(await run(deno(), 'run', '--allow-all', '--node-modules-dir=manual', 'programs/in-memory.mjs'), /^expired$/m);
+});
+
 test('the drop-ins under Bun and under Deno', async () => {
   assert.equal(await run(bun(), 'programs/dropins.mjs'), 'dropped in\n');
   assert.equal(await run(deno(), 'run', '--allow-all', '--node-modules-dir=manual', 'programs/dropins.mjs'), 'dropped in\n');
