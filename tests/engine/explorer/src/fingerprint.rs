@@ -49,7 +49,8 @@ impl World {
         state.mix(flights.fold(0, u64::wrapping_add));
         let mut orphans: Vec<u64> = self.watch.orphans.iter().map(|token| hash_of(token, self.now, names)).collect();
         orphans.sort_unstable();
-        (orphans, self.watch.used, self.watch.used_by_writers, self.watch.readers_lost).hash(&mut state);
+        (orphans, self.watch.used, self.watch.used_by_writers, self.watch.redrawn, self.watch.readers_lost)
+            .hash(&mut state);
         (self.faults_left, self.is_faulty, self.ran).hash(&mut state);
         state.finish()
     }

@@ -42,6 +42,8 @@ pub(crate) struct Watch {
     /// The greatest fence that a user got, and that a writer got.
     pub(crate) used: u64,
     pub(crate) used_by_writers: u64,
+    /// Fences up to this one may be drawn twice, because the counter was lost twice within a millisecond.
+    pub(crate) redrawn: u64,
     /// Tokens whose leases the server lost, or an operator took. Their clients find out later.
     pub(crate) orphans: Arc<Vec<Vec<u8>>>,
     /// The server has lost its list of readers. It still keeps writers out until the last reader's lease is over.
@@ -51,7 +53,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// A user got a lease, or its lease in the other mode.
     pub(crate) fn granted(&mut self, time: u64, belief: &Belief) -> Verdict {
-        if self.is_orphan(belief) {
+        if self.is_orphan(belief) || belief.fence <= self.redrawn {
             return Ok(());
         }
         let before = if belief.mode == Mode::Exclusive { self.used } else { self.used_by_writers };
@@ -80,9 +82,7 @@ impl Watch {
     pub(crate) fn counter_lost(&mut self, time: u64, server: &Server) {
         let counter =
             server.text(time, KEYS[1].as_bytes()).and_then(|text| str::from_utf8(text).ok()?.parse::<u64>().ok());
-        if counter.is_some_and(|counter| counter > time + 1_000) {
-            (self.used, self.used_by_writers) = (self.used.min(time), self.used_by_writers.min(time));
-        }
+        self.redrawn = self.redrawn.max(counter.filter(|counter| *counter > time + 1_000).unwrap_or(0));
     }
 
     /// An operator takes the lock from its holders.

@@ -73,6 +73,18 @@ impl Hasher for AsIs {
     }
 }
 
+/// Random numbers (xorshift, Marsaglia 2003), the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    const fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) as usize % end
+    }
+}
+
 type Set = HashSet<u64, BuildHasherDefault<AsIs>>;
 
 /// How many sets the states are spread over, so that threads seldom wait for each other.
@@ -132,6 +144,7 @@ pub(crate) fn explore(world: World, limits: Limits) -> (Explored, Option<Counter
 impl Search {
     fn work(&self) -> Explored {
         let mut sum = Explored::default();
+        let mut chance = Chance(1);
         let mut own: Vec<Pending> = Vec::new();
         loop {
             own.extend(lock(&self.shared).pop().inspect(|_| {
@@ -149,7 +162,7 @@ impl Search {
                 if self.stopped.load(Relaxed) {
                     break;
                 }
-                self.expand(&mut sum, &mut own, &world, path.as_ref());
+                self.expand(&mut chance, &mut sum, &mut own, &world, path.as_ref());
                 if own.len() > ENOUGH && self.is_hungry.swap(false, Relaxed) {
                     lock(&self.shared).extend(own.drain(..ENOUGH / 2));
                 }
@@ -159,8 +172,20 @@ impl Search {
         }
     }
 
-    fn expand(&self, sum: &mut Explored, own: &mut Vec<Pending>, world: &World, path: Option<&Arc<Path>>) {
-        for step in world.steps() {
+    fn expand(
+        &self,
+        chance: &mut Chance,
+        sum: &mut Explored,
+        own: &mut Vec<Pending>,
+        world: &World,
+        path: Option<&Arc<Path>>,
+    ) {
+        // A search that is stopped has then seen a bit of everything.
+        let mut steps = world.steps();
+        for place in (1..steps.len()).rev() {
+            steps.swap(place, chance.below(place + 1));
+        }
+        for step in steps {
             let mut next = world.clone();
             let depth = path.map_or(0, |path| path.depth) + 1;
             let verdict = next.take(step);

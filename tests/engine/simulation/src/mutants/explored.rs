@@ -6,7 +6,7 @@ use super::{Copy, choose};
 use crate::theme::Theme;
 
 /// A mutant that is not noticed within this many states of each scenario has survived.
-const PATIENCE: &str = "250000";
+const PATIENCE: &str = "40000";
 
 /// Shows which of these mutants, or of all, the explorer finds.
 ///
