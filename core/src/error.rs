@@ -10,7 +10,7 @@ use core::ops::Deref;
 use core::time::Duration;
 
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
     /// An option or a name can't be used. Nothing was sent.
@@ -171,7 +171,7 @@ pub fn shown_time(time: Duration) -> String {
 }
 
 /// Why a command got no reply. Each variant also says whether the server may have run the command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The server answered with this error, beginning with its code. Not applied.
     Refused(String),
@@ -249,7 +249,7 @@ impl fmt::Display for LossReason {
 }
 
 /// The answer of one server of a quorum.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Vote {
     /// The server's name, as it was given to the engine.
@@ -260,7 +260,7 @@ pub struct Vote {
 
 /// One vote for each server of a quorum, in the order of the servers. Empty without a quorum. As text:
 /// `2 of 5 busy, 1 timed out (10.0.0.3:6379), 2 agreed`.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Votes(
     #[cfg(feature = "quorum")] pub(crate) Box<[Vote]>,
     // Without a quorum there are none, and an error has no room for them.

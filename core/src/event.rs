@@ -155,7 +155,7 @@ pub enum Input<'a> {
 }
 
 /// An action for the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Send a command. Its result comes back as [`Input::Reply`].
     Send {
@@ -216,7 +216,7 @@ pub enum Output {
 }
 
 /// The result of a successful call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The caller holds the lease. If the owner of a reentrant lock already holds it, this is one more hold on the same
     /// lease, and each hold is released separately.
@@ -269,7 +269,7 @@ impl Outcome {
 }
 
 /// A granted lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// The lease.
     pub lease: LeaseId,
@@ -284,7 +284,7 @@ pub struct Grant {
 }
 
 /// The present state of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LeaseInfo {
     /// The mode.
@@ -298,7 +298,7 @@ pub struct LeaseInfo {
 }
 
 /// The result of giving a hold back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ReleaseOutcome {
     /// The lease was valid to the end, and the lock is free now.
@@ -312,7 +312,7 @@ pub enum ReleaseOutcome {
 }
 
 /// The holders and waiters of a lock, as one server saw them at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The holders: none, one exclusive holder, or any number of readers. Several readers of one client can appear as
@@ -326,7 +326,7 @@ pub struct Inspection {
 }
 
 /// A holder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Holder {
     /// The token on the server. A client of another library has its own text here.
@@ -348,7 +348,7 @@ pub struct Holder {
 }
 
 /// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Waiter {
     /// The token.

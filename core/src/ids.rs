@@ -87,7 +87,7 @@ pub struct NodeId(pub u16);
 pub(crate) struct LockId(pub(crate) u32);
 
 /// Who made a call, and so who learns its result. If the call acquires a lease, its caller also learns that it is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Caller {
     /// The driver.
     User(OpId),
@@ -96,7 +96,7 @@ pub(crate) enum Caller {
 }
 
 /// A part: the number of the whole, with the part's index above it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartId(pub(crate) u64);
 
 impl PartId {
@@ -116,7 +116,7 @@ impl PartId {
 }
 
 /// The channel of a subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Channel {
     /// The client's own channel.
     Own,

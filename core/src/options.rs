@@ -40,7 +40,7 @@ pub enum Kind {
 pub struct Owner(pub u64);
 
 /// The kinds, by their representation on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Lock,
     Reentrant,
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 /// How long an acquire may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
     /// Don't wait: take the lock only if it is free.
@@ -76,7 +76,7 @@ impl From<Duration> for Wait {
 }
 
 /// The options of one acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AcquireOptions {
     /// The kind of lock. Default: a mutex or read-write lock.
     pub kind: Kind,
@@ -105,7 +105,7 @@ pub struct AcquireOptions {
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
 /// for the lock. It takes at most this time and a response timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Replicas {
     /// How many: at least 1.
     pub min: u32,
@@ -130,7 +130,7 @@ impl Default for AcquireOptions {
 }
 
 /// The options of a client. All clients of one fleet should use the same values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// A prefix for every name. Default: empty.
     pub prefix: String,

@@ -15,7 +15,7 @@ use crate::scripts::Loaded;
 const LAST_TIME_US: u64 = 1 << 53;
 
 /// A server with its keys, its loaded scripts and its clock.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Server {
     pub(crate) keyspace: Keyspace,
     pub(crate) loaded: Loaded,
@@ -74,7 +74,7 @@ pub(crate) enum Access {
     Write,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RunningScript {
     /// The keys that an interpreted script declared. The scripts of this crate have no others.
     declared: Option<Vec<Vec<u8>>>,

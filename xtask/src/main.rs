@@ -27,6 +27,7 @@ enum Command {
     Test(test::Options),
     Simulate(simulation::Simulate),
     Mutants(simulation::Mutants),
+    Explore(simulation::Explore),
     Bench(bench::Options),
     Interop(interop::Options),
     /// Run the programs of examples/native and examples/node, and compare their output with what they announce
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run_all(&options),
         Command::Simulate(options) => simulation::simulate(&options),
         Command::Mutants(options) => simulation::mutants(&options),
+        Command::Explore(options) => simulation::explore(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
         Command::Examples => examples::run_all().1,

@@ -33,6 +33,7 @@ use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Form, Reply};
 
 /// One client's locks on one server.
+#[derive(Clone, Hash)]
 pub(crate) struct Client {
     pub(crate) cx: Context,
     locks: LockTable,

@@ -8,6 +8,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::Client;
 use crate::error::Error;
@@ -21,6 +22,7 @@ use crate::wire::Name;
 const ASKING: usize = 16;
 
 /// A semaphore in use.
+#[derive(Clone, Hash)]
 struct Semaphore {
     name: Name,
     /// In the order in which they were opened.
@@ -30,10 +32,18 @@ struct Semaphore {
 
 /// The semaphores in use. They have slots of their own, so that their table has the same type as the one of locks: in
 /// WebAssembly, each hash map with another type of value would take 2 kB more.
+#[derive(Clone)]
 pub(super) struct Semaphores {
     slots: Table<Arc<str>, LockId>,
     list: Vec<Option<Box<Semaphore>>>,
     free: Vec<LockId>,
+}
+
+/// The names lead to the list, which has them too.
+impl Hash for Semaphores {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.list, &self.free).hash(state);
+    }
 }
 
 impl Semaphores {

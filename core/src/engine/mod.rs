@@ -17,11 +17,15 @@ use crate::time::Instant;
 use crate::wire::Command;
 
 /// The locks of one client. The crate's documentation shows the loop that drives it.
+///
+/// Only tests may clone it, with the feature `explore`: two clients with the same id would hold the same lease.
+#[cfg_attr(feature = "explore", derive(Clone, Hash))]
 pub struct Engine {
     locks: Locks,
     replication: Replication,
 }
 
+#[derive(Clone, Hash)]
 enum Locks {
     One(Box<Client>),
     #[cfg(feature = "quorum")]

@@ -28,6 +28,7 @@ use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 
 /// The acquires that wait for replicas.
+#[derive(Clone, Hash)]
 pub(super) struct Replication {
     response_timeout: Duration,
     /// The oldest first. Few calls wait for replicas at the same time, and this takes less code than a map.
@@ -37,6 +38,7 @@ pub(super) struct Replication {
 }
 
 /// An acquire that waits for replicas.
+#[derive(Clone, Hash)]
 struct ReplicatedAcquire {
     op: OpId,
     replicas: Replicas,
@@ -47,6 +49,7 @@ struct ReplicatedAcquire {
     stage: Stage,
 }
 
+#[derive(Clone, Hash)]
 enum Stage {
     /// The lock is not granted yet.
     Acquiring,

@@ -21,6 +21,7 @@ const SOON: Duration = Duration::from_millis(5);
 /// The first pause between two polls.
 const POLL: Duration = Duration::from_millis(50);
 
+#[derive(Clone, Hash)]
 pub(crate) struct Claim {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
@@ -46,7 +47,7 @@ pub(crate) struct Claim {
     pub(crate) timer: Slot,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(crate) struct Base {
     pub(crate) sent: Instant,
     pub(crate) server: u64,

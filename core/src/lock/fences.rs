@@ -1,7 +1,7 @@
 //! Fences that the server reserved for a hold.
 
 /// Fences that the server reserved for this hold. Each is given to one holder.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Fences {
     next: u64,
     /// How many are left, starting with `next`.

@@ -15,6 +15,7 @@ const BUDGET_TIME: Duration = Duration::from_secs(1);
 /// How long after the server's last confirmation a lease may be handed over locally.
 const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
+#[derive(Clone, Hash)]
 pub(crate) struct Hold {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
@@ -49,7 +50,7 @@ pub(crate) struct Hold {
 }
 
 /// Until when we hold the lease by the local clock, whatever the server says later.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(crate) struct Validity {
     pub(crate) until: Instant,
     /// The TTL that the last successful command set.
@@ -71,12 +72,13 @@ impl Validity {
 }
 
 /// How many more local hand-overs are allowed while another client waits.
+#[derive(Clone, Hash)]
 pub(crate) struct Budget {
     pub(crate) left: u32,
     pub(crate) until: Instant,
 }
 
-#[derive(Default)]
+#[derive(Clone, Hash, Default)]
 pub(crate) struct Refill {
     pub(crate) unanswered: bool,
     /// The size of the last answered refill.
@@ -88,6 +90,7 @@ pub(crate) struct Refill {
 }
 
 /// A convert that has not been answered.
+#[derive(Clone, Hash)]
 pub(crate) struct Converting {
     pub(crate) op: Caller,
     pub(super) lease: LeaseId,
@@ -98,7 +101,7 @@ pub(crate) struct Converting {
     pub(crate) timer: Slot,
 }
 
-#[derive(Default)]
+#[derive(Clone, Hash, Default)]
 pub(crate) struct HoldTimers {
     pub(crate) deadline: Slot,
     pub(crate) renewal: Slot,

@@ -6,7 +6,7 @@ use crate::ids::Caller;
 use crate::options::{AcquireOptions, Wait};
 
 /// Local callers in order. The first one is always open. Callers further back that have ended are removed later.
-#[derive(Default)]
+#[derive(Clone, Hash, Default)]
 pub(crate) struct LocalQueue {
     entries: VecDeque<(Caller, AcquireOptions)>,
     live: usize,

@@ -53,6 +53,7 @@ pub(crate) use local_queue::LocalQueue;
 pub(crate) use reentrant::keys_of;
 pub(crate) use table::LockTable;
 
+#[derive(Clone, Hash)]
 pub(crate) struct LockState {
     pub(crate) id: LockId,
     pub(crate) name: Name,

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::LockState;
 use crate::error::Error;
@@ -12,11 +13,19 @@ use crate::session::{Context, NameHash, Table};
 use crate::wire::Name;
 
 /// The names in use, by number and by key.
+#[derive(Clone)]
 pub(crate) struct LockTable {
     list: Vec<Option<Box<LockState>>>,
     free: Vec<LockId>,
     locks: Table<Arc<str>, LockId>,
     reentrant: Table<Arc<str>, LockId>,
+}
+
+/// The names lead to the list, which has them too.
+impl Hash for LockTable {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.list, &self.free).hash(state);
+    }
 }
 
 impl LockTable {

@@ -23,6 +23,7 @@ use crate::options::AcquireOptions;
 use crate::session::{Context, Slot, Timer};
 use crate::time::Instant;
 
+#[derive(Clone, Hash)]
 pub(crate) struct QuorumLock {
     pub(super) id: LockId,
     pub(super) name: Arc<str>,
@@ -47,7 +48,7 @@ pub(crate) struct QuorumLock {
     pub(crate) timer: Slot,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(super) enum Stage {
     /// No claim is in progress.
     Idle,
@@ -60,6 +61,7 @@ pub(super) enum Stage {
 }
 
 /// What is known about one server.
+#[derive(Clone, Hash)]
 pub(super) enum MemberState {
     Empty,
     /// The server was asked for the lock.
@@ -79,7 +81,7 @@ pub(super) enum MemberState {
 }
 
 /// Whether a server remembers the quorum's fence.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Raise {
     No,
     /// The server was asked to remember at least this fence.

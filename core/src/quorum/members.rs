@@ -18,6 +18,7 @@ use crate::wire::FenceCounter;
 /// round trip. A server reserves fewer, so that they don't run ahead of its clock.
 const BLOCK: u64 = 1024;
 
+#[derive(Clone, Hash)]
 pub(crate) struct Member {
     pub(crate) client: Box<Client>,
     pub(crate) server: Arc<str>,
@@ -26,7 +27,7 @@ pub(crate) struct Member {
 }
 
 /// Why a server's machine was called.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(super) enum Task {
     /// What one server says about a lock.
     Member(LockId),
@@ -35,7 +36,7 @@ pub(super) enum Task {
 }
 
 /// What a user's call asks the servers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CallKind {
     Release,
     Extend(LeaseId),
@@ -45,6 +46,7 @@ pub(super) enum CallKind {
     Close,
 }
 
+#[derive(Clone, Hash)]
 pub(crate) struct Members {
     pub(super) list: Vec<Member>,
     /// The calls to the servers' machines.

@@ -21,6 +21,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
@@ -34,6 +35,7 @@ use members::{CallKind, Member, Members, Task};
 pub use roster::Roster;
 
 /// One client's locks on several servers.
+#[derive(Clone)]
 pub(crate) struct Quorum {
     /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
@@ -42,6 +44,13 @@ pub(crate) struct Quorum {
     by_name: Table<Arc<str>, LockId>,
     /// Names with new outputs from the servers' machines that are not counted yet.
     told: Vec<LockId>,
+}
+
+/// The names lead to the list, which has them too.
+impl Hash for Quorum {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.cx, &self.members, &self.locks, &self.told).hash(state);
+    }
 }
 
 impl Quorum {

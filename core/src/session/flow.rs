@@ -20,6 +20,7 @@
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use super::unanswered::{Purpose, SentCommand};
@@ -72,6 +73,7 @@ pub(crate) mod within {
 }
 
 /// A command that waits for room.
+#[derive(Clone)]
 pub(crate) struct Queued {
     /// When it is needed.
     due: Instant,
@@ -87,7 +89,7 @@ pub(crate) struct Queued {
 }
 
 /// What a command is on its common path: see `lua/src/batch.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CommonPath {
     /// Take a free lock exclusively.
     Acquire,
@@ -118,6 +120,7 @@ impl Queued {
 }
 
 /// The flows to all servers.
+#[derive(Clone, Hash)]
 pub(crate) struct Flows {
     flows: Vec<Flow>,
     most: u16,
@@ -126,6 +129,7 @@ pub(crate) struct Flows {
     last_failure: Option<(Instant, Failure)>,
 }
 
+#[derive(Clone)]
 struct Flow {
     in_flight: u16,
     window: u16,
@@ -143,7 +147,7 @@ struct Flow {
 }
 
 /// A smoothed round trip with its variation.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Hash, Default)]
 struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
@@ -418,6 +422,27 @@ impl RoundTrip {
 }
 
 // `BinaryHeap` returns the greatest item first, so the command that is needed first must be the greatest.
+/// Its number only orders it among others, and [`Flow`] is hashed in order.
+impl Hash for Queued {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { due, number: _, purpose, command, common, fence, slot } = self;
+        (due, purpose, command, common, fence, slot).hash(state);
+    }
+}
+
+/// Flows with equal contents are equal, however their heaps lie in memory.
+impl Hash for Flow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { in_flight, window, queue, together, since, round_trip, full_at, answered, halved_at } = self;
+        (in_flight, window, since, round_trip, full_at, answered, halved_at).hash(state);
+        for heap in [queue, together] {
+            let mut queued: Vec<&Queued> = heap.iter().collect();
+            queued.sort_unstable();
+            queued.hash(state);
+        }
+    }
+}
+
 impl Ord for Queued {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.number).cmp(&(self.due, self.number))

@@ -16,6 +16,7 @@ use crate::event::Outcome;
 use crate::ids::Caller;
 
 /// What happened to a part.
+#[derive(Clone, Hash)]
 pub(crate) enum PartEvent {
     /// The call to it has ended.
     Ended(Result<Outcome, Error>),

@@ -10,6 +10,7 @@ use crate::ids::{ByNumber, Caller, CommandId, LeaseId, OpId, PartId, Token};
 
 /// A map from ids to values. The values have slots of their own, so that all maps share the code that hashes. In
 /// WebAssembly, each hash map with another type of value would take 2 kB more.
+#[derive(Clone)]
 pub(crate) struct IdMap<K, V> {
     index: Index,
     slots: Vec<Option<V>>,
@@ -36,7 +37,7 @@ impl Hash for Key {
 }
 
 /// Which slot each key has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Index {
     used: HashMap<Key, u32, ByNumber>,
     free: Vec<u32>,
@@ -102,6 +103,18 @@ impl<V> IdMap<Caller, V> {
         fitting.map(|(key, _)| *key).min().map(|Key { number, is_part }| {
             if is_part { Caller::Part(PartId(number)) } else { Caller::User(OpId(number)) }
         })
+    }
+}
+
+/// Maps with equal entries are equal, whatever slots these have.
+impl<K, V: Hash> Hash for IdMap<K, V> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut used: Vec<(&Key, &u32)> = self.index.used.iter().collect();
+        used.sort_unstable();
+        used.len().hash(state);
+        for (key, slot) in used {
+            (key, key.is_part, self.slots.get(*slot as usize)).hash(state);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
 
+#[derive(Clone, Hash)]
 pub(crate) struct Lease {
     pub(crate) of: Leased,
     /// The call that acquired it. Its caller is notified of a loss.
@@ -33,6 +34,7 @@ pub(crate) struct Lease {
 }
 
 /// What a lease is of.
+#[derive(Clone, Hash)]
 pub(crate) enum Leased {
     Lock(LockId),
     /// Several names, each with a lease of its own.

@@ -48,6 +48,7 @@ pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
 
 pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 
+#[derive(Clone, Hash)]
 pub(crate) struct Context {
     pub(crate) now: Instant,
     /// The client's id as text. Every token begins with it.

@@ -3,7 +3,7 @@
 use core::hash::{BuildHasher, Hasher};
 
 /// Makes hashers from a secret. Each client has its own, drawn from its random id.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(crate) struct NameHash {
     secret: u64,
 }

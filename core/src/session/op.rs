@@ -11,6 +11,7 @@ use crate::ids::{LeaseId, LockId};
 use crate::time::Instant;
 use crate::wire::Name;
 
+#[derive(Clone, Hash)]
 pub(crate) struct Op {
     pub(crate) since: Instant,
     /// When the call ends at the latest.
@@ -26,6 +27,7 @@ pub(crate) struct Op {
     pub(crate) kind: OpKind,
 }
 
+#[derive(Clone, Hash)]
 pub(crate) enum OpKind {
     /// `tries`: the call does not wait.
     Acquire {
@@ -66,5 +68,5 @@ pub(crate) enum OpKind {
 }
 
 /// The results of a user's call, one for each part. None for a part that has not answered.
-#[derive(Default)]
+#[derive(Clone, Hash, Default)]
 pub(crate) struct Gather(pub(crate) Vec<Option<Result<Outcome, Error>>>);

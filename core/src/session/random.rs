@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::time::micros;
 
+#[derive(Clone, Hash)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -15,6 +15,7 @@ use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Form, Name, Status};
 
 /// A token that is being given back. It belongs to no name in use any more.
+#[derive(Clone, Hash)]
 pub(crate) struct Release {
     name: Name,
     bury: bool,

@@ -16,7 +16,7 @@ use crate::ids::{Channel, NodeId};
 use crate::time::Instant;
 use crate::wire::FailureClass;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     /// No caller has had to wait yet.
     Off,
@@ -32,7 +32,7 @@ enum State {
     Polling,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 pub(crate) struct Subscription {
     state: State,
     /// How often it broke or failed without having lasted.

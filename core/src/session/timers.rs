@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::num::NonZeroU32;
 
 use crate::event::Reason;
@@ -9,7 +10,7 @@ use crate::ids::{Caller, Channel, LeaseId, LockId, Token};
 use crate::time::Instant;
 
 /// What a timer is for. At most one of each is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Timer {
     /// A hold's validity ends.
     Deadline(LockId),
@@ -80,6 +81,13 @@ pub(crate) struct Set {
     place: Place,
 }
 
+/// The place says nothing about the timer.
+impl Hash for Set {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.at.hash(state);
+    }
+}
+
 /// The place of a timer in its heap, counted from 1: so a slot takes no more space than a timer that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(NonZeroU32);
@@ -91,7 +99,7 @@ impl Place {
 }
 
 /// All timers. The ends of leases have a heap of their own: after a late wake-up they are handled before anything else.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Timers {
     ends: Heap,
     others: Heap,
@@ -154,7 +162,7 @@ impl Timers {
 /// of timers. The others are in a heap in which each timer knows its position, so that it is moved and removed in
 /// logarithmic time. With four children to a node, and the times beside each other, the heap is half as deep as a binary
 /// heap and stays in the cache.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Heap {
     order: Vec<Due>,
     /// In order. The first one is set. Others that are cleared are removed later, and keep their places until then.
@@ -176,6 +184,7 @@ struct Due {
 }
 
 /// A timer keeps its place while it is set.
+#[derive(Clone)]
 struct Entry {
     /// None while the place is free, and for a timer in the list that is cleared.
     timer: Option<Timer>,
@@ -188,6 +197,23 @@ const LISTED: u32 = u32::MAX;
 
 /// How many children a node of the heap has.
 const CHILDREN: usize = 4;
+
+/// Timers that will go off at the same times and in the same order are equal.
+impl Hash for Timers {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for heap in [&self.ends, &self.others] {
+            let mut set: Vec<(&Due, Timer)> = heap
+                .list
+                .iter()
+                .chain(&heap.order)
+                .filter_map(|due| Some((due, heap.entries.get(due.place.index())?.timer?)))
+                .collect();
+            set.sort_unstable_by_key(|(due, _)| *due);
+            set.len().hash(state);
+            set.iter().for_each(|(due, timer)| (due.at, timer).hash(state));
+        }
+    }
+}
 
 impl Heap {
     fn first(&self) -> Option<Due> {

@@ -10,7 +10,7 @@ use crate::time::Instant;
 use crate::wire::{Failed, Form};
 
 /// Why a command was sent, and so who gets its reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Purpose {
     /// First try, resend, heartbeat or poll: `token` wants the lock.
     Acquire { lock: LockId, token: Token },
@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
 }
 
 /// A command that has no reply yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct SentCommand {
     pub(crate) at: Instant,
     pub(crate) purpose: Purpose,
@@ -50,6 +50,7 @@ impl SentCommand {
 }
 
 /// Commands without a reply. All have the same timeout, so they become overdue in the order in which they were sent.
+#[derive(Clone, Hash)]
 pub(crate) struct Unanswered {
     next: u64,
     open: IdMap<CommandId, SentCommand>,
@@ -101,7 +102,7 @@ impl Unanswered {
 }
 
 /// Commands that may still take or change this token on the server.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Hash, Default)]
 pub(crate) struct InFlight {
     pub(crate) unanswered: u32,
     /// A command got no reply and never will. It may still arrive late.

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::text::Digits;
 
 /// A command: its words in order, the name first. All words share one buffer, so a driver can copy them cheaply.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Command {
     buffer: Vec<u8>,
     ends: Vec<u32>,
@@ -82,7 +82,7 @@ impl Command {
 }
 
 /// Whether to send the digest, or the source after the server answered NOSCRIPT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// The digest, in a batch if possible: the lock is probably free.
     Entry,

@@ -11,7 +11,7 @@ use crate::options::Family;
 const MAX_BYTES: usize = 64 * 1024;
 
 /// A valid name, including its prefix, and its side keys. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub(crate) struct Name {
     /// The lock's own key.
     pub(crate) key: Arc<str>,
@@ -73,6 +73,7 @@ impl Name {
 }
 
 /// Which key counts the fences of a name.
+#[derive(Clone, Hash)]
 pub(crate) enum FenceCounter {
     /// One key for all names of the server.
     Server(Arc<str>),

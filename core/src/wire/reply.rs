@@ -7,7 +7,7 @@ use core::fmt;
 use crate::text::{lossy, signed};
 
 /// An element of a reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     /// A null reply.
     Nil,
@@ -18,7 +18,7 @@ pub enum Scalar {
 }
 
 /// The reply to a command. Replies are flat, because the scripts return no nested lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// A single value.
     One(Scalar),

@@ -1,4 +1,4 @@
-//! The two commands that run the simulation: with seeds, and with mutants.
+//! The commands that run engines on virtual time: the simulation, with seeds and with mutants, and the explorer.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,44 @@ pub(crate) struct Simulate {
 pub(crate) struct Mutants {
     /// Only these mutants
     names: Vec<String>,
+}
+
+/// Explore every order of messages, replies, timers and faults, with real engines and the server in memory
+#[derive(Args, Default)]
+pub(crate) struct Explore {
+    /// Only these scenarios; without names, all that have two clients
+    scenarios: Vec<String>,
+    /// At most this many faults in each run: 0 to 3
+    #[arg(long, default_value_t = 1)]
+    faults: u8,
+    /// Messages may take up to the response timeout without a fault; else they arrive before time passes
+    #[arg(long)]
+    slow: bool,
+    /// Stop each scenario after this many states
+    #[arg(long, value_name = "N")]
+    states: Option<u64>,
+    /// Stop after this time, which the scenarios share
+    #[arg(long, value_name = "M")]
+    minutes: Option<f64>,
+    /// Take these steps of one scenario, and tell what happens
+    #[arg(long, value_name = "STEPS")]
+    steps: Option<String>,
+    /// Write what a client goes through in these steps, as a vector
+    #[arg(long, value_name = "CLIENT", requires = "steps")]
+    vector: Option<u8>,
+    /// List the scenarios
+    #[arg(long)]
+    list: bool,
+    /// Show which deliberate bugs of the engine the explorer finds; the names are those of mutants
+    #[arg(long, conflicts_with_all = ["faults", "slow", "states", "minutes", "steps", "list"])]
+    mutants: bool,
+}
+
+impl Explore {
+    /// What the daily tests run.
+    pub(crate) fn briefly() -> Self {
+        Self { faults: 1, minutes: Some(0.3), ..Self::default() }
+    }
 }
 
 impl Simulate {
@@ -109,6 +147,44 @@ pub(crate) fn simulating(options: &Simulate) -> Result<Command> {
         command.arg("--log").arg(std::path::absolute(log)?);
     }
     Ok(command)
+}
+
+pub(crate) fn explore(options: &Explore) -> Result {
+    run(&mut exploring(options))
+}
+
+/// The command that explores.
+pub(crate) fn exploring(options: &Explore) -> Command {
+    if options.mutants {
+        let mut command = program();
+        command.args(["mutants", "--explored"]).args(&options.scenarios);
+        return command;
+    }
+    let mut command = of_the_explorer("run");
+    command.arg("--").args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
+    let flags = [("--slow", options.slow), ("--list", options.list)];
+    command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
+    let values = [
+        ("--states", options.states.map(|states| states.to_string())),
+        ("--minutes", options.minutes.map(|minutes| minutes.to_string())),
+        ("--steps", options.steps.clone()),
+        ("--vector", options.vector.map(|client| client.to_string())),
+    ];
+    for (flag, value) in values {
+        command.args(value.map(|value| [flag.to_owned(), value]).into_iter().flatten());
+    }
+    command
+}
+
+/// The explorer's own tests.
+pub(crate) fn testing_the_explorer() -> Command {
+    of_the_explorer("test")
+}
+
+fn of_the_explorer(task: &str) -> Command {
+    let mut command = cargo(&[task, "--quiet", "--profile", "sim", "--package", "leasehold-explorer"]);
+    command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
+    command
 }
 
 pub(crate) fn mutants(options: &Mutants) -> Result {

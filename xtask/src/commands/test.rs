@@ -4,7 +4,7 @@ use std::process::Command;
 use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
-use super::simulation::{self, Mutants, Simulate};
+use super::simulation::{self, Explore, Mutants, Simulate};
 use super::{demo, examples, playground, wasm};
 use crate::tools::background::Background;
 use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
@@ -84,6 +84,8 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
         (tally, built.and(outcome))
     });
+    steps.counted("explorer's own tests", || run_counted(&mut simulation::testing_the_explorer()));
+    steps.step("every interleaving, as far as 20 seconds go", || simulation::explore(&Explore::briefly()));
     // From here on most steps wait for most of their time. What only computes runs beside them.
     let lives = if scope == Scope::Quick { simulation::OF_A_COMMIT / 4 } else { simulation::OF_A_COMMIT };
     let seeds = || {
@@ -136,6 +138,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.counted("playground in a browser", playground::try_in_browser);
     } else {
         steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
+        steps.leave_out("every interleaving with one fault (or: cargo xtask explore), and those with more faults");
         steps.leave_out("50,000 and 100,000 leases of one client");
         steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
         steps.leave_out("the component in Node 26");

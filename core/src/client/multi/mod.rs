@@ -31,11 +31,12 @@ const MOST_NAMES: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
 
 /// Calls on several names. Their numbers are drawn from the same counter as those of leases.
-#[derive(Default)]
+#[derive(Clone, Hash, Default)]
 pub(super) struct Multi {
     open: IdMap<LeaseId, Entry>,
 }
 
+#[derive(Clone, Hash)]
 enum Entry {
     /// Its number is the one that the whole lease will have.
     Group(Group),
@@ -46,6 +47,7 @@ enum Entry {
 }
 
 /// Names that are wanted together.
+#[derive(Clone, Hash)]
 pub(crate) struct Group {
     op: Caller,
     /// Sorted. The order by name is the order by key, whatever the prefix.
@@ -60,6 +62,7 @@ pub(crate) struct Group {
 }
 
 /// A script for all names of a group. It may outlive the group.
+#[derive(Clone, Hash)]
 struct Script {
     group: LeaseId,
     parts: Vec<(LockId, Token)>,

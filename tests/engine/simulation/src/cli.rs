@@ -13,6 +13,7 @@ Runs engines and model servers on virtual time, one world for each seed, and che
 Usage: leasehold-simulation [OPTIONS]            many seeds
        leasehold-simulation --seed S [OPTIONS]   one seed, with everything that happens in it
        leasehold-simulation mutants [NAME..]     deliberate bugs, each of which must be found
+       leasehold-simulation mutants --explored [NAME..]   those that the explorer finds, and those that it can't
 
 Options:
   --seeds N    how many seeds to run [20000]
@@ -37,6 +38,8 @@ pub enum Task {
     Replay(u64),
     /// Run the mutants of these names, or all.
     Mutants(Vec<String>),
+    /// Show which of the mutants the explorer finds.
+    Explored(Vec<String>),
 }
 
 /// The options of the command line.
@@ -76,12 +79,16 @@ impl Options {
                 Long("mix") => options.theme = Some(theme(&parser.value()?.string()?)?),
                 Long("jobs") => options.jobs = parser.value()?.parse::<usize>()?.max(1),
                 Long("log") => options.log = Some(parser.value()?.into()),
+                Long("explored") => match options.task {
+                    Task::Mutants(names) => options.task = Task::Explored(names),
+                    _ => return Err("`--explored` comes after `mutants`".into()),
+                },
                 Long("quiet") => options.quiet = true,
                 Value(word) if options.task == Task::Seeds && word == "mutants" => {
                     options.task = Task::Mutants(Vec::new())
                 }
                 Value(word) => match &mut options.task {
-                    Task::Mutants(names) => names.push(word.string()?),
+                    Task::Mutants(names) | Task::Explored(names) => names.push(word.string()?),
                     _ => return Err(Value(word).unexpected()),
                 },
                 _ => return Err(arg.unexpected()),

@@ -30,8 +30,15 @@ const SWITCH: &str = "LEASEHOLD_MUTANT";
 const WORD: &str = "MUTANT";
 
 /// The folders of the copy. The rest of the workspace is not needed.
-const COPIED: [&str; 6] =
-    ["core", "lua", "memory", "tests/engine/model", "tests/engine/simulation", "tests/support/harness"];
+const COPIED: [&str; 7] = [
+    "core",
+    "lua",
+    "memory",
+    "tests/engine/explorer",
+    "tests/engine/model",
+    "tests/engine/simulation",
+    "tests/support/harness",
+];
 
 /// A module that the copied crates get.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.
@@ -78,24 +85,24 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Writes the copy into the target directory and builds it, as far as it has changed.
-    pub(super) fn build() -> Result<Self, String> {
+    /// Writes the copy into the target directory and builds this program of it, as far as it has changed.
+    pub(super) fn build(package: &str) -> Result<Self, String> {
         let directory = target().join("mutants");
         write(&directory).map_err(|error| error.to_string())?;
         let target = directory.join("target");
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
+        cargo.args(["build", "--quiet", "--profile", "sim", "--package", package]);
         // A mutant may break lints that the sources keep. For example, it may never read a value.
         let status =
             cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
         match status {
-            Ok(status) if status.success() => Ok(Self { program: target.join("sim").join("leasehold-simulation") }),
+            Ok(status) if status.success() => Ok(Self { program: target.join("sim").join(package) }),
             Ok(status) => Err(format!("the mutants in {} can't be built: {status}", directory.display())),
             Err(error) => Err(format!("cargo can't be started: {error}")),
         }
     }
 
-    /// A command that runs the simulation with this mutant.
+    /// A command that runs the program with this mutant.
     pub(super) fn command(&self, mutant: &Mutant) -> Command {
         let mut command = Command::new(&self.program);
         command.env(SWITCH, number(mutant.name).to_string());

@@ -2,6 +2,7 @@
 
 mod copy;
 mod engine;
+mod explored;
 mod kinds;
 mod scripts;
 mod server;
@@ -16,6 +17,7 @@ use crate::theme::Theme;
 use copy::{Change, Copy};
 
 pub(crate) use copy::is_switched_on as is_one;
+pub use explored::explore_all;
 pub use table::TABLE;
 
 /// A mutant that is not noticed within this many seeds has survived.
@@ -61,19 +63,13 @@ pub struct Mutant {
 /// # Errors
 /// If a mutant survives, or no mutant has such a name.
 pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
-    if let Some(unknown) = names.iter().find(|name| TABLE.iter().all(|mutant| mutant.name != name.as_str())) {
-        let known: Vec<&str> = TABLE.iter().map(|mutant| mutant.name).collect();
-        return Err(format!("there is no mutant `{unknown}`; there are {}", known.join(", ")));
-    }
-    let is_chosen = |name: &str| match names {
-        [] => true,
-        names => names.iter().any(|chosen| chosen == name),
-    };
-    let chosen = || TABLE.iter().filter(|mutant| is_chosen(mutant.name));
+    let chosen = choose(names)?;
+    let chosen = || chosen.iter().copied();
     let began = Instant::now();
     let mut survivors = Vec::new();
     let is_one = is_one();
-    let copy = if !is_one && chosen().any(Mutant::is_in_copy) { Some(Copy::build()?) } else { None };
+    let copy =
+        if !is_one && chosen().any(Mutant::is_in_copy) { Some(Copy::build("leasehold-simulation")?) } else { None };
     if !is_one {
         println!("{:<40}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
     }
@@ -94,6 +90,16 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     }
     println!("{} mutants in {:.0} s", chosen().count(), began.elapsed().as_secs_f64());
     if survivors.is_empty() { Ok(()) } else { Err(format!("\nsurvived {PATIENCE} seeds: {survivors:?}")) }
+}
+
+/// The mutants of these names, or all.
+fn choose(names: &[String]) -> Result<Vec<&'static Mutant>, String> {
+    if let Some(unknown) = names.iter().find(|name| TABLE.iter().all(|mutant| mutant.name != name.as_str())) {
+        let known: Vec<&str> = TABLE.iter().map(|mutant| mutant.name).collect();
+        return Err(format!("there is no mutant `{unknown}`; there are {}", known.join(", ")));
+    }
+    let is_chosen = |name: &str| names.is_empty() || names.iter().any(|chosen| chosen == name);
+    Ok(TABLE.iter().filter(|mutant| is_chosen(mutant.name)).collect())
 }
 
 impl Mutant {

@@ -1,0 +1,244 @@
+//! What must hold in every state.
+
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_core::Mode;
+use leasehold_memory::Server;
+
+use crate::client::{Belief, Client};
+use crate::clock::{self, Micros, SERVER_ORIGIN};
+use crate::world::KEYS;
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) invariant: &'static str,
+    pub(crate) detail: String,
+}
+
+/// Whether all invariants hold.
+pub(crate) type Verdict = Result<(), Broken>;
+
+impl Broken {
+    pub(crate) const fn new(invariant: &'static str, detail: String) -> Self {
+        Self { invariant, detail }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.detail)
+    }
+}
+
+/// How much longer than its holder believes a lease is on the server, by the promise to report a loss 5 % of the TTL or
+/// 50 ms before its end, and by what is left for clocks that drift apart.
+const MARGIN: Micros = 55_000;
+
+/// What the invariants remember.
+#[derive(Clone, Default)]
+pub(crate) struct Watch {
+    /// The greatest fence that a user got, and that a writer got.
+    pub(crate) used: u64,
+    pub(crate) used_by_writers: u64,
+    /// Fences up to this one may be drawn twice, because the counter was lost twice within a millisecond.
+    pub(crate) redrawn: u64,
+    /// Tokens whose leases the server lost, or an operator took. Their clients find out later.
+    pub(crate) orphans: Arc<Vec<Vec<u8>>>,
+    /// The server has lost its list of readers. It still keeps writers out until the last reader's lease is over.
+    pub(crate) readers_lost: bool,
+}
+
+impl Watch {
+    /// A user got a lease, or its lease in the other mode.
+    pub(crate) fn granted(&mut self, time: u64, belief: &Belief) -> Verdict {
+        if self.is_orphan(belief) || belief.fence <= self.redrawn {
+            return Ok(());
+        }
+        let before = if belief.mode == Mode::Exclusive { self.used } else { self.used_by_writers };
+        if belief.fence <= before {
+            return Err(Broken::new("fence-order", format!("{belief:?} comes after the fence {before}")));
+        }
+        if belief.fence > time + 1_100 {
+            return Err(Broken::new("fence-ahead", format!("{belief:?} is ahead of the server's time {time}")));
+        }
+        self.used = self.used.max(belief.fence);
+        if belief.mode == Mode::Exclusive {
+            self.used_by_writers = self.used_by_writers.max(belief.fence);
+        }
+        Ok(())
+    }
+
+    /// The server loses the name's own key.
+    pub(crate) fn data_lost(&mut self, time: u64, clients: &[Arc<Client>], server: &Server) {
+        self.revoked(time, clients, server);
+        // Fences of the last millisecond may be drawn again.
+        (self.used, self.used_by_writers) = (self.used.min(time), self.used_by_writers.min(time));
+    }
+
+    /// The server loses its counter. A counter that began within the last millisecond is ahead of the clock, and the next
+    /// one begins at the same place.
+    pub(crate) fn counter_lost(&mut self, time: u64, server: &Server) {
+        let counter =
+            server.text(time, KEYS[1].as_bytes()).and_then(|text| str::from_utf8(text).ok()?.parse::<u64>().ok());
+        self.redrawn = self.redrawn.max(counter.filter(|counter| *counter > time + 1_000).unwrap_or(0));
+    }
+
+    /// An operator takes the lock from its holders.
+    pub(crate) fn revoked(&mut self, time: u64, clients: &[Arc<Client>], server: &Server) {
+        let believed = clients.iter().flat_map(|client| &client.beliefs).map(|belief| belief.token.clone());
+        let orphans = Arc::make_mut(&mut self.orphans);
+        for token in holders(server, time).into_iter().chain(believed) {
+            if !orphans.contains(&token) {
+                orphans.push(token);
+            }
+        }
+    }
+
+    fn is_orphan(&self, belief: &Belief) -> bool {
+        self.orphans.contains(&belief.token)
+    }
+
+    /// The server has run a command. `before` is the server before it, unless a fault has happened.
+    pub(crate) fn executed(&self, time: u64, before: Option<&Server>, after: &Server) -> Verdict {
+        for key in after.keys(time) {
+            if after.expires(time, key).is_none() && key != KEYS[1].as_bytes() {
+                let key = String::from_utf8_lossy(key).into_owned();
+                return Err(Broken::new("key-without-ttl", format!("`{key}` never expires")));
+            }
+        }
+        before.map_or(Ok(()), |before| in_order(time, before, after))
+    }
+
+    /// Time passes. No running client has a lease that is over.
+    pub(crate) fn passes(&self, now: Micros, clients: &[Arc<Client>]) -> Verdict {
+        let late = clients.iter().filter(|client| client.runs()).flat_map(|client| &client.beliefs);
+        match late.into_iter().find(|belief| belief.until <= now) {
+            Some(belief) => Err(Broken::new("loss-late", format!("{belief:?} is over at {now}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// At most one client has a valid lease that excludes others, and the server has each valid lease.
+    pub(crate) fn check(&self, now: Micros, clients: &[Arc<Client>], server: &Server) -> Verdict {
+        let valid = || {
+            let of = |(place, client): (usize, &Arc<Client>)| {
+                let beliefs = client.beliefs.clone().into_iter();
+                beliefs.filter(|it| it.until > now && !self.is_orphan(it)).map(move |it| (place, it))
+            };
+            clients.iter().enumerate().filter(|(_, client)| !client.beliefs.is_empty()).flat_map(of)
+        };
+        for (place, belief) in valid() {
+            let beside = valid().find(|(other_place, other)| {
+                let excludes = belief.mode == Mode::Exclusive || other.mode == Mode::Exclusive;
+                excludes && (place, belief.lease) != (*other_place, other.lease)
+            });
+            if let Some(beside) = beside {
+                let detail =
+                    format!("client {place} has {belief:?} beside client {} with {:?} at {now}", beside.0, beside.1);
+                return Err(Broken::new("exclusive", detail));
+            }
+            let is_unlisted = self.readers_lost && belief.mode == Mode::Shared;
+            if !belief.converts && !is_unlisted {
+                backed(now, place, &belief, server)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The server has the lease for longer than its holder believes.
+fn backed(now: Micros, place: usize, belief: &Belief, server: &Server) -> Verdict {
+    let time = clock::server(now);
+    let ends = match holders(server, time).contains(&belief.token) {
+        true if belief.mode == Mode::Exclusive => server.expires(time, KEYS[0].as_bytes()),
+        true => {
+            let scores = server.members(time, KEYS[4].as_bytes());
+            let mut reader = scores.filter(|(token, _)| *token == belief.token).map(|(_, score)| score as u64 * 1_000);
+            // A writer that reads on without a token of its own.
+            reader.next_back().or_else(|| server.expires(time, KEYS[0].as_bytes()))
+        }
+        false => None,
+    };
+    match ends {
+        Some(ends) if ends >= SERVER_ORIGIN + belief.until + MARGIN => Ok(()),
+        Some(ends) => {
+            let ends = ends.saturating_sub(SERVER_ORIGIN);
+            Err(Broken::new("margin", format!("client {place} has {belief:?}, which ends on the server at {ends}")))
+        }
+        None => {
+            Err(Broken::new("unbacked", format!("client {place} has {belief:?} at {now}, and the server does not")))
+        }
+    }
+}
+
+/// The tokens that hold the name.
+fn holders(server: &Server, time: u64) -> Vec<Vec<u8>> {
+    let Some(value) = server.text(time, KEYS[0].as_bytes()) else { return Vec::new() };
+    let holder = value.split(|byte| matches!(byte, b' ' | b'*')).next().unwrap_or_default();
+    if holder == b"shared" {
+        let readers = server.members(time, KEYS[4].as_bytes());
+        return readers.filter(|(_, ends)| *ends * 1_000.0 >= time as f64).map(|(token, _)| token.to_vec()).collect();
+    }
+    vec![holder.to_vec()]
+}
+
+/// The tokens that wait, in order. Those that were given up have negative scores.
+fn waiters(server: &Server, time: u64) -> Vec<Vec<u8>> {
+    let queue = server.members(time, KEYS[2].as_bytes());
+    queue.filter(|(_, score)| *score >= 0.0).map(|(token, _)| token.to_vec()).collect()
+}
+
+/// No token got the lock before one that waited earlier and still waits.
+fn in_order(time: u64, before: &Server, after: &Server) -> Verdict {
+    let (queue, had) = (waiters(before, time), holders(before, time));
+    if queue.is_empty() {
+        return Ok(());
+    }
+    let left = waiters(after, time);
+    let Some(first) = queue.iter().position(|token| left.contains(token)) else { return Ok(()) };
+    for token in holders(after, time).iter().filter(|token| !had.contains(token)) {
+        if queue.iter().position(|waiter| waiter == token).is_none_or(|place| place > first) {
+            let text = |token: &[u8]| String::from_utf8_lossy(token).into_owned();
+            let detail = format!("{} got the lock before {}", text(token), text(&queue[first]));
+            return Err(Broken::new("fifo", detail));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: u64 = SERVER_ORIGIN;
+
+    fn server(lines: &[&str]) -> Server {
+        let mut server = Server::default();
+        for line in lines {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            server.execute(TIME, &words).unwrap().reply.unwrap();
+        }
+        server
+    }
+
+    #[test]
+    fn overtaking_is_seen_and_a_hand_over_in_order_is_not() {
+        let before = server(&["ZADD leasehold:{job}:queue 1 a:1", "ZADD leasehold:{job}:queue 2 b:1"]);
+        let granted = |token: &str, left: &str| {
+            server(&[&format!("SET job {token}*1 PX 10"), &format!("ZADD leasehold:{{job}}:queue 1 {left}")])
+        };
+        assert_eq!(in_order(TIME, &before, &granted("a:1", "b:1")), Ok(()));
+        assert_eq!(in_order(TIME, &before, &granted("b:1", "a:1")).unwrap_err().invariant, "fifo");
+        assert_eq!(in_order(TIME, &before, &granted("c:1", "a:1")).unwrap_err().invariant, "fifo");
+    }
+
+    #[test]
+    fn a_key_without_a_ttl_is_seen_unless_it_is_the_counter() {
+        let watch = Watch::default();
+        assert_eq!(watch.executed(TIME, None, &server(&["SET leasehold:fence 7"])), Ok(()));
+        let broken = watch.executed(TIME, None, &server(&["SET job a:1"]));
+        assert_eq!(broken.unwrap_err().invariant, "key-without-ttl");
+    }
+}

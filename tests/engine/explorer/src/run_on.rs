@@ -1,0 +1,71 @@
+//! Liveness: whatever has happened, once nothing goes wrong any more, every call ends soon.
+
+use leasehold_core::Engine;
+
+use crate::clock::{self, Micros};
+use crate::invariants::{Broken, Verdict};
+use crate::step::Step;
+use crate::world::World;
+
+/// All calls end within this time: a dead holder costs one TTL, and a dead waiter one claim window.
+const ALL_END: Micros = 12_000_000;
+/// Then every client forgets everything within this time. A server that does not answer is asked for up to a minute.
+const ALL_IDLE: Micros = 90_000_000;
+/// More steps than any run needs.
+const MOST_STEPS: usize = 10_000;
+
+/// Runs on without faults: everything arrives at once and in order, and holders give the lock back at once. Returns how
+/// long it took.
+pub(crate) fn run_on(mut world: World) -> Result<Micros, Broken> {
+    let begin = world.now;
+    world.faults_left = 0;
+    for _ in 0..MOST_STEPS {
+        if world.is_over() {
+            let took = world.now - begin;
+            return rest(world).map(|()| took);
+        }
+        let steps = world.steps();
+        let first = |is: fn(&Step) -> bool| steps.iter().copied().find(is);
+        let next = first(|step| matches!(step, Step::Arrive(_)))
+            .or_else(|| first(|step| matches!(step, Step::Wake(_) | Step::Resume(_))))
+            .or_else(|| first(|step| *step == Step::Act { client: 0, user: 0 } || matches!(step, Step::Act { .. })))
+            .or_else(|| first(|step| *step == Step::Pass));
+        let Some(next) = next else { break };
+        world.take(next)?;
+        if world.now > begin + ALL_END {
+            break;
+        }
+    }
+    let waiting =
+        world.clients.iter().enumerate().flat_map(|(place, client)| {
+            client.users.iter().map(move |user| format!("client {place}: {:?}", user.state))
+        });
+    let waiting: Vec<String> = waiting.collect();
+    let detail = format!("{} µs after the last fault, users are {waiting:?}", world.now - begin);
+    Err(Broken::new("liveness", detail))
+}
+
+/// All users are done. Every client becomes idle.
+fn rest(mut world: World) -> Verdict {
+    let begin = world.now;
+    let is_idle = |world: &World| world.clients.iter().all(|it| it.engine.as_ref().is_none_or(Engine::is_idle));
+    for _ in 0..MOST_STEPS {
+        if is_idle(&world) {
+            return Ok(());
+        }
+        let due = world.clients.iter().position(|client| {
+            let at = client.engine.as_ref().and_then(Engine::poll_timeout).map(|(at, _)| clock::when(at));
+            at.is_some_and(|at| at <= world.now)
+        });
+        if let Some(flight) = world.flights.first() {
+            world.take(Step::Arrive(flight.number))?;
+        } else if let Some(client) = due {
+            world.take(Step::Wake(client as u8))?;
+        } else if let Some(next) = world.next_moment().filter(|next| *next < begin + ALL_IDLE) {
+            world.now = next;
+        } else {
+            break;
+        }
+    }
+    Err(Broken::new("leftover", format!("a client is not idle {} µs after its users are done", world.now - begin)))
+}

@@ -1,0 +1,130 @@
+//! What is explored: the clients, what their users do, and which options they have.
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Config, Mode, Wait};
+
+use crate::clock::Micros;
+
+/// The name that everybody wants.
+pub(crate) const NAME: &str = "job";
+
+/// The TTL of each lease. A holder renews it after a third.
+pub(crate) const TTL: Duration = Duration::from_secs(3);
+/// How long a grant is kept for a waiter, which sends a heartbeat every third of it.
+pub(crate) const CLAIM_WINDOW: Duration = Duration::from_millis(2_400);
+/// How long an answer may take.
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(900);
+/// How long a lease lingers.
+const LINGER: Duration = Duration::from_millis(500);
+/// The longest that a user keeps a lease: long enough for one renewal.
+pub(crate) const LONGEST_HOLD: Micros = 1_100_000;
+
+/// One thing that a user does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    /// Acquire the lock and wait for it. The next steps follow once it is held.
+    Acquire(Mode),
+    /// Acquire the lock without waiting.
+    Try(Mode),
+    /// Give up the wait, unless it is over.
+    Cancel,
+    /// Convert the lease to the other mode.
+    Convert(Mode),
+    /// Give the lease back.
+    Release,
+}
+
+/// What the users of each client do, one list for each user.
+type Users = &'static [&'static [Action]];
+
+/// One set of clients with their users.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) clients: &'static [Users],
+    /// Whether commands try the common path and travel together, as the drivers have it.
+    pub(crate) batches: bool,
+    /// Whether a client that no longer exists holds the lock at first, for one TTL.
+    pub(crate) held_at_first: bool,
+    /// Whether clients keep a lease for a while that nobody holds any more.
+    pub(crate) lingers: bool,
+}
+
+use Action::{Acquire, Cancel, Convert, Release, Try};
+use Mode::{Exclusive, Shared};
+
+const WRITER: &[Action] = &[Acquire(Exclusive), Release];
+const READER: &[Action] = &[Acquire(Shared), Release];
+const TWICE: &[Action] = &[Acquire(Exclusive), Release, Acquire(Exclusive), Release];
+
+const fn scenario(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
+    Scenario { name, about, clients, batches: true, held_at_first: false, lingers: false }
+}
+
+/// All scenarios. The first ones are the cheapest.
+pub(crate) const ALL: &[Scenario] = &[
+    scenario("writers", &[&[WRITER], &[WRITER]], "two clients want a mutex"),
+    Scenario {
+        batches: false,
+        ..scenario("writers-slow-path", &[&[WRITER], &[WRITER]], "the same, each command alone")
+    },
+    scenario("reader-writer", &[&[READER], &[WRITER]], "a reader and a writer"),
+    scenario("readers", &[&[READER], &[READER]], "two readers"),
+    Scenario {
+        held_at_first: true,
+        ..scenario("crashed-holder", &[&[WRITER], &[WRITER]], "two clients wait for a holder that is gone")
+    },
+    scenario("twice", &[&[TWICE], &[WRITER]], "one of two clients wants a mutex twice"),
+    scenario("two-users", &[&[WRITER, WRITER], &[WRITER]], "one of two clients has two users, and hands over locally"),
+    scenario(
+        "gives-up",
+        &[&[&[Acquire(Exclusive), Cancel, Release]], &[WRITER]],
+        "one of two clients may give up its wait",
+    ),
+    scenario("tries", &[&[&[Try(Exclusive), Release]], &[WRITER]], "one of two clients doesn't wait"),
+    scenario(
+        "downgrade",
+        &[&[&[Acquire(Exclusive), Convert(Shared), Release]], &[READER]],
+        "a writer becomes a reader, beside a reader",
+    ),
+    scenario(
+        "upgrade",
+        &[&[&[Acquire(Shared), Convert(Exclusive), Release]], &[READER]],
+        "a reader becomes a writer, beside a reader",
+    ),
+    Scenario {
+        lingers: true,
+        ..scenario(
+            "lingers",
+            &[&[WRITER], &[WRITER]],
+            "each client keeps its lease for half a second after its release",
+        )
+    },
+    scenario("three", &[&[WRITER], &[WRITER], &[WRITER]], "three clients want a mutex"),
+    scenario("three-mixed", &[&[READER], &[READER], &[WRITER]], "two readers and a writer"),
+];
+
+impl Scenario {
+    /// The scenario with this name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        ALL.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The options of each client.
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            claim_window: CLAIM_WINDOW,
+            response_timeout: RESPONSE_TIMEOUT,
+            batches: self.batches,
+            ..Config::default()
+        }
+    }
+
+    /// The options of an acquire.
+    pub(crate) fn options(&self, mode: Mode, wait: Wait) -> AcquireOptions {
+        let linger = self.lingers.then_some(LINGER);
+        AcquireOptions { mode, wait, ttl: TTL, linger, ..AcquireOptions::default() }
+    }
+}
