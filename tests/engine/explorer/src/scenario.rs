@@ -14,11 +14,11 @@ pub(crate) const TTL: Duration = Duration::from_secs(3);
 /// How long a grant is kept for a waiter, which sends a heartbeat every third of it.
 pub(crate) const CLAIM_WINDOW: Duration = Duration::from_millis(2_400);
 /// How long an answer may take.
-pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(900);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long a lease lingers.
 const LINGER: Duration = Duration::from_millis(500);
-/// The longest that a user keeps a lease: long enough for one renewal.
-pub(crate) const LONGEST_HOLD: Micros = 1_100_000;
+/// The longest that a user keeps a lease: long enough for a renewal that fails.
+pub(crate) const LONGEST_HOLD: Micros = 1_500_000;
 
 /// One thing that a user does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -23,7 +23,7 @@ pub fn explore_all(names: &[String], jobs: usize) -> Result<(), String> {
         let mut noticed = None;
         for faults in ["1", "2"] {
             let mut command = copy.command(mutant);
-            command.args(["--brief", "--faults", faults, "--states", PATIENCE, "--jobs", &jobs.to_string()]);
+            command.args(["--brief", "--slow", "--faults", faults, "--states", PATIENCE, "--jobs", &jobs.to_string()]);
             let output = command.output().map_err(|error| error.to_string())?;
             if !output.status.success() {
                 noticed = Some(String::from_utf8_lossy(&output.stderr).trim().to_owned());
