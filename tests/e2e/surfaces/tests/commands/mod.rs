@@ -115,7 +115,9 @@ impl Task {
             // With one entry. More are sent only for what begins at the same moment.
             ("batch", [_, "acquire" | "share", token, _] | [_, "permit", token, _, _]) => (true, "acquire", token),
             ("batch", [_, "release" | "unshare" | "unpermit", token]) => (true, "release", token),
-            ("batch", [_, "renew" | "renew-share" | "renew-permit" | "renew-reentrant", token, _]) => (true, "renew", token),
+            ("batch", [_, "renew" | "renew-share" | "renew-permit" | "renew-reentrant", token, _]) => {
+                (true, "renew", token)
+            }
             ("acquire" | "semaphore-acquire", [token, ..]) => (false, "acquire", token),
             ("release" | "semaphore-release", [token, ..]) => (false, "release", token),
             ("renew" | "semaphore-renew", [token, ..]) => (false, "renew", token),
