@@ -91,9 +91,9 @@ async fn messages_come_from_the_new_primary_after_a_failover() -> Tested {
     let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
     waits(&first, "door").await;
-    until("it listens", async || subscribed(&watched.primary).is_ok_and(|count| count >= 1)).await;
+    until("it listens", async || subscribed(&watched.primary).is_ok_and(|count| count == 2)).await;
     watched.sentinel.fail_over()?;
-    until("the client listens there", async || subscribed(&watched.replica).is_ok_and(|count| count >= 1)).await;
+    until("the client listens there", async || subscribed(&watched.replica).is_ok_and(|count| count == 2)).await;
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
     Ok(())
