@@ -4,6 +4,7 @@
 
 mod clock;
 mod contender;
+mod cost;
 mod fleet;
 mod hot_key;
 mod peers;
@@ -21,7 +22,7 @@ use server::Bench;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals] [peers]";
+const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals] [cost] [peers]";
 
 #[tokio::main]
 async fn main() -> Result {
@@ -36,7 +37,7 @@ async fn main() -> Result {
 
 /// Measures these sections, or all if none is given.
 async fn run(json: Option<&str>, sections: &[&str]) -> Result {
-    const ALL: [&str; 4] = ["uncontended", "hot-key", "fleet", "renewals"];
+    const ALL: [&str; 5] = ["uncontended", "hot-key", "fleet", "renewals", "cost"];
     if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
         return Err(USAGE.into());
     }
@@ -47,7 +48,8 @@ async fn run(json: Option<&str>, sections: &[&str]) -> Result {
             "uncontended" => uncontended::measure(&bench, &mut report).await?,
             "hot-key" => hot_key::measure(&bench, &mut report).await?,
             "fleet" => fleet::measure(&bench, &mut report).await?,
-            _ => renewals::measure(&bench, &mut report).await?,
+            "renewals" => renewals::measure(&bench, &mut report).await?,
+            _ => cost::measure(&bench, &mut report).await?,
         }
     }
     // Never by default, because it needs programs in other languages.

@@ -41,6 +41,11 @@ impl Bench {
         self.server.url()
     }
 
+    /// A connection for commands that no lock library sends.
+    pub(crate) async fn connection(&self) -> Result<redis::aio::MultiplexedConnection> {
+        Ok(redis::Client::open(self.url())?.get_multiplexed_async_connection().await?)
+    }
+
     pub(crate) fn spent(&self) -> Result<Spent> {
         let cpu = self.info("cpu")?;
         let seconds = |field: &str| cpu.get(field).and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0);
