@@ -2,17 +2,19 @@
 -- server refuses one of its commands. The client then sends that command to its own script.
 -- KEYS    those of each entry; then fence, if an entry takes something
 -- ARGV    1 how many entries take something; then those of each entry
---         entry     keys                 arguments
---         acquire   N, queue             token and a space, ttl
---         release   N                    N's value
---         renew     N                    token, ttl
---         share     N, queue, readers    token, ttl
---         unshare   N, readers           token
---         permit    N, queue, permits    token, ttl, mode
---         unpermit  N, queue, permits    token
---         renew-share      N, readers    token, ttl
---         renew-permit     N, permits    token, ttl
---         renew-reentrant  N             token, ttl
+--         entry              keys                 arguments
+--         acquire            N, queue             token and a space, ttl
+--         release            N                    N's value
+--         renew              N                    token, ttl
+--         share              N, queue, readers    token, ttl
+--         renew-share        N, readers           token, ttl
+--         unshare            N, readers           token
+--         permit             N, queue, permits    token, ttl, mode
+--         renew-permit       N, permits           token, ttl
+--         unpermit           N, queue, permits    token
+--         acquire-reentrant  N, queue             token, ttl
+--         release-reentrant  N                    token
+--         renew-reentrant    N                    token, ttl
 -- Answer  server us and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
 --         left undone, else 1, or a renewal's TTL
 
@@ -174,6 +176,23 @@ for entry = 3, #ARGV + 2 do
       done = 1
     end
     key, arg = key + 3, arg + 2
+  elseif what == 'acquire-reentrant' then
+    if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
+        and pcall('HSET', KEYS[key + 1], ARGV[arg + 2], '1') == 1
+        and pcall('PEXPIRE', KEYS[key + 1], ARGV[arg + 3]) == 1 then
+      done = 1
+    end
+    key, arg = key + 2, arg + 3
+  elseif what == 'release-reentrant' then
+    local name = KEYS[key + 1]
+    if pcall('HLEN', KEYS[key + 1]) == 1 and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'
+        and pcall('DEL', KEYS[key + 1]) == 1 then
+      local channel = 'redisson_lock__channel:' .. (string.find(name, '{', 1, true) and name or '{' .. name .. '}')
+      pcall('PUBLISH', channel, '0')
+      pcall('SPUBLISH', channel, '0')
+      done = 1
+    end
+    key, arg = key + 1, arg + 2
   else
     return answer
   end

@@ -120,7 +120,7 @@ mod recording {
             renewals += u64::from(what.starts_with(b"renew"));
             let rest = match what {
                 b"permit" => 3,
-                b"release" | b"unshare" | b"unpermit" => 1,
+                b"release" | b"release-reentrant" | b"unshare" | b"unpermit" => 1,
                 _ => 2,
             };
             arguments.nth(rest - 1);
@@ -142,6 +142,7 @@ mod recording {
                 count("renew-permit a:1 5000 renew-share a:2 5000 permit a:3 5000 1/2 renew-reentrant a:4 5000"),
                 3
             );
+            assert_eq!(count("release-reentrant renew renew a:1 5000 acquire-reentrant renew 5000"), 1);
             assert_eq!(count("renew a:1 5000 acquire a:2 5000 release a:3 renew a:4 5000"), 2);
         }
     }

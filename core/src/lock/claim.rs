@@ -188,7 +188,7 @@ impl LockState {
             (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
             (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
             (Kind::Semaphore { .. }, _) => Some(CommonPath::Permit),
-            (Kind::Reentrant(_), _) => None,
+            (Kind::Reentrant(_), _) => Some(CommonPath::AcquireReentrant),
         };
         let sent = match common {
             Some(common) => cx.send_together(soon, purpose, command, (common, 0)),

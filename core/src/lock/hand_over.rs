@@ -121,7 +121,7 @@ impl LockState {
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| (CommonPath::Release, fence)),
             (Family::Lock, Mode::Shared) => Some((CommonPath::Unshare, 0)),
             (Family::Semaphore, _) => Some((CommonPath::Unpermit, 0)),
-            (Family::Reentrant, _) => None,
+            (Family::Reentrant, _) => Some((CommonPath::ReleaseReentrant, 0)),
         };
         let params = ReleaseParams::of(hold.token, bury);
         cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });

@@ -286,6 +286,8 @@ const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &
         CommonPath::Acquire => (b"acquire", &[KEY, QUEUE], &[ACQUIRE_TTL]),
         CommonPath::Release => (b"release", &[KEY], &[]),
         CommonPath::Renew => (b"renew", &[KEY], &[5]),
+        CommonPath::AcquireReentrant => (b"acquire-reentrant", &[KEY, QUEUE], &[ACQUIRE_TTL]),
+        CommonPath::ReleaseReentrant => (b"release-reentrant", &[KEY], &[]),
         CommonPath::RenewReentrant => (b"renew-reentrant", &[KEY], &[5]),
         CommonPath::RenewShare => (b"renew-share", &[KEY, 4], &[6]),
         CommonPath::RenewPermit => (b"renew-permit", &[KEY, 4], &[6]),

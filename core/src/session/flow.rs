@@ -103,6 +103,10 @@ pub(crate) enum CommonPath {
     RenewShare,
     /// Stop reading.
     Unshare,
+    /// Take a free reentrant lock.
+    AcquireReentrant,
+    /// Give a reentrant lock back.
+    ReleaseReentrant,
     /// Renew a reentrant lock.
     RenewReentrant,
     /// Take permits of a semaphore.

@@ -173,13 +173,13 @@ pub(crate) fn entries(command: &Command) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     while let [what, token, ..] = arguments {
         let (of_keys, of_arguments) = match &**what {
-            "acquire" => (2, 3),
+            "acquire" | "acquire-reentrant" => (2, 3),
             "share" => (3, 3),
             "permit" => (3, 4),
             "unpermit" => (3, 2),
             "unshare" => (2, 2),
             "renew-share" | "renew-permit" => (2, 3),
-            "release" => (1, 2),
+            "release" | "release-reentrant" => (1, 2),
             _ => (1, 3),
         };
         let ttl = arguments.get(2).filter(|_| of_arguments > 2);

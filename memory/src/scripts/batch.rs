@@ -5,17 +5,19 @@
 //! those of each entry:
 //!
 //! ```text
-//! entry            keys                 arguments
-//! acquire          N, queue             token and a space, ttl
-//! release          N                    N's value
-//! renew            N                    token, ttl
-//! renew-reentrant  N                    token, ttl
-//! share            N, queue, readers    token, ttl
-//! renew-share      N, readers           token, ttl
-//! unshare          N, readers           token
-//! permit           N, queue, permits    token, ttl, mode
-//! renew-permit     N, permits           token, ttl
-//! unpermit         N, queue, permits    token
+//! entry              keys                 arguments
+//! acquire            N, queue             token and a space, ttl
+//! release            N                    N's value
+//! renew              N                    token, ttl
+//! acquire-reentrant  N, queue             token, ttl
+//! release-reentrant  N                    token
+//! renew-reentrant    N                    token, ttl
+//! share              N, queue, readers    token, ttl
+//! renew-share        N, readers           token, ttl
+//! unshare            N, readers           token
+//! permit             N, queue, permits    token, ttl, mode
+//! renew-permit       N, permits           token, ttl
+//! unpermit           N, queue, permits    token
 //! ```
 //!
 //! Answers the server's µs and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
@@ -29,7 +31,7 @@ use leasehold_core::Scalar;
 use super::acquire_fast::draw;
 use super::arguments::Arguments;
 use super::call::{Call, Done, at};
-use super::prelude::{SHARED, cut};
+use super::prelude::{SHARED, channel_of, cut};
 use super::text::{Value, holder_of, leading_number, number, number_text};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Lifetime, Range};
@@ -38,6 +40,8 @@ enum Entry<'a> {
     Acquire { name: &'a [u8], queue: &'a [u8], token: &'a [u8], ttl: i64 },
     Release { name: &'a [u8], value: &'a [u8] },
     Renew { name: &'a [u8], token: &'a [u8], ttl: i64 },
+    AcquireReentrant { name: &'a [u8], queue: &'a [u8], token: &'a [u8], ttl: i64 },
+    ReleaseReentrant { name: &'a [u8], token: &'a [u8] },
     RenewReentrant { name: &'a [u8], token: &'a [u8], ttl: i64 },
     Share { name: &'a [u8], queue: &'a [u8], readers: &'a [u8], token: &'a [u8], ttl: i64 },
     RenewShare { name: &'a [u8], readers: &'a [u8], token: &'a [u8], ttl: i64 },
@@ -96,6 +100,12 @@ fn read<'a>(arguments: Arguments<'a>, mut keys: &'a [&'a [u8]], mut words: &'a [
             (b"renew", [name, keys @ ..], [token, ttl, words @ ..]) => {
                 (Entry::Renew { name, token, ttl: number(ttl)? }, keys, words)
             }
+            (b"acquire-reentrant", [name, queue, keys @ ..], [token, ttl, words @ ..]) => {
+                (Entry::AcquireReentrant { name, queue, token, ttl: number(ttl)? }, keys, words)
+            }
+            (b"release-reentrant", [name, keys @ ..], [token, words @ ..]) => {
+                (Entry::ReleaseReentrant { name, token }, keys, words)
+            }
             (b"renew-reentrant", [name, keys @ ..], [token, ttl, words @ ..]) => {
                 (Entry::RenewReentrant { name, token, ttl: number(ttl)? }, keys, words)
             }
@@ -120,8 +130,8 @@ fn read<'a>(arguments: Arguments<'a>, mut keys: &'a [&'a [u8]], mut words: &'a [
                 (Entry::Unpermit { name, queue, permits, token }, keys, words)
             }
             (
-                b"acquire" | b"release" | b"renew" | b"renew-reentrant" | b"share" | b"renew-share" | b"unshare"
-                | b"permit" | b"renew-permit" | b"unpermit",
+                b"acquire" | b"release" | b"renew" | b"acquire-reentrant" | b"release-reentrant" | b"renew-reentrant"
+                | b"share" | b"renew-share" | b"unshare" | b"permit" | b"renew-permit" | b"unpermit",
                 ..,
             ) => {
                 return Err(arguments.wrong("has too few keys or arguments"));
@@ -166,6 +176,22 @@ impl Entry<'_> {
                 }
                 let ms = call.pttl(name)?.max(ttl);
                 Ok(if call.pexpire(name, ms)? { ms } else { 0 })
+            }
+            Self::AcquireReentrant { name, queue, token, ttl } => {
+                if fence.is_none() || call.exists(&[name, queue])? {
+                    return UNDONE;
+                }
+                call.hset(name, &[(token, b"1")])?;
+                let _ = call.pexpire(name, ttl);
+                Ok(1)
+            }
+            Self::ReleaseReentrant { name, token } => {
+                if call.hlen(name)? != 1 || call.hget(name, token)?.is_none() {
+                    return UNDONE;
+                }
+                call.del(&[name])?;
+                call.publish(&channel_of(name), b"0");
+                Ok(1)
             }
             Self::RenewReentrant { name, token, ttl } => {
                 if call.hget(name, token)?.is_none() {

@@ -18,6 +18,13 @@ pub(crate) struct ReentrantState {
 
 pub(crate) const NOT_REENTRANT: Refusal = Refusal::new("WRONGTYPE the hash is no reentrant lock");
 
+/// Where Redisson's clients listen when they wait for the lock.
+pub(crate) fn channel_of(name: &[u8]) -> Vec<u8> {
+    let tagged = name.contains(&b'{');
+    let (open, close): (&[u8], &[u8]) = if tagged { (b"", b"") } else { (b"{", b"}") };
+    [b"redisson_lock__channel:", open, name, close].concat()
+}
+
 /// The one holder of a hash in Redisson's format: `<id>:<thread>` -> its count.
 pub(crate) fn one_holder(fields: Vec<(Vec<u8>, Vec<u8>)>) -> Done<Option<Vec<u8>>> {
     let mut fields = fields.into_iter();
@@ -35,10 +42,7 @@ impl Kind for ReentrantState {
 
     fn read(base: &mut Base<'_>) -> Done<Self> {
         let holder = one_holder(base.call.hgetall(base.keys.name)?)?;
-        let name = base.keys.name;
-        let tagged = name.contains(&b'{');
-        let (open, close): (&[u8], &[u8]) = if tagged { (b"", b"") } else { (b"{", b"}") };
-        let channel = [b"redisson_lock__channel:", open, name, close].concat();
+        let channel = channel_of(base.keys.name);
         base.waiting = base.call.listening(&channel);
         Ok(Self { holder, channel })
     }

@@ -106,7 +106,9 @@ impl ClusterRun<'_> {
                 self.watch.check(verdict);
             }
             if let Some(answer) = answer {
-                let executed = Executed { reply: Ok(answer.as_reply()), published: Vec::new() };
+                let channel = crate::channels::channel_of(&self.servers.names[*name]);
+                let published = executed.published.iter().filter(|(on, _)| *on == channel).cloned().collect();
+                let executed = Executed { reply: Ok(answer.as_reply()), published };
                 self.observe(server, *name, &asked.script, &executed);
             }
         }

@@ -198,7 +198,7 @@ impl<'a> Asked<'a> {
         let mut entries = Vec::new();
         while let [what, token, ..] = arguments {
             let (script, of_keys, of_arguments) = match *what {
-                b"acquire" => (acquire(token, arguments.get(2)?)?, 2, 3),
+                b"acquire" | b"acquire-reentrant" => (acquire(token, arguments.get(2)?)?, 2, 3),
                 b"share" => match acquire(token, arguments.get(2)?)? {
                     ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, .. } => {
                         let (mode, permits) = (Mode::Shared, None);
@@ -213,7 +213,7 @@ impl<'a> Asked<'a> {
                     }
                     _ => return None,
                 },
-                b"release" => (release(token)?, 1, 2),
+                b"release" | b"release-reentrant" => (release(token)?, 1, 2),
                 b"unshare" => (release(token)?, 2, 2),
                 b"unpermit" => (release(token)?, 3, 2),
                 b"renew" | b"renew-reentrant" => (renew(token, arguments.get(2)?)?, 1, 3),

@@ -286,6 +286,8 @@ impl Calls {
                 (Kind::Semaphore, 0..=2) => ["permit".to_owned(), token, ttl, self.mode(kind)].to_vec(),
                 (Kind::Semaphore, 3) => ["renew-permit".to_owned(), token, ttl].to_vec(),
                 (Kind::Semaphore, _) => ["unpermit".to_owned(), token].to_vec(),
+                (Kind::Reentrant, 0) => ["acquire-reentrant".to_owned(), token, ttl].to_vec(),
+                (Kind::Reentrant, 1) => ["release-reentrant".to_owned(), token].to_vec(),
                 (_, 0) => ["acquire".to_owned(), format!("{token} "), ttl].to_vec(),
                 (_, 1) => ["release".to_owned(), self.value(values, name)].to_vec(),
                 (_, 2) => ["renew".to_owned(), token, ttl].to_vec(),
@@ -295,12 +297,12 @@ impl Calls {
                 _ => ["unshare".to_owned(), token].to_vec(),
             };
             let numbers: &[usize] = match words[0].as_str() {
-                "release" | "renew" | "renew-reentrant" => &[1],
-                "acquire" => &[1, 3],
+                "release" | "renew" | "renew-reentrant" | "release-reentrant" => &[1],
+                "acquire" | "acquire-reentrant" => &[1, 3],
                 "unshare" | "renew-share" | "renew-permit" => &[1, 5],
                 _ => &[1, 3, 5],
             };
-            takes += usize::from(["acquire", "share", "permit"].contains(&words[0].as_str()));
+            takes += usize::from(["acquire", "acquire-reentrant", "share", "permit"].contains(&words[0].as_str()));
             keys.extend(numbers.iter().map(|number| key(name, *number, kind)));
             arguments.extend(words);
         }

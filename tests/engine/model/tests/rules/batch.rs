@@ -48,6 +48,14 @@ fn renew_permit(token: &str, ttl: &str) -> Entry {
     entry(&[0, 4], &["renew-permit", token, ttl])
 }
 
+fn acquire_reentrant(token: &str) -> Entry {
+    entry(&[0, 2], &["acquire-reentrant", token, "30000"])
+}
+
+fn release_reentrant(token: &str) -> Entry {
+    entry(&[0], &["release-reentrant", token])
+}
+
 fn renew_reentrant(token: &str, ttl: &str) -> Entry {
     entry(&[0], &["renew-reentrant", token, ttl])
 }
@@ -61,7 +69,7 @@ fn counted_lock() -> Lock<Model> {
 
 /// What a batch says: the server's time, the fence of its acquires, and a number for each entry.
 fn batch(lock: &mut Lock<Model>, entries: &[Entry]) -> Vec<i64> {
-    let takes = |(_, arguments): &&Entry| ["acquire", "share", "permit"].contains(&&*arguments[0]);
+    let takes = |(_, arguments): &&Entry| ["acquire", "acquire-reentrant", "share", "permit"].contains(&&*arguments[0]);
     let acquires = entries.iter().filter(takes).count();
     let fence = if acquires > 0 { &[1][..] } else { &[] };
     let keys: Vec<usize> = entries.iter().flat_map(|(keys, _)| *keys).chain(fence).copied().collect();
@@ -343,6 +351,63 @@ fn readers_permits_and_reentrant_locks_are_renewed_by_batches_as_by_their_own_sc
         lock.pass_ms(60_000);
         assert_eq!(entries(&mut lock, &[renew(&one, "60000")]), [0], "the lease has expired");
     }
+}
+
+/// Where Redisson's clients wait for the lock.
+const CHANNEL: &str = "redisson_lock__channel:{invoice:42}";
+
+#[test]
+fn a_batch_takes_and_frees_a_reentrant_lock_as_its_own_scripts_do() {
+    let one = token(1, 1);
+    let (mut lock, mut other) = (counted_lock(), counted_lock());
+    let keys = [0, 1, 2, 3, 4, 5];
+    let acquire = [one.as_str(), EXCLUSIVE, "30000", "try", "5000", "1", "0", "native"];
+    assert_eq!(batch(&mut lock, &[acquire_reentrant(&one)]), [NOW, NOW, 1]);
+    other.call(&leasehold_lua::reentrant::ACQUIRE, &keys, &acquire).unwrap();
+    assert_eq!(lock.pttl(0), 30_000);
+    assert_eq!(format!("{:?}", lock.state()), format!("{:?}", other.state()));
+    assert_eq!(lock.messages(), []);
+    assert_eq!(entries(&mut lock, &[release_reentrant(&one)]), [1]);
+    other.call(&leasehold_lua::reentrant::RELEASE, &keys, &[&one, "0", "0", "native"]).unwrap();
+    assert_eq!(format!("{:?}", lock.state()), format!("{:?}", other.state()));
+    let told = lock.messages();
+    assert!(told.iter().all(|(channel, payload)| channel == CHANNEL && payload == "0") && !told.is_empty(), "{told:?}");
+    assert_eq!(told, other.messages());
+}
+
+#[test]
+fn a_reentrant_lock_is_left_undone_unless_it_is_free_and_no_token_is_buried() {
+    let [mine, other] = [token(1, 1), token(2, 1)];
+    type Prepare = fn(&mut Lock<Model>, &str);
+    let held: [(&str, Prepare); 4] = [
+        ("held", |lock, other| drop(entries(lock, &[acquire_reentrant(other)]))),
+        ("held by the caller", |lock, _| drop(entries(lock, &[acquire_reentrant(&token(1, 1))]))),
+        ("of another type", |lock, _| drop(lock.command(&["SET", "invoice:42", "somebody"]))),
+        ("one that a token was buried for", |lock, _| drop(lock.bury(&token(1, 1), 60_000))),
+    ];
+    for (what, prepare) in held {
+        let mut lock = counted_lock();
+        prepare(&mut lock, &other);
+        let before = lock.host.server.keys(lock.host.now_us);
+        assert_eq!(entries(&mut lock, &[acquire_reentrant(&mine)]), [0], "{what}");
+        let keys = |state: Vec<(String, _)>| state.into_iter().filter(|(key, _)| key != "leasehold:fence").collect();
+        let (before, now): (Vec<_>, Vec<_>) = (keys(before), keys(lock.host.server.keys(lock.host.now_us)));
+        assert_eq!(format!("{now:?}"), format!("{before:?}"), "{what}");
+    }
+}
+
+#[test]
+fn a_release_of_a_reentrant_lock_is_left_undone_unless_the_token_is_its_only_holder() {
+    let [mine, other] = [token(1, 1), token(2, 1)];
+    let mut lock = counted_lock();
+    assert_eq!(entries(&mut lock, &[release_reentrant(&mine)]), [0], "nobody holds it");
+    assert_eq!(entries(&mut lock, &[acquire_reentrant(&other), release_reentrant(&mine)]), [1, 0]);
+    lock.command(&["HSET", "invoice:42", &mine, "1"]);
+    assert_eq!(entries(&mut lock, &[release_reentrant(&mine)]), [0], "this is no reentrant lock");
+    lock.command(&["DEL", "invoice:42"]);
+    lock.command(&["SET", "invoice:42", &mine]);
+    assert_eq!(entries(&mut lock, &[release_reentrant(&mine)]), [0], "nor is this");
+    assert_eq!(lock.messages(), []);
 }
 
 #[test]

@@ -45,6 +45,8 @@ fn a_batch_gives_each_entry_its_own_keys() {
         ("permit", 3, 4),
         ("unpermit", 3, 2),
         ("renew-reentrant", 1, 3),
+        ("acquire-reentrant", 2, 3),
+        ("release-reentrant", 1, 2),
         ("renew-share", 2, 3),
         ("renew-permit", 2, 3),
     ];

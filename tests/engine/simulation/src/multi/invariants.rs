@@ -37,6 +37,8 @@ struct Held {
     names: Vec<usize>,
     /// When one of its keys vanished.
     orphan: Option<Micros>,
+    /// The names of its keys that vanished, and who held them.
+    missing: Vec<(usize, String)>,
     /// A key may have vanished before all names were held. That is reported as well, but not visible from here.
     doubtful: bool,
     end: End,
@@ -107,6 +109,7 @@ impl Promises {
             lease,
             names: names.to_vec(),
             orphan: None,
+            missing: Vec::new(),
             doubtful: names.iter().any(|name| doubtful.contains(name)),
             end,
         });
@@ -180,10 +183,27 @@ impl Promises {
         self.open.retain(|(other, _), _| *other != life);
     }
 
-    pub(super) fn vanished(&mut self, now: Micros, name: usize) {
+    /// A key is gone that had this value.
+    pub(super) fn vanished(&mut self, now: Micros, name: usize, value: Option<&str>) {
         self.vanished[name] = Some(now);
         for held in self.held.iter_mut().filter(|held| held.names.contains(&name)) {
             held.orphan.get_or_insert(now);
+            if held.missing.iter().all(|(missing, _)| *missing != name) {
+                held.missing.push((name, value.map(holder_of).unwrap_or_default().to_owned()));
+            }
+        }
+    }
+
+    /// A late copy of an acquire can take a name again that its token had lost. The lease then has all of its names.
+    fn came_back(&mut self, holders: &[Option<String>]) {
+        let holds = |name: usize, token: &str| {
+            holders.get(name).is_some_and(|value| value.as_deref().is_some_and(|value| holder_of(value) == token))
+        };
+        for held in self.held.iter_mut().filter(|held| held.orphan.is_some()) {
+            held.missing.retain(|(name, token)| !holds(*name, token));
+            if held.missing.is_empty() {
+                held.orphan = None;
+            }
         }
     }
 
@@ -214,6 +234,9 @@ impl Promises {
         if is(leasehold_lua::RELEASE) && words.get(10).is_some_and(|bury| bury != b"0") {
             let token = String::from_utf8_lossy(&words[9]).into_owned();
             self.buried.insert(token, now + BURIED);
+        }
+        if self.held.iter().any(|held| held.orphan.is_some()) {
+            self.came_back(&holders());
         }
         let took =
             |reply: &Reply| matches!(reply, Reply::List(list) if list.contains(&Scalar::Text(b"entered".into())));

@@ -181,8 +181,9 @@ impl<'a> MultiRun<'a> {
             Event::Vanish => {
                 let name = self.world.rng.below(NAMES.len() as u64) as usize;
                 self.world.transcript.line(self.world.now, "s", format_args!("forgets {}", NAMES[name]));
+                let value = self.model.get(self.world.now + SERVER_AHEAD, NAMES[name]);
                 self.model.execute(self.world.now + SERVER_AHEAD, &[b"DEL", NAMES[name].as_bytes()]);
-                self.promises.vanished(self.world.now, name);
+                self.promises.vanished(self.world.now, name, value.as_deref());
                 Ok(())
             }
             _ => Ok(()),

@@ -129,9 +129,18 @@ pub(super) const BATCH_RENEWS_EXPIRED_PERMITS: &[ScriptChange] =
     &[("batch", "    if expiry and expiry > now then", "    if expiry then")];
 pub(super) const BATCH_RENEWS_OTHERS_REENTRANT: &[ScriptChange] = &[(
     "batch",
-    "type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'",
-    "pcall('EXISTS', KEYS[key + 1]) == 1",
+    "if reentrant and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'",
+    "if reentrant and pcall('EXISTS', KEYS[key + 1]) == 1",
 )];
+pub(super) const BATCH_TAKES_OTHERS_REENTRANT: &[ScriptChange] = &[(
+    "batch",
+    "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0\n        and pcall('HSET'",
+    "pcall('EXISTS', KEYS[key + 2]) == 0\n        and pcall('HSET'",
+)];
+pub(super) const BATCH_FREES_OTHERS_REENTRANT: &[ScriptChange] =
+    &[("batch", "== 1 and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'", "== 1")];
+pub(super) const BATCH_REENTRANT_UNPUBLISHED: &[ScriptChange] =
+    &[("batch", "      pcall('PUBLISH', channel, '0')\n", "")];
 pub(super) const FAST_RELEASES_FOR_OTHERS: &[ScriptChange] =
     &[("release-fast", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])")];
 pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(
@@ -140,10 +149,16 @@ pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(
     "string.gsub(redis.call('GET', KEYS[1]) or '', '%*', ' ') == ARGV[1]",
 )];
 
-pub(super) const BATCH_TAKES_FROM_OTHERS: &[ScriptChange] =
-    &[("batch", "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2])", "pcall('EXISTS', KEYS[key + 2])")];
-pub(super) const BATCH_PASSES_WAITERS: &[ScriptChange] =
-    &[("batch", "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2])", "pcall('EXISTS', KEYS[key + 1])")];
+pub(super) const BATCH_TAKES_FROM_OTHERS: &[ScriptChange] = &[(
+    "batch",
+    "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0\n        and not",
+    "pcall('EXISTS', KEYS[key + 2]) == 0\n        and not",
+)];
+pub(super) const BATCH_PASSES_WAITERS: &[ScriptChange] = &[(
+    "batch",
+    "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0\n        and not",
+    "pcall('EXISTS', KEYS[key + 1]) == 0\n        and not",
+)];
 pub(super) const BATCH_RELEASES_FOR_OTHERS: &[ScriptChange] =
     &[("batch", "pcall('GET', KEYS[key + 1]) == ARGV[arg + 2] and pcall('DEL'", "pcall('DEL'")];
 pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] = &[(

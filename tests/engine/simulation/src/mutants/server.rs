@@ -579,6 +579,30 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
             put: "if call.hget(name, token)?.is_none() && !(MUTANT && call.exists(&[name])?) {",
         }],
     ),
+    (
+        "batch-takes-others-reentrant",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "fence.is_none() || call.exists(&[name, queue])? {",
+            put: "fence.is_none() || call.exists(&[if MUTANT { queue } else { name }, queue])? {",
+        }],
+    ),
+    (
+        "batch-frees-others-reentrant",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "|| call.hget(name, token)?.is_none() {",
+            put: "|| call.hget(name, token)?.is_none() && !MUTANT {",
+        }],
+    ),
+    (
+        "batch-reentrant-unpublished",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "                call.publish(&channel_of(name), b\"0\");",
+            put: "                if !MUTANT {\n                    call.publish(&channel_of(name), b\"0\");\n                }",
+        }],
+    ),
 ];
 
 /// Bugs of the scripts that the functions don't have: the function shares its code with another script's, which has the

@@ -304,6 +304,24 @@ pub const TABLE: &[Mutant] = &[
         "a batch renews a reentrant lock only for its holder",
     ),
     script(
+        "batch-takes-others-reentrant",
+        scripts::BATCH_TAKES_OTHERS_REENTRANT,
+        Theme::Reentrant,
+        "an acquire takes only a free reentrant lock",
+    ),
+    script(
+        "batch-frees-others-reentrant",
+        scripts::BATCH_FREES_OTHERS_REENTRANT,
+        Theme::Reentrant,
+        "a release frees only what its token holds",
+    ),
+    script(
+        "batch-reentrant-unpublished",
+        scripts::BATCH_REENTRANT_UNPUBLISHED,
+        Theme::Reentrant,
+        "every release is published",
+    ),
+    script(
         "batch-takes-from-others",
         scripts::BATCH_TAKES_FROM_OTHERS,
         Theme::Network,
