@@ -113,7 +113,9 @@ impl Task {
             ("acquire-fast", [value, ..]) => (true, "acquire", value),
             ("release-fast", [value]) => (true, "release", value),
             // With one entry. More are sent only for what begins at the same moment.
-            ("batch", [_, "acquire" | "acquire-reentrant" | "share", token, _] | [_, "permit", token, _, _]) => (true, "acquire", token),
+            ("batch", [_, "acquire" | "acquire-reentrant" | "share", token, _] | [_, "permit", token, _, _]) => {
+                (true, "acquire", token)
+            }
             ("batch", [_, "release" | "release-reentrant" | "unshare" | "unpermit", token]) => (true, "release", token),
             ("batch", [_, "renew" | "renew-share" | "renew-permit" | "renew-reentrant", token, _]) => {
                 (true, "renew", token)
