@@ -22,7 +22,15 @@ pub(crate) const TCP: &str = "leasehold-tcp.wasm";
 /// Binaryen's passes. `--merge-similar-functions` merges functions that the compiler generated for several types, and
 /// saves 2,100 bytes of `lock.wasm`. `--reorder-functions` gives the shortest numbers to the functions with the most
 /// calls, and saves 1,100. Repeating all passes until nothing changes would save only 150 bytes and take 25 s.
-const FOR_USERS: &[&str] = &["--merge-similar-functions", "-Oz", "--reorder-functions"];
+const FOR_USERS: &[&str] = &[
+    "--merge-similar-functions",
+    "-Oz",
+    "--dae-optimizing",
+    "--merge-similar-functions",
+    "--low-memory-unused",
+    "-Oz",
+    "--reorder-functions",
+];
 const FOR_TESTS: &[&str] = &["-O1"];
 
 /// The WebAssembly features that rustc uses for the target.
