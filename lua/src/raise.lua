@@ -20,4 +20,5 @@ end
 if last < tonumber(ARGV[2]) then
   redis.call('SET', KEYS[2], ARGV[2])
 end
-return { 'raised', 0, 0, us, redis.call('PTTL', KEYS[1]), -1, 0 }
+local waiting = string.find(holder, '*', 1, true) and 1 or 0
+return { 'raised', 0, 0, us, redis.call('PTTL', KEYS[1]), waiting, 0 }

@@ -66,6 +66,8 @@ export class LockManager implements AsyncDisposable {
    * Makes a manager over an odd number of independent servers, three or more (Redlock). A lock is held while a majority of
    * them agrees. No failover can lose it, and a minority may be down. A majority must be reachable now.
    *
+   * Clients wait in a queue on the first server. So list the servers in the same order everywhere.
+   *
    * A quorum has mutexes only: other kinds of locks reject with `unsupported`. `error.votes` tells how each server answered.
    * The first call loads a second WebAssembly module.
    *

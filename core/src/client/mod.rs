@@ -171,6 +171,20 @@ impl Client {
         Some(lock.hold.as_ref()?.last_fence())
     }
 
+    /// Whether the server does not answer the client's claim for a lock.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn is_silent(&self, family: Family, key: &str) -> bool {
+        let lock = self.locks.find(family, key).and_then(|lock| self.locks.get(lock));
+        lock.and_then(|lock| lock.claim.as_ref()).is_some_and(|claim| claim.failure.is_some())
+    }
+
+    /// Whether other clients are known to wait for a lease.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn others_want(&self, lease: LeaseId) -> bool {
+        let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get(lease.lock()?));
+        lock.and_then(|lock| lock.hold.as_ref()).is_some_and(|hold| hold.budget.is_some())
+    }
+
     /// A quorum gives out this fence for a lease.
     #[cfg(feature = "quorum")]
     pub(crate) fn uses(&mut self, lease: LeaseId, fence: u64) {

@@ -98,6 +98,7 @@ impl LockState {
                         if sets(cx, op, left) { told } else { Validity { until, confirmed, ..hold.validity } };
                     hold.extend(cx, id, validity);
                 }
+                hold.heard(cx, id, answer.waiting);
                 match op {
                     Some(op) if hold.converting.is_none() => self.lease_call_answered(cx, op),
                     op => ask_by_new_token(cx, op),
@@ -151,6 +152,12 @@ impl LockState {
                 if let Some(command) = self.renewal(cx, Form::Source) {
                     cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
                 }
+            }
+            // The call has ended since. The server gets the script all the same, because the next turn will need it.
+            #[cfg(feature = "quorum")]
+            (FailureClass::NoScript, Some(op)) if !cx.ops.contains_key(&op) => {
+                let command = cx.raise_command(Form::Source, &self.name, token, 0);
+                cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
             }
             (FailureClass::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
             // The key was overwritten with another type.

@@ -6,19 +6,26 @@ use core::time::Duration;
 
 use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
 use super::members::{Members, Task};
+use super::place::Place;
 use super::{Quorum, only_exclusive};
 use crate::error::{Error, Failure, Votes};
 use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, Leased, OpKind, Timer, covering};
+use crate::session::{Context, Lease, Leased, OpKind, covering};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
-const LAST_RETRY: Duration = Duration::from_millis(200);
-/// How long callers of one client may take turns before other clients, which poll, get a chance.
-const TURNS: Duration = Duration::from_secs(1);
+pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
+/// How long callers of one client may take turns before clients that poll get a chance.
+pub(super) const TURNS: Duration = Duration::from_secs(1);
+
+/// What one server is asked for a caller with these options.
+pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
+    let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
+    AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..options }
+}
 
 impl Quorum {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
@@ -78,11 +85,14 @@ impl QuorumLock {
         match self.stage {
             Stage::Held(..) => return,
             Stage::Asking(op) | Stage::Raising(op, _) if cx.ops.contains_key(&op) => return,
-            Stage::Asking(_) | Stage::Raising(..) => self.give_back(cx, members, None),
+            Stage::Asking(_) | Stage::Raising(..) => self.give_back(cx, members, None, Place::Kept),
             Stage::Idle => {}
         }
         match self.queue.head() {
-            None => cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None),
+            None => {
+                self.clear_timer(cx);
+                self.leave_queue(cx, members);
+            }
             Some(_) if self.timer.is_some() => {}
             Some((op, options)) => {
                 self.options = options;
@@ -95,9 +105,7 @@ impl QuorumLock {
 
     /// Asks every server that has not agreed yet.
     fn ask(&mut self, cx: &Context, members: &mut Members) {
-        let AcquireOptions { ttl, max_hold, .. } = self.options;
-        let ttl = max_hold.map_or(ttl, |most| ttl.min(covering(most)));
-        let options = AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..self.options };
+        let options = of_one_server(self.options);
         let same = mem::replace(&mut self.asked, options) == options;
         for (at, state) in (0..).zip(&mut self.states) {
             let owes = |members: &Members| {
@@ -107,8 +115,12 @@ impl QuorumLock {
                 if same {
                     *state = MemberState::Asked(op);
                 } else {
-                    clear(cx, members, at, mem::replace(state, MemberState::Empty), None);
+                    clear(cx, members, at, mem::take(state), None);
                 }
+            }
+            // A place in the queue was for a caller with other options.
+            if !same && let MemberState::Queued(_) | MemberState::Ours { .. } = state {
+                clear(cx, members, at, mem::take(state), None);
             }
             if let MemberState::Empty | MemberState::Denied(_) = state {
                 if owes(members) {
@@ -131,6 +143,9 @@ impl QuorumLock {
             self.ask(cx, members);
             return self.ask_after(cx, self.options.ttl / 3);
         }
+        if self.waits_its_turn(members) {
+            return self.ask_after(cx, LAST_RETRY);
+        }
         self.settle(cx, members);
     }
 
@@ -144,7 +159,8 @@ impl QuorumLock {
     ) {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
         match (&mut *state, result) {
-            (MemberState::Asked(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
+            (MemberState::Asked(asked) | MemberState::Queued(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
+                let queued = matches!(state, MemberState::Queued(_));
                 let (lease, drawn) = (grant.lease, grant.fence);
                 let mut fence = drawn;
                 if let Some(member) = members.get(at) {
@@ -154,6 +170,9 @@ impl QuorumLock {
                 *state = MemberState::Ours { lease, drawn, fence, raise: Raise::No };
                 if let Some(until) = self.until {
                     members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
+                }
+                if queued {
+                    self.called(cx, &grant);
                 }
             }
             (MemberState::Ours { fence, raise, .. }, Ok(Outcome::Verified(held)))
@@ -169,7 +188,9 @@ impl QuorumLock {
                 let given = mem::replace(state, MemberState::Denied(error));
                 clear(cx, members, at, given, None);
             }
-            (MemberState::Asked(asked), Err(error)) if *asked == op => *state = MemberState::Denied(error),
+            (MemberState::Asked(asked) | MemberState::Queued(asked), Err(error)) if *asked == op => {
+                *state = MemberState::Denied(error);
+            }
             (MemberState::Late(asked), result) if *asked == op => {
                 *state = MemberState::Empty;
                 if let Ok(Outcome::Acquired(grant)) = result {
@@ -202,26 +223,31 @@ impl QuorumLock {
         self.end_callers(cx, members, Callers::Tries);
     }
 
-    /// There is no majority: gives everything back. Waiting callers ask again after a pause.
+    /// There is no majority: gives everything back but a place in the queue. Waiting callers queue, or ask again after a
+    /// pause.
     pub(super) fn fail(&mut self, cx: &mut Context, members: &mut Members) {
         self.votes = self.votes(members);
         self.turns_since = None;
-        self.give_back(cx, members, None);
-        let retryable = denied(self.votes.clone(), Duration::ZERO, members).is_retryable();
-        self.end_callers(cx, members, if retryable { Callers::Tries } else { Callers::All });
-        if !self.queue.is_empty() {
-            self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
-            self.attempts = self.attempts.saturating_add(1);
+        let error = denied(self.votes.clone(), Duration::ZERO, members);
+        let (busy, behind) = (matches!(error, Error::Busy { .. }), self.is_behind());
+        self.give_back(cx, members, None, if busy { Place::Kept } else { Place::Left });
+        self.end_callers(cx, members, if error.is_retryable() { Callers::Tries } else { Callers::All });
+        if !self.may_join(members) {
+            self.leave_queue(cx, members);
+        } else if behind && busy {
+            self.join(cx, members);
+        }
+        if self.waits_its_turn(members) {
+            self.ask_after(cx, LAST_RETRY);
+        } else if !self.queue.is_empty() {
+            self.pause(cx);
         }
     }
 
-    /// After a release, the next local caller asks at once, but only for a limited time.
-    pub(super) fn next_turn(&mut self, cx: &mut Context, members: &mut Members) {
-        if self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty() {
-            self.turns_since = None;
-            self.ask_after(cx, LAST_RETRY);
-        }
-        self.settle(cx, members);
+    /// The next attempt is after a pause, which grows.
+    fn pause(&mut self, cx: &mut Context) {
+        self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
+        self.attempts = self.attempts.saturating_add(1);
     }
 
     fn end_callers(&mut self, cx: &mut Context, members: &Members, callers: Callers) {

@@ -98,7 +98,7 @@ fn unreleased(gather: &Gather, majority: usize) -> u32 {
 }
 
 /// A holder counts if a majority reports it. Its token and remaining time are from the first server that
-/// does. There are no queues.
+/// does. The queue is the first server's.
 fn majority_view(gather: &Gather, majority: usize) -> Inspection {
     let seen =
         || gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None });
@@ -108,7 +108,10 @@ fn majority_view(gather: &Gather, majority: usize) -> Inspection {
     };
     Inspection {
         holders: seen().flat_map(|seen| &seen.holders).find(by_majority).cloned().into_iter().collect(),
-        waiters: Vec::new(),
+        waiters: match gather.0.first() {
+            Some(Some(Ok(Outcome::Inspected(first)))) => first.waiters.clone(),
+            _ => Vec::new(),
+        },
         last_fence: seen().filter_map(|seen| seen.last_fence).max(),
     }
 }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::Quorum;
 use super::lock::{MemberState, QuorumLock, Raise, Stage};
 use super::members::{CallKind, Members, Task};
+use super::place::Place;
 use crate::error::{Error, LossReason};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
@@ -18,8 +19,7 @@ impl Quorum {
         let Some(lock) = self.cx.unnest(op, id).and_then(|of| of.lock()) else { return };
         self.with(lock, |lock, cx, members| {
             lock.scatter(cx, op);
-            lock.give_back(cx, members, Some(Task::Part(op, CallKind::Release)));
-            lock.next_turn(cx, members);
+            lock.end_turn(cx, members, Task::Part(op, CallKind::Release));
         });
     }
 
@@ -64,7 +64,7 @@ impl Quorum {
                 if let Stage::Held(lease, _) = lock.stage {
                     cx.end_lease(lease, &Error::Closed);
                 }
-                lock.give_back(cx, members, None);
+                lock.give_back(cx, members, None, Place::Left);
             });
         }
         self.ask_all(op, CallKind::Close, |op| Input::Close { op });
@@ -92,7 +92,7 @@ impl QuorumLock {
         {
             cx.lose_lease(lease, reason);
             self.turns_since = None;
-            self.give_back(cx, members, None);
+            self.give_back(cx, members, None, Place::Left);
             self.settle(cx, members);
         }
     }

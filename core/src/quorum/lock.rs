@@ -15,6 +15,7 @@ use core::mem;
 use core::time::Duration;
 
 use super::members::{Members, Task};
+use super::place::Place;
 use crate::error::{Error, Vote, Votes};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
@@ -44,6 +45,8 @@ pub(crate) struct QuorumLock {
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
     pub(super) turns_since: Option<Instant>,
+    /// The fence of the last holder, if the next local caller goes on with its place.
+    pub(super) passed: u64,
     /// The next attempt, or the next try to win another server for a held lease.
     pub(crate) timer: Slot,
 }
@@ -61,21 +64,19 @@ pub(super) enum Stage {
 }
 
 /// What is known about one server.
-#[derive(Clone, Hash)]
+#[derive(Clone, Default, Hash)]
 pub(super) enum MemberState {
+    #[default]
     Empty,
     /// The server was asked for the lock.
     Asked(OpId),
     /// The server has not answered yet, and the lease that it was asked for has ended: a majority was faster. The next
     /// caller may use the answer. Without one, a lease is given back.
     Late(OpId),
+    /// This client waits in the server's queue. Only the first server has one.
+    Queued(OpId),
     /// We hold the lock there. The server drew the fence `drawn` for us, and remembers all up to `fence`.
-    Ours {
-        lease: LeaseId,
-        drawn: u64,
-        fence: u64,
-        raise: Raise,
-    },
+    Ours { lease: LeaseId, drawn: u64, fence: u64, raise: Raise },
     /// We don't hold the lock there, for this reason.
     Denied(Error),
 }
@@ -110,12 +111,13 @@ impl QuorumLock {
             votes: Votes::default(),
             attempts: 0,
             turns_since: None,
+            passed: 0,
             timer: None,
         }
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        let late = self.states.iter().any(|state| matches!(state, MemberState::Late(_)));
+        let late = self.states.iter().any(|state| matches!(state, MemberState::Late(_) | MemberState::Queued(_)));
         matches!(self.stage, Stage::Idle) && self.queue.is_empty() && self.timer.is_none() && !late
     }
 
@@ -160,7 +162,7 @@ impl QuorumLock {
     pub(super) fn votes(&self, members: &Members) -> Votes {
         let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
             let answer = match state {
-                MemberState::Empty | MemberState::Asked(_) | MemberState::Late(_) => None,
+                MemberState::Empty | MemberState::Asked(_) | MemberState::Late(_) | MemberState::Queued(_) => None,
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
             };
@@ -172,16 +174,21 @@ impl QuorumLock {
     /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock: then the lease
     /// was released, and servers that have not answered yet are not told to forget the token, which would cost them more
     /// than a lease that is given back later.
-    pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
-        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
+    pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>, place: Place) {
+        self.clear_timer(cx);
         self.stage = Stage::Idle;
         self.until = None;
-        for (at, state) in (0..).zip(&mut self.states) {
+        let keeps = place == Place::Kept && self.has_place();
+        for (at, state) in (0..).zip(&mut self.states).skip(keeps.into()) {
             match *state {
                 MemberState::Asked(op) if task.is_some() => *state = MemberState::Late(op),
-                _ => clear(cx, members, at, mem::replace(state, MemberState::Empty), task),
+                _ => clear(cx, members, at, mem::take(state), task),
             }
         }
+    }
+
+    pub(super) fn clear_timer(&mut self, cx: &mut Context) {
+        cx.timers.set(Timer::Heartbeat(self.id), &mut self.timer, None);
     }
 
     /// Schedules the next attempt after a random pause.
@@ -194,7 +201,7 @@ impl QuorumLock {
 /// Gives back whatever one server may have for us.
 pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
-        MemberState::Asked(op) | MemberState::Late(op) => {
+        MemberState::Asked(op) | MemberState::Late(op) | MemberState::Queued(op) => {
             members.tasks.remove(&op);
             members.tell(at, cx.now, Input::Cancel { op });
         }

@@ -10,6 +10,10 @@ impl QuorumLock {
     /// Counts the answers, and continues as soon as the outcome is certain.
     pub(super) fn decide(&mut self, cx: &mut Context, members: &mut Members) {
         let majority = members.majority();
+        let called = matches!(self.states.first(), Some(MemberState::Ours { .. }));
+        if called && matches!(self.stage, Stage::Idle) {
+            return self.settle(cx, members);
+        }
         if let Stage::Asking(op) = self.stage
             && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
         {

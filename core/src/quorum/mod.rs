@@ -14,6 +14,7 @@ mod held;
 mod lock;
 mod majority;
 mod members;
+mod place;
 mod roster;
 
 use alloc::boxed::Box;
@@ -31,6 +32,7 @@ use crate::session::{Context, NameHash, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{CallKind, Member, Members, Task};
+use place::FIRST;
 
 pub use roster::Roster;
 
@@ -126,12 +128,10 @@ impl Quorum {
                 let (at, id) = self.members.inner(id);
                 self.members.tell(at, now, Input::Reply { id, result });
             }
-            // There are no subscriptions: waiters poll.
-            Input::DedicatedReply { .. }
-            | Input::Message { .. }
-            | Input::Subscribed { .. }
-            | Input::Unsubscribed { .. }
-            | Input::Wake => {}
+            Input::Message { .. } | Input::Subscribed { .. } | Input::Unsubscribed { .. } => {
+                self.members.tell(FIRST, now, input);
+            }
+            Input::DedicatedReply { .. } | Input::Wake => {}
         }
     }
 
@@ -160,9 +160,12 @@ impl Quorum {
                     let id = self.members.outer(at, id);
                     self.cx.outputs.push_back(Output::Send { id, node: NodeId(at), command });
                 }
-                // A lock that is taken by force is noticed at the next renewal.
+                Output::Subscribe { .. } | Output::Unsubscribe { .. } if at == FIRST => {
+                    self.cx.outputs.push_back(output)
+                }
+                // Nobody waits at the other servers.
                 Output::Subscribe { channel, .. } => {
-                    let cause = Failure::Unsupported("a quorum subscribes to nothing".into());
+                    let cause = Failure::Unsupported("a quorum subscribes only at its first server".into());
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
                     self.members.tell(at, self.cx.now, input);
                 }

@@ -116,6 +116,9 @@ pub(crate) fn sane_answer(command: &Command, server: u64) -> Reply {
     if is(leasehold_lua::RENEW) {
         return answer("renewed", [0, 0, server, ttl(words.len() - 1), 0, 0]);
     }
+    if is(leasehold_lua::RAISE) {
+        return answer("raised", [0, 0, server, 10_000, 0, 0]);
+    }
     if is(leasehold_lua::CONVERT) {
         return answer("converted", [server, 33, server, ttl(12), 0, 0]);
     }

@@ -24,5 +24,6 @@ pub(crate) fn raise(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         call.set(counter, &number_text(fence), Lifetime::Forever)?;
     }
     let ms = call.pttl(name)?;
-    Ok(call.answer("raised", 0, ms, -1, false))
+    let waiting = value.is_some_and(|value| value.contains(&b'*'));
+    Ok(call.answer("raised", 0, ms, waiting.into(), false))
 }

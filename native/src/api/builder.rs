@@ -263,8 +263,8 @@ impl Builder {
         let names: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let (engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
         let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
-        let link = connect_quorum(given, requirements, self.config.node_timeout).await?;
-        Ok(self.run(engine, None, link, None, Origin::Servers(None)))
+        let (link, first) = connect_quorum(given, requirements, self.config.node_timeout).await?;
+        Ok(self.run(engine, None, link, None, Origin::Servers(first)))
     }
 
     /// Uses a server in memory: see [`testing`](crate::testing).

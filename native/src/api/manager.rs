@@ -142,6 +142,8 @@ impl LockManager {
     /// # }
     /// ```
     ///
+    /// Clients wait in a queue on the first server. So list the servers in the same order everywhere.
+    ///
     /// Connecting takes at most one response timeout (2 s).
     ///
     /// # Cancel safety
@@ -279,7 +281,8 @@ impl LockManager {
     /// [labels](Builder::label). It also asks the clients for the labels of their [leases](Lock::label), and waits for
     /// the answers for at most 100 ms. A label is missing if the client does not answer in that time.
     ///
-    /// Waiters for a reentrant lock or in a quorum are not listed, because these have no queue on the server.
+    /// Waiters for a reentrant lock are not listed, because they have no queue on the server. The waiters of a quorum are
+    /// those of its first server.
     /// It returns within two response timeouts.
     ///
     /// # Cancel safety

@@ -32,7 +32,7 @@ const MAX_PER_TURN: usize = 64;
 /// How many messages to read at a time. A provider that always has more must not keep the other tasks from running.
 const MAX_MESSAGES: usize = 16;
 
-/// The server that the subscriptions are on. A quorum doesn't subscribe, so it is the only one.
+/// The server that the subscriptions are on: the only one, or the first one of a quorum.
 const NODE: NodeId = NodeId(0);
 
 struct Driver {

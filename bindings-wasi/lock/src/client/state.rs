@@ -80,7 +80,7 @@ pub(super) struct Actions {
     pub(super) closed: bool,
 }
 
-/// A change of the subscriptions. There is only one server, because a quorum doesn't subscribe.
+/// A change of the subscriptions. All are on one server, because a quorum subscribes at its first one.
 pub(super) enum ChannelRequest {
     Subscribe(String),
     Unsubscribe(String),

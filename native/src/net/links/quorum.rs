@@ -14,12 +14,12 @@ use crate::net::connection::with_timeout;
 use crate::net::topology::{Endpoint, QuorumMember, Requirements, Server};
 
 /// Connects to all servers at once. Those that can't be reached are connected when they are needed, as long as there is
-/// a majority without them.
+/// a majority without them. Also returns the first server, which sends the messages.
 pub(crate) async fn connect_quorum(
     servers: Vec<Server>,
     requirements: Requirements,
     node_timeout: Duration,
-) -> Result<Link, Error> {
+) -> Result<(Link, Option<Endpoint>), Error> {
     let start = Instant::now();
     let addresses: Vec<String> = servers.iter().map(Server::address).collect();
     let members: Vec<_> = servers.into_iter().zip(QuorumMember::all(&addresses, requirements)).collect();
@@ -32,10 +32,11 @@ pub(crate) async fn connect_quorum(
         with_timeout(server.response_timeout(), attempt).await
     });
     let attempts = join_all(attempts).await;
-    let (mut links, mut votes) = (Vec::new(), Vec::new());
+    let (mut links, mut votes, mut first) = (Vec::new(), Vec::new(), None);
     for ((server, member), attempt) in members.into_iter().zip(attempts) {
         let address = server.address();
         let endpoint = Endpoint::server(server.with_member(member));
+        first.get_or_insert_with(|| endpoint.clone());
         let answer = match attempt {
             Ok((connection, checked)) => {
                 checked?;
@@ -50,5 +51,5 @@ pub(crate) async fn connect_quorum(
         votes.push(Vote::new(address.into(), Some(answer)));
     }
     let majority = votes.into_iter().collect::<Votes>().majority(start.elapsed());
-    majority.map(|()| Link::Quorum(links)).map_err(|error| Error::from_engine(error, None, None))
+    majority.map(|()| (Link::Quorum(links), first)).map_err(|error| Error::from_engine(error, None, None))
 }

@@ -51,6 +51,32 @@ async fn two_clients_exclude_each_other_and_fences_rise() -> Tested {
 }
 
 #[tokio::test]
+async fn clients_get_it_in_the_order_in_which_they_came() -> Tested {
+    const CLIENTS: usize = 6;
+    let servers = five()?;
+    let locks = connect(&servers).await?;
+    let held = locks.mutex(NAME).acquire().await?;
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for client in 0..CLIENTS {
+        let (waiter, served) = (connect(&servers).await?, served.clone());
+        tokio::spawn(async move {
+            let lease = waiter.mutex(NAME).acquire().await?;
+            let _ = served.send(client);
+            lease.release().await
+        });
+        until("its place in the queue", async || {
+            locks.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == client + 1)
+        })
+        .await;
+    }
+    held.release().await?;
+    for client in 0..CLIENTS {
+        assert_eq!(order.recv().await, Some(client));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_dead_minority_is_done_without_at_the_start_and_later() -> Tested {
     let mut servers = five()?;
     servers[0].stop();

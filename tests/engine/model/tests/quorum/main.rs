@@ -4,5 +4,6 @@ mod errors;
 mod fences;
 mod holding;
 mod losing;
+mod queue;
 mod voting;
 mod world;

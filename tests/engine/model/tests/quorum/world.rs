@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
-    LossReason, OpId, Outcome, Output, Reply, Wait,
+    LossReason, NodeId, OpId, Outcome, Output, Reply, Wait,
 };
 use leasehold_harness::{Rng, Transcript, World};
 use leasehold_model::ModelServer;
@@ -43,6 +43,10 @@ pub(crate) struct ScriptedQuorum {
 pub(crate) struct Client {
     engine: Engine,
     ops: u64,
+    /// The servers that it can't reach.
+    cut: Vec<usize>,
+    /// Its channel on the first server, once it has subscribed.
+    channel: Option<String>,
     pub(crate) results: Vec<(OpId, u64, Result<Outcome, Error>)>,
     pub(crate) lost: Vec<(LeaseId, u64, LossReason)>,
 }
@@ -50,6 +54,8 @@ pub(crate) struct Client {
 enum Event {
     Arrive { client: usize, server: usize, id: CommandId, command: Command },
     Reply { client: usize, id: CommandId, result: Result<Reply, Failure> },
+    Subscribed { client: usize, channel: String },
+    Message { channel: String, payload: Vec<u8> },
 }
 
 pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
@@ -63,6 +69,8 @@ impl ScriptedQuorum {
         let client = |number: u8| Client {
             engine: Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &names).unwrap(),
             ops: 0,
+            cut: Vec::new(),
+            channel: None,
             results: Vec::new(),
             lost: Vec::new(),
         };
@@ -80,7 +88,41 @@ impl ScriptedQuorum {
     }
 
     pub(crate) fn set(&mut self, servers: impl IntoIterator<Item = usize>, health: Health) {
-        servers.into_iter().for_each(|server| self.servers[server].1 = health);
+        for server in servers {
+            self.servers[server].1 = health;
+            if server == 0 && health == Health::Dead {
+                self.break_subscriptions();
+            }
+        }
+    }
+
+    fn break_subscriptions(&mut self) {
+        for client in 0..self.clients.len() {
+            if let Some(channel) = self.clients[client].channel.take() {
+                let cause = Failure::Interrupted("the connection closed".into());
+                self.tell(client, Input::Unsubscribed { node: NodeId(0), channel: &channel, cause });
+            }
+        }
+    }
+
+    /// From now on, the client's commands don't reach these servers.
+    pub(crate) fn cut(&mut self, client: usize, servers: impl IntoIterator<Item = usize>) {
+        self.clients[client].cut.extend(servers);
+    }
+
+    /// The server forgets everything.
+    pub(crate) fn wipe(&mut self, server: usize) {
+        self.servers[server].0.flush_all();
+    }
+
+    pub(crate) fn has_ended(&self, client: usize, op: OpId) -> bool {
+        self.clients[client].results.iter().any(|(id, ..)| *id == op)
+    }
+
+    /// For how many milliseconds the lock's key on a server lasts.
+    pub(crate) fn ttl(&self, server: usize) -> u64 {
+        let (now, model) = (self.clock(server), &self.servers[server].0);
+        model.expires(now, NAME).map_or(0, |expires| expires.saturating_sub(now) / MS)
     }
 
     /// A user's call at this moment.
@@ -201,13 +243,19 @@ impl ScriptedQuorum {
             Event::Arrive { client, server, id, command } => {
                 let now = self.clock(server);
                 let (model, health) = &mut self.servers[server];
-                let health = *health;
+                let health = if self.clients[client].cut.contains(&server) { Health::Dead } else { *health };
                 let result = match health {
                     Health::Dead => Err(Failure::Unavailable("connection refused".into())),
                     Health::Refusing(text) => Err(Failure::Refused(text.into())),
                     Health::Well | Health::Slow(_) | Health::Mute => {
                         let words: Vec<&[u8]> = command.words().collect();
-                        model.execute(now, &words).reply.map_err(Failure::Refused)
+                        let executed = model.execute(now, &words);
+                        for (channel, payload) in
+                            executed.published.into_iter().filter(|_| server == 0 && health != Health::Mute)
+                        {
+                            self.world.after(MS / 2, Event::Message { channel, payload });
+                        }
+                        executed.reply.map_err(Failure::Refused)
                     }
                 };
                 if health != Health::Mute {
@@ -215,6 +263,22 @@ impl ScriptedQuorum {
                 }
             }
             Event::Reply { client, id, result } => self.tell(client, Input::Reply { id, result }),
+            Event::Subscribed { client, channel } => {
+                let (node, subscribed) = (NodeId(0), channel.as_str());
+                if self.servers[0].1 == Health::Well {
+                    self.tell(client, Input::Subscribed { node, channel: subscribed });
+                    self.clients[client].channel = Some(channel);
+                } else {
+                    let cause = Failure::Unavailable("connection refused".into());
+                    self.tell(client, Input::Unsubscribed { node, channel: subscribed, cause });
+                }
+            }
+            Event::Message { channel, payload } => {
+                let hears = |client: &Client| client.channel.as_ref() == Some(&channel);
+                if let Some(client) = self.clients.iter().position(hears) {
+                    self.tell(client, Input::Message { node: NodeId(0), channel: &channel, payload: &payload });
+                }
+            }
         }
     }
 
@@ -233,10 +297,8 @@ impl ScriptedQuorum {
                 }
                 Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
                 Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),
-                Output::Subscribe { .. }
-                | Output::Unsubscribe { .. }
-                | Output::SendDedicated { .. }
-                | Output::CloseDedicated { .. } => {}
+                Output::Subscribe { channel, .. } => self.world.after(MS, Event::Subscribed { client, channel }),
+                Output::Unsubscribe { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
     }

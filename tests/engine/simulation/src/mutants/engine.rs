@@ -310,8 +310,8 @@ pub(super) const QUORUM_VALID_BY_BEST: &[Change] = &[Change {
 }];
 pub(super) const QUORUM_RELEASES_GRANTED_ONLY: &[Change] = &[Change {
     file: "quorum/lock.rs",
-    find: "        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
-    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) | MemberState::Late(op) => {\n            members.tasks",
+    find: "        MemberState::Asked(op) | MemberState::Late(op) | MemberState::Queued(op) => {\n            members.tasks",
+    put: "        MemberState::Asked(_) if MUTANT => {}\n        MemberState::Asked(op) | MemberState::Late(op) | MemberState::Queued(op) => {\n            members.tasks",
 }];
 pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     Change {
@@ -334,6 +334,13 @@ pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
     file: "quorum/acquire.rs",
     find: "last_fence(lease).unwrap_or(drawn);",
     put: "last_fence(lease).unwrap_or(drawn) + if MUTANT { 100_000 } else { 0 };",
+}];
+pub(super) const QUORUM_FORGETS_ITS_PLACE: &[Change] = &[Change {
+    file: "quorum/place.rs",
+    find: "            self.clear_first(cx, members);",
+    put: "            if !MUTANT {
+                self.clear_first(cx, members);
+            }",
 }];
 pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
     file: "quorum/acquire.rs",

@@ -582,6 +582,12 @@ pub const TABLE: &[Mutant] = &[
         "a server remembers only the fences that it reserved",
     ),
     engine(
+        "quorum-forgets-its-place",
+        engine::QUORUM_FORGETS_ITS_PLACE,
+        Theme::Quorum,
+        "a client whose callers have left gives its place in the queue back",
+    ),
+    engine(
         "quorum-late-lease-kept",
         engine::QUORUM_LATE_LEASE_KEPT,
         Theme::Quorum,

@@ -1,5 +1,6 @@
 //! One client: an engine over all servers, its own clock, and users.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use leasehold_core::{
@@ -14,18 +15,29 @@ pub(crate) struct Client {
     pub(crate) life: u32,
     /// None after a crash or a close.
     pub(crate) engine: Option<Engine>,
+    id: ClientId,
     /// The common part of its tokens on all servers.
     pub(crate) uuid: String,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
     pub(crate) asleep_until: Option<Micros>,
     /// What arrived while it slept.
-    pub(crate) inbox: Vec<(CommandId, Result<Reply, Failure>)>,
+    pub(crate) inbox: Vec<Received>,
+    /// Whether the first server sends it messages.
+    pub(crate) subscribed: bool,
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,
     /// The number of commands sent in the current second of true time.
     pub(crate) pace: (Micros, u64),
+}
+
+/// What a client receives.
+pub(crate) enum Received {
+    Reply(CommandId, Result<Reply, Failure>),
+    Message(Rc<[u8]>),
+    Subscribed,
+    Unsubscribed(Failure),
 }
 
 #[derive(Default)]
@@ -85,11 +97,13 @@ impl Client {
         Self {
             life,
             engine,
+            id,
             uuid: id.to_string()[..32].to_owned(),
             clock: Clock::new((1 << 40) + rng.below(1 << 40), drift),
             config,
             asleep_until: None,
             inbox: Vec::new(),
+            subscribed: false,
             wake: (None, 0),
             users: (0..rng.range(mix.users)).map(|_| User::default()).collect(),
             ops: vec![],
@@ -123,6 +137,11 @@ impl Client {
         for op in self.ops.iter_mut().filter(|op| op.call == UserCall::Close && !op.ended) {
             op.ends = Some(at + timeout * 4);
         }
+    }
+
+    /// The channel on which it waits for messages.
+    pub(crate) fn channel(&self) -> String {
+        format!("leasehold:{}", self.id)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

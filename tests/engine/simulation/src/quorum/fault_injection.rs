@@ -27,7 +27,10 @@ impl QuorumRun<'_> {
             3 => self.servers[server].suffer(Trouble::Stalled, until),
             4 => self.servers[server].suffer(Trouble::Full, until),
             5 => self.models[server].script_flush(),
-            6..=7 => self.cuts.push((client, server, until)),
+            6..=7 => {
+                self.cuts.push((client, server, until));
+                self.break_subscriptions(|other| server == 0 && other == client);
+            }
             8 => self.pause(client, until),
             _ => self.crash_client(client),
         }
@@ -44,6 +47,7 @@ impl QuorumRun<'_> {
         }
         self.servers[server].suffer(Trouble::Down, until);
         self.models[server].script_flush();
+        self.break_subscriptions(|_| server == 0);
         if forgets {
             self.models[server].flush_all();
             self.watch.forgot(server, self.world.now);

@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use leasehold_core::{Command, CommandId, Failure, Reply};
 use leasehold_harness::Micros;
+use leasehold_model::Executed;
 
 use crate::invariants::broken;
+use crate::quorum::client::{Client, Received};
 use crate::quorum::world::{Event, QuorumRun, Trouble};
 
 /// How late a command may be. A tombstone lasts 60 s.
@@ -53,8 +55,7 @@ impl QuorumRun<'_> {
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
         let now = self.world.now;
-        let cut = self.cuts.iter().any(|cut| *cut == (arrival.client, arrival.server, cut.2) && cut.2 > now);
-        if cut || self.servers[arrival.server].suffers(Trouble::Down, now) {
+        if self.is_cut(arrival.client, arrival.server) || self.servers[arrival.server].suffers(Trouble::Down, now) {
             return self.fail(&arrival, there);
         }
         let chance = if self.faults_are_on() { self.mix.chance } else { 0 };
@@ -108,7 +109,64 @@ impl QuorumRun<'_> {
 
     fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
         let Arrival { client, life, id, .. } = *arrival;
-        self.world.after(after, Event::Deliver { client, life, id, result });
+        self.world.after(after, Event::Deliver { client, life, what: Received::Reply(id, result) });
+    }
+
+    fn is_cut(&self, client: usize, server: usize) -> bool {
+        self.cuts.iter().any(|cut| (cut.0, cut.1) == (client, server) && cut.2 > self.world.now)
+    }
+
+    /// A client subscribes at the first server.
+    pub(crate) fn subscribe(&mut self, client: usize, life: u32) {
+        if self.clients[client].life != life {
+            return;
+        }
+        let fails = self.is_cut(client, 0) || self.servers[0].suffers(Trouble::Down, self.world.now);
+        let lost = self.faults_are_on() && self.world.rng.chance(self.mix.chance);
+        self.clients[client].subscribed = !fails && !lost;
+        let what = match (fails, lost) {
+            (true, _) => Received::Unsubscribed(Failure::Unavailable("connection refused".into())),
+            (_, true) => Received::Unsubscribed(Failure::Interrupted("connection reset".into())),
+            _ => Received::Subscribed,
+        };
+        let after = self.world.rng.range(self.mix.trip);
+        self.world.after(after, Event::Deliver { client, life, what });
+    }
+
+    /// The connections with the subscriptions of these clients break.
+    pub(crate) fn break_subscriptions(&mut self, which: impl Fn(usize) -> bool) {
+        for client in (0..self.clients.len()).filter(|client| which(*client)) {
+            if std::mem::take(&mut self.clients[client].subscribed) {
+                let (life, after) = (self.clients[client].life, self.world.rng.spread((100, 1_000_000)));
+                let what = Received::Unsubscribed(Failure::Interrupted("connection reset".into()));
+                self.world.after(after, Event::Deliver { client, life, what });
+            }
+        }
+    }
+
+    /// The first server sends a message: late, twice or not at all if faults are on.
+    fn publish(&mut self, channel: &str, payload: &[u8]) {
+        let now = self.world.now;
+        let hears = |it: &Client| it.engine.is_some() && it.subscribed && it.channel() == channel;
+        let Some(client) = self.clients.iter().position(hears) else { return };
+        if self.is_cut(client, 0) {
+            return;
+        }
+        let (life, payload) = (self.clients[client].life, Rc::from(payload));
+        let mut after = self.world.rng.range(self.mix.trip);
+        let mut times = 1;
+        if self.faults_are_on() && self.world.rng.chance(self.mix.chance) {
+            self.counts.faults += 1;
+            match self.world.rng.below(3) {
+                0 => times = 0,
+                1 => times = 2,
+                _ => after += self.world.rng.range(self.mix.slow),
+            }
+        }
+        for _ in 0..times {
+            let what = Received::Message(Rc::clone(&payload));
+            self.world.agenda.push(now + after, Event::Deliver { client, life, what });
+        }
     }
 
     /// A command reaches its server.
@@ -127,7 +185,10 @@ impl QuorumRun<'_> {
         let clock = server.clock.reads(now);
         self.models[at].set_out_of_memory(server.suffers(Trouble::Full, now));
         let words: Vec<&[u8]> = arrival.command.words().collect();
-        let result = self.models[at].execute(clock, &words).reply;
+        let Executed { reply: result, published } = self.models[at].execute(clock, &words);
+        for (channel, payload) in published.iter().filter(|_| at == 0) {
+            self.publish(channel, payload);
+        }
         self.counts.calls += 1;
         if let Err(text) = &result
             && !["NOSCRIPT", "OOM"].iter().any(|known| text.contains(known))

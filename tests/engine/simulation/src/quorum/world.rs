@@ -1,11 +1,11 @@
 //! A run of clients and the servers of a quorum, on virtual time. One seed makes all of it.
 
-use leasehold_core::{CommandId, Failure, Input, OpId, Output, Reply};
+use leasehold_core::{Input, NodeId, OpId, Output};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
-use crate::quorum::client::{Client, Doing, UserCall};
+use crate::quorum::client::{Client, Doing, Received, UserCall};
 use crate::quorum::network::Arrival;
 use crate::quorum::watch::Watch;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
@@ -16,7 +16,8 @@ const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
     Arrive(Arrival),
-    Deliver { client: usize, life: u32, id: CommandId, result: Result<Reply, Failure> },
+    Deliver { client: usize, life: u32, what: Received },
+    Subscribe { client: usize, life: u32 },
     Wake { client: usize, life: u32, number: u32 },
     Step { client: usize, life: u32, user: usize, number: u32 },
     Cancel { client: usize, life: u32, op: OpId },
@@ -213,7 +214,8 @@ impl<'a> QuorumRun<'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
-            Event::Deliver { client, life, id, result } => self.deliver(client, life, id, result),
+            Event::Deliver { client, life, what } => self.deliver(client, life, what),
+            Event::Subscribe { client, life } => self.subscribe(client, life),
             Event::Wake { client, life, number } => {
                 let it = &mut self.clients[client];
                 if it.life == life && it.wake.1 == number && it.is_awake() {
@@ -241,18 +243,30 @@ impl<'a> QuorumRun<'a> {
         }
     }
 
-    fn deliver(&mut self, client: usize, life: u32, id: CommandId, result: Result<Reply, Failure>) {
+    fn deliver(&mut self, client: usize, life: u32, what: Received) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
         }
-        if it.is_awake() {
-            if result.is_ok() {
-                it.close_goes_on(it.clock.instant(self.world.now));
-            }
-            return self.tell_engine(client, Input::Reply { id, result });
+        if !it.is_awake() {
+            return it.inbox.push(what);
         }
-        it.inbox.push((id, result));
+        let (node, channel) = (NodeId(0), it.channel());
+        match what {
+            Received::Reply(id, result) => {
+                if result.is_ok() {
+                    it.close_goes_on(it.clock.instant(self.world.now));
+                }
+                self.tell_engine(client, Input::Reply { id, result });
+            }
+            Received::Message(payload) => {
+                self.tell_engine(client, Input::Message { node, channel: &channel, payload: &payload });
+            }
+            Received::Subscribed => self.tell_engine(client, Input::Subscribed { node, channel: &channel }),
+            Received::Unsubscribed(cause) => {
+                self.tell_engine(client, Input::Unsubscribed { node, channel: &channel, cause });
+            }
+        }
     }
 
     fn resume(&mut self, client: usize, life: u32) {
@@ -261,8 +275,8 @@ impl<'a> QuorumRun<'a> {
             return;
         }
         it.asleep_until = None;
-        for (id, result) in std::mem::take(&mut it.inbox) {
-            self.tell_engine(client, Input::Reply { id, result });
+        for what in std::mem::take(&mut it.inbox) {
+            self.deliver(client, life, what);
         }
         self.tell_engine(client, Input::Wake);
     }
@@ -278,10 +292,12 @@ impl<'a> QuorumRun<'a> {
                 Output::Send { id, node, command } => self.send(client, usize::from(node.0), id, command),
                 Output::Completed { op, result } => self.completed(client, op, result),
                 Output::Lost { lease, reason } => self.lost(client, lease, reason),
-                Output::Subscribe { .. }
-                | Output::Unsubscribe { .. }
-                | Output::SendDedicated { .. }
-                | Output::CloseDedicated { .. } => {}
+                Output::Subscribe { .. } => {
+                    let (life, after) = (self.clients[client].life, self.world.rng.range(self.mix.trip));
+                    self.world.after(after, Event::Subscribe { client, life });
+                }
+                Output::Unsubscribe { .. } => self.clients[client].subscribed = false,
+                Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
         self.update(client);

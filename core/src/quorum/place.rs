@@ -1,0 +1,149 @@
+//! A client's place in the queue of a quorum's lock. The queue is on the first server only, because queues on several
+//! servers can block each other: each client would wait for another one's turn.
+//!
+//! ```text
+//!            another client holds the lock            the first server grants
+//! (no place) ------------------------------> Queued -------------------------> Ours, and asks the other servers
+//! ```
+//!
+//! A place decides the order and nothing else. The lock still takes a majority, so a client that can't reach the first
+//! server gets it by asking all the others from time to time.
+
+use core::mem;
+
+use super::acquire::{LAST_RETRY, TURNS, of_one_server};
+use super::lock::{MemberState, QuorumLock, Stage, clear};
+use super::members::{Members, Task};
+use crate::error::Error;
+use crate::event::{Grant, Input};
+use crate::options::{AcquireOptions, Family, Wait};
+use crate::session::Context;
+
+/// The server with the queue.
+pub(super) const FIRST: u16 = 0;
+
+impl QuorumLock {
+    fn first(&mut self) -> Option<&mut MemberState> {
+        self.states.first_mut()
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(self.states.first(), Some(MemberState::Queued(_)))
+    }
+
+    /// Whether the client has a place in the queue, or has its turn.
+    pub(super) fn has_place(&self) -> bool {
+        matches!(self.states.first(), Some(MemberState::Queued(_) | MemberState::Ours { .. }))
+    }
+
+    /// Whether another client has its turn or holds the lock.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self.states.first(), Some(MemberState::Denied(Error::Busy { .. })))
+    }
+
+    /// Whether a local caller waits that may join the queue.
+    pub(super) fn may_join(&self, members: &Members) -> bool {
+        self.queue.len() > self.queue.tries()
+            && members.list.first().is_some_and(|member| !member.client.cx.subscription.is_refused())
+    }
+
+    /// Joins the queue for the first local caller.
+    pub(super) fn join(&mut self, cx: &Context, members: &mut Members) {
+        let Some((_, options)) = self.queue.head() else { return };
+        self.asked = of_one_server(options);
+        let waits = AcquireOptions { wait: Wait::Forever, ..self.asked };
+        let task = Some(Task::Member(self.id));
+        let op = members.call(FIRST, cx.now, task, |op| Input::Acquire { op, name: &self.name, options: &waits });
+        if let Some(first) = self.first() {
+            *first = MemberState::Queued(op);
+        }
+    }
+
+    /// No local caller wants the place any more.
+    pub(super) fn leave_queue(&mut self, cx: &Context, members: &mut Members) {
+        if self.has_place() {
+            self.clear_first(cx, members);
+        }
+    }
+
+    fn clear_first(&mut self, cx: &Context, members: &mut Members) {
+        if let Some(first) = self.first() {
+            let first = mem::take(first);
+            clear(cx, members, FIRST, first, None);
+        }
+    }
+
+    /// Ends a holder's turn. If other clients wait, the next local caller gets the first server from the last one, for as
+    /// often as that server's machine hands a lock over locally. After that it waits in the queue behind the others.
+    pub(super) fn end_turn(&mut self, cx: &mut Context, members: &mut Members, task: Task) {
+        let fence = if let Stage::Held(_, fence) = self.stage { fence } else { 0 };
+        let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
+        let (queues, task) = (self.may_join(members), Some(task));
+        let passes = queues && !long && self.is_wanted(members);
+        // A caller with other options gets a lease of its own.
+        let same = || self.queue.head().is_some_and(|(_, options)| of_one_server(options) == self.asked);
+        if queues && self.is_queued() {
+            self.give_back(cx, members, task, Place::Kept);
+        } else if passes && same() {
+            // Joins before it leaves, so that the server's machine can hand the lock over without a round trip.
+            let left = self.first().map(mem::take).unwrap_or_default();
+            self.join(cx, members);
+            self.passed = fence;
+            clear(cx, members, FIRST, left, task);
+            self.give_back(cx, members, task, Place::Kept);
+        } else {
+            let joins = passes || queues && self.is_behind();
+            self.give_back(cx, members, task, Place::Left);
+            if joins {
+                self.join(cx, members);
+            }
+        }
+        if long {
+            // Clients that don't reach the first server get a chance.
+            self.turns_since = None;
+        }
+        if long || self.waits_its_turn(members) {
+            self.ask_after(cx, LAST_RETRY);
+        }
+        self.settle(cx, members);
+    }
+
+    /// The first server grants the place in its queue. The lock's state for it is set already.
+    pub(super) fn called(&mut self, cx: &mut Context, grant: &Grant) {
+        let passed = mem::take(&mut self.passed);
+        if !grant.local {
+            self.turns_since = None;
+        } else if let Some(MemberState::Ours { drawn, fence, .. }) = self.first() {
+            // The other servers' fences may be above those that the machine had left. So the fence rises from the last
+            // one, and this server counts after it has confirmed that it remembers it.
+            *drawn = passed.saturating_add(1).max(*drawn);
+            *fence = 0;
+        }
+        if matches!(self.stage, Stage::Idle) {
+            self.clear_timer(cx);
+        }
+    }
+
+    /// Whether it is useless to ask the other servers now: the first one will tell when it is this client's turn.
+    pub(super) fn waits_its_turn(&self, members: &Members) -> bool {
+        self.is_queued() && !self.is_first_silent(members)
+    }
+
+    /// Whether the first server has said that other clients wait for the lease there.
+    fn is_wanted(&self, members: &Members) -> bool {
+        let Some(MemberState::Ours { lease, .. }) = self.states.first() else { return false };
+        members.list.first().is_some_and(|member| member.client.others_want(*lease))
+    }
+
+    /// Whether the first server has stopped answering the client that waits there.
+    fn is_first_silent(&self, members: &Members) -> bool {
+        members.list.first().is_some_and(|member| member.client.is_silent(Family::Lock, &self.key))
+    }
+}
+
+/// Whether a client that gives a lock back keeps its place in the queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Kept,
+    Left,
+}

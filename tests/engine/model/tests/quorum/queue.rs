@@ -1,0 +1,250 @@
+//! The queue on the first server: in which order clients get the lock, and how they do without that server.
+
+use leasehold_core::{Error, Grant, Input, OpId, Outcome, Wait};
+
+use crate::world::{Health, MS, NAME, ScriptedQuorum};
+
+/// Three servers, where client 0 holds the lock and the others wait in the order of their numbers.
+fn waiting(clients: usize) -> (ScriptedQuorum, Grant, Vec<OpId>) {
+    let mut quorum = ScriptedQuorum::new(3, clients);
+    quorum.warm();
+    let held = quorum.acquired(0, 30_000);
+    let waiters = (1..clients)
+        .map(|client| {
+            let op = quorum.acquire(client, 30_000, Wait::Forever);
+            quorum.pass(10 * MS);
+            op
+        })
+        .collect();
+    (quorum, held, waiters)
+}
+
+fn granted(quorum: &mut ScriptedQuorum, client: usize, op: OpId) -> Grant {
+    match quorum.result(client, op) {
+        Ok(Outcome::Acquired(grant)) => grant,
+        other => panic!("not acquired: {other:?}"),
+    }
+}
+
+#[test]
+fn waiting_clients_are_served_in_order_within_three_round_trips_of_the_release() {
+    let (mut quorum, mut held, waiters) = waiting(5);
+    quorum.pass(5_000 * MS);
+    for (client, op) in (1..).zip(waiters) {
+        let released = quorum.now();
+        quorum.call(client - 1, |op| Input::Release { op, lease: held.lease });
+        let next = granted(&mut quorum, client, op);
+        assert!(quorum.now() - released <= 3 * MS, "client {client} after {} us", quorum.now() - released);
+        assert!(next.fence > held.fence);
+        held = next;
+    }
+}
+
+#[test]
+fn a_waiting_client_asks_the_first_server_and_leaves_the_others_alone() {
+    let (mut quorum, ..) = waiting(2);
+    quorum.pass(1_000 * MS);
+    let before = quorum.sent;
+    quorum.pass(10_000 * MS);
+    // The holder renews its lease on three servers, and the waiter keeps its place.
+    assert!(quorum.sent - before <= 20, "{} commands in 10 s", quorum.sent - before);
+}
+
+/// Client 1 has just got its turn, and client 2 waits behind it. Also returns the other calls of client 1, which wait.
+fn at_its_turn(quorum: &mut ScriptedQuorum, callers: usize, ahead: u64) -> (Grant, Vec<OpId>, OpId) {
+    let held = quorum.acquired(0, 30_000);
+    let mut ops: Vec<OpId> = (0..callers).map(|_| quorum.acquire(1, 30_000, Wait::Forever)).collect();
+    quorum.pass(10 * MS);
+    let behind = quorum.acquire(2, 30_000, Wait::Forever);
+    quorum.pass(10 * MS);
+    quorum.release(0, held.lease).unwrap();
+    quorum.ahead[1] = ahead;
+    let first = ops.remove(0);
+    let grant = granted(quorum, 1, first);
+    (grant, ops, behind)
+}
+
+#[test]
+fn a_client_with_many_callers_lets_another_one_in_after_32_local_turns() {
+    let mut quorum = ScriptedQuorum::new(3, 3);
+    quorum.warm();
+    let (grant, ops, behind) = at_its_turn(&mut quorum, 100, 0);
+    let (mut lease, mut last, mut turns) = (grant.lease, grant.fence, 0);
+    for op in &ops {
+        let released = quorum.now();
+        quorum.call(1, |op| Input::Release { op, lease });
+        while !quorum.has_ended(1, *op) && !quorum.has_ended(2, behind) {
+            quorum.pass(MS / 2);
+        }
+        if quorum.has_ended(2, behind) {
+            break;
+        }
+        let grant = granted(&mut quorum, 1, *op);
+        assert!(grant.fence > last);
+        assert!(quorum.now() - released <= 3 * MS, "turn {turns} after {} us", quorum.now() - released);
+        (lease, last, turns) = (grant.lease, grant.fence, turns + 1);
+    }
+    assert_eq!(turns, 32);
+    let grant = granted(&mut quorum, 2, behind);
+    assert!(grant.fence > last);
+    // The first client waits behind it with a place of its own.
+    let released = quorum.now();
+    quorum.call(2, |op| Input::Release { op, lease: grant.lease });
+    granted(&mut quorum, 1, ops[turns]);
+    assert!(quorum.now() - released <= 3 * MS);
+}
+
+#[test]
+fn a_client_that_did_not_know_of_others_lets_them_in_within_a_few_turns() {
+    let mut quorum = ScriptedQuorum::new(3, 2);
+    quorum.warm();
+    let ops: Vec<OpId> = (0..200).map(|_| quorum.acquire(0, 30_000, Wait::Forever)).collect();
+    let mut lease = granted(&mut quorum, 0, ops[0]).lease;
+    let other = quorum.acquire(1, 30_000, Wait::Forever);
+    quorum.pass(10 * MS);
+    let mut turns = 0;
+    for op in &ops[1..] {
+        quorum.call(0, |op| Input::Release { op, lease });
+        while !quorum.has_ended(0, *op) && !quorum.has_ended(1, other) {
+            quorum.pass(MS / 2);
+        }
+        if quorum.has_ended(1, other) {
+            break;
+        }
+        (lease, turns) = (granted(&mut quorum, 0, *op).lease, turns + 1);
+    }
+    assert!(turns <= 5, "{turns} turns");
+}
+
+#[test]
+fn a_wait_that_ends_leaves_the_queue_and_the_next_client_moves_up() {
+    let (mut quorum, held, _) = waiting(1);
+    let gone = quorum.acquire(0, 30_000, Wait::Forever);
+    assert_eq!(quorum.clients.len(), 1);
+    quorum.call(0, |_| Input::Cancel { op: gone });
+    quorum.release(0, held.lease).unwrap();
+
+    let (mut quorum, held, waiters) = waiting(3);
+    quorum.call(1, |_| Input::Cancel { op: waiters[0] });
+    assert_eq!(quorum.result(1, waiters[0]), Err(Error::Cancelled));
+    quorum.pass(5 * MS);
+    let released = quorum.now();
+    quorum.call(0, |op| Input::Release { op, lease: held.lease });
+    let grant = granted(&mut quorum, 2, waiters[1]);
+    assert!(quorum.now() - released <= 3 * MS);
+    quorum.release(2, grant.lease).unwrap();
+    quorum.settle();
+    assert_eq!(quorum.held(), 0);
+    assert!((0..3).all(|client| quorum.is_idle(client)));
+}
+
+#[test]
+fn a_client_whose_turn_it_is_but_whose_caller_has_left_passes_it_on() {
+    let (mut quorum, held, waiters) = waiting(3);
+    // The grant of the first server is on its way.
+    quorum.call(0, |op| Input::Release { op, lease: held.lease });
+    quorum.pass(MS / 2);
+    quorum.call(1, |_| Input::Cancel { op: waiters[0] });
+    let from = quorum.now();
+    granted(&mut quorum, 2, waiters[1]);
+    assert!(quorum.now() - from <= 5 * MS, "after {} us", quorum.now() - from);
+}
+
+#[test]
+fn waiters_get_the_lock_without_the_first_server() {
+    for health in [Health::Dead, Health::Mute] {
+        // It is down from the beginning.
+        let mut quorum = ScriptedQuorum::new(3, 2);
+        quorum.warm();
+        quorum.set([0], health);
+        let held = quorum.acquired(0, 30_000);
+        let op = quorum.acquire(1, 30_000, Wait::Forever);
+        quorum.settle();
+        quorum.call(0, |op| Input::Release { op, lease: held.lease });
+        let from = quorum.now();
+        granted(&mut quorum, 1, op);
+        assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
+
+        // It goes down while a client waits there.
+        let (mut quorum, held, waiters) = waiting(2);
+        quorum.set([0], health);
+        quorum.pass(5_000 * MS);
+        let from = quorum.now();
+        quorum.call(0, |op| Input::Release { op, lease: held.lease });
+        let grant = granted(&mut quorum, 1, waiters[0]);
+        assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
+        // And comes back.
+        quorum.set([0], Health::Well);
+        quorum.release(1, grant.lease).unwrap();
+        let again = quorum.acquired(0, 30_000);
+        assert!(again.fence > grant.fence);
+    }
+}
+
+#[test]
+fn a_client_that_reaches_only_the_first_server_does_not_keep_the_others_from_the_lock() {
+    let (mut quorum, held, waiters) = waiting(3);
+    quorum.cut(1, [1, 2]);
+    quorum.call(0, |op| Input::Release { op, lease: held.lease });
+    let from = quorum.now();
+    granted(&mut quorum, 2, waiters[1]);
+    assert!(quorum.now() - from <= 1_000 * MS, "after {} us", quorum.now() - from);
+}
+
+#[test]
+fn a_turn_that_is_passed_on_has_a_greater_fence_though_only_the_first_server_knows_the_last_one() {
+    let mut quorum = ScriptedQuorum::new(3, 3);
+    quorum.warm();
+    quorum.set([2], Health::Dead);
+    // Server 1 is an hour ahead.
+    let (held, ops, _) = at_its_turn(&mut quorum, 2, 3_600_000 * MS);
+    quorum.pass(20 * MS);
+    quorum.set([1], Health::Dead);
+    quorum.set([2], Health::Well);
+    quorum.call(1, |op| Input::Release { op, lease: held.lease });
+    let next = granted(&mut quorum, 1, ops[0]);
+    assert!(next.fence > held.fence, "{} after {}", next.fence, held.fence);
+}
+
+#[test]
+fn a_first_server_that_has_lost_its_data_does_not_count_for_the_next_local_caller() {
+    let mut quorum = ScriptedQuorum::new(5, 4);
+    quorum.warm();
+    quorum.cut(1, [3, 4]);
+    let (held, ops, _) = at_its_turn(&mut quorum, 2, 0);
+    // Server 0 forgets the lease, and another client gets a majority with it.
+    quorum.wipe(0);
+    let other = quorum.acquired(3, 30_000);
+    quorum.call(1, |op| Input::Release { op, lease: held.lease });
+    quorum.pass(2_000 * MS);
+    assert!(!quorum.has_ended(1, ops[0]), "two clients hold the lock");
+    quorum.call(3, |op| Input::Release { op, lease: other.lease });
+    let grant = granted(&mut quorum, 1, ops[0]);
+    assert!(grant.fence > other.fence);
+}
+
+#[test]
+fn callers_with_other_options_get_a_lease_of_their_own_on_every_server() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    quorum.warm();
+    let held = quorum.acquired(0, 30_000);
+    let op = quorum.acquire(0, 5_000, Wait::Forever);
+    quorum.settle();
+    quorum.release(0, held.lease).unwrap();
+    let grant = granted(&mut quorum, 0, op);
+    quorum.settle();
+    let left = grant.valid_until.as_micros() - quorum.now();
+    assert!(left <= 5_000 * MS, "{left} us");
+    for server in 0..3 {
+        assert!(quorum.ttl(server) <= 5_000, "server {server}: {} ms", quorum.ttl(server));
+    }
+}
+
+#[test]
+fn inspect_shows_who_waits_at_the_first_server() {
+    let (mut quorum, ..) = waiting(3);
+    let op = quorum.call(0, |op| Input::Inspect { op, name: NAME });
+    let Ok(Outcome::Inspected(seen)) = quorum.result(0, op) else { panic!("not inspected") };
+    assert_eq!(seen.holders.len(), 1);
+    assert_eq!(seen.waiters.len(), 2);
+}
