@@ -1,0 +1,156 @@
+//! Judges a history against what [`docs/guarantees.md`](../../../../docs/guarantees.md) promises.
+//!
+//! The checker only sees what was recorded. A lease counts as believed from the moment when its acquire returned. It
+//! counts until the worker releases it, closes its manager or is notified of a loss, or until the time to which the
+//! lease was valid at the last look. All of these are the latest possible begin and the earliest possible end, so a
+//! busy machine can hide an overlap, and can't make one up.
+//!
+//! A fault that can lose data (`lost` in its end) allows exactly what is documented for it. The checker counts such
+//! cases as documented. Everything else is a violation.
+
+mod bounds;
+mod exclusion;
+mod fences;
+mod losses;
+mod order;
+mod story;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::history::Event;
+use story::Story;
+
+/// A promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// A name has at most one valid exclusive lease; readers and a writer never hold it together; a semaphore never
+    /// gives out more permits than its limit.
+    MutualExclusion,
+    /// A fence is greater than the fences of all earlier leases that its lease excludes.
+    FenceOrder,
+    /// The holder is notified of a loss before its lease expires.
+    LossInTime,
+    /// The holder of a renewed lease is notified of a wipe by its next renewal.
+    LossAfterWipe,
+    /// Every call ends within its documented time.
+    Bounds,
+    /// The server grants its waiters in the order in which it queued them.
+    ServerOrder,
+    /// Callers of one client are served in the order of their calls.
+    LocalOrder,
+    /// A process that nobody ended is still there, and its records make sense.
+    Processes,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MutualExclusion => "mutual exclusion",
+            Self::FenceOrder => "fence order",
+            Self::LossInTime => "a loss is reported in time",
+            Self::LossAfterWipe => "a wipe is reported by the next renewal",
+            Self::Bounds => "every call ends in time",
+            Self::ServerOrder => "order between clients",
+            Self::LocalOrder => "order inside a client",
+            Self::Processes => "processes",
+        })
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The promise.
+    pub rule: Rule,
+    /// When it was broken, in the history's time.
+    pub at: u64,
+    /// The lock. Empty if it is not about one.
+    pub name: String,
+    /// What happened.
+    pub text: String,
+}
+
+/// What a history shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// All broken promises, in the order of time.
+    pub violations: Vec<Violation>,
+    /// How often something happened that a fault allows by the documentation.
+    pub documented: BTreeMap<&'static str, u64>,
+    /// What was judged.
+    pub figures: Figures,
+}
+
+/// The numbers of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Calls that have ended.
+    pub operations: u64,
+    /// Leases that were held.
+    pub leases: u64,
+    /// Leases that were lost, by reason.
+    pub losses: BTreeMap<String, u64>,
+    /// Faults by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// Grants whose order was compared with the server's queue.
+    pub queue_grants: u64,
+    /// Renewed leases that a wipe struck and nothing else.
+    pub wiped: u64,
+    /// The longest time in which no worker was granted any lock, in microseconds.
+    pub longest_stall: u64,
+    /// The longest acquire, in microseconds.
+    pub longest_acquire: u64,
+    /// The longest time by which a call ended after its documented time, in microseconds.
+    pub latest_end: u64,
+}
+
+impl Figures {
+    /// Adds the numbers of another history.
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.leases += other.leases;
+        self.queue_grants += other.queue_grants;
+        self.wiped += other.wiped;
+        for (reason, count) in &other.losses {
+            *self.losses.entry(reason.clone()).or_default() += count;
+        }
+        for (fault, count) in &other.faults {
+            *self.faults.entry(fault.clone()).or_default() += count;
+        }
+        self.longest_stall = self.longest_stall.max(other.longest_stall);
+        self.longest_acquire = self.longest_acquire.max(other.longest_acquire);
+        self.latest_end = self.latest_end.max(other.latest_end);
+    }
+}
+
+/// Judges a history whose events are in the order of time.
+pub fn judge(history: &[Event]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let story = Story::of(history, &mut verdict);
+    exclusion::judge(&story, &mut verdict);
+    fences::judge(&story, &mut verdict);
+    losses::judge(&story, &mut verdict);
+    bounds::judge(&story, &mut verdict);
+    order::judge(&story, &mut verdict);
+    verdict.violations.sort_by_key(|violation| violation.at);
+    verdict
+}
+
+impl Verdict {
+    fn violated(&mut self, rule: Rule, at: u64, name: &str, text: String) {
+        self.violations.push(Violation { rule, at, name: name.to_owned(), text });
+    }
+
+    fn documented(&mut self, what: &'static str) {
+        *self.documented.entry(what).or_default() += 1;
+    }
+}
+
+/// Microseconds as milliseconds, for people.
+fn ms(micros: u64) -> String {
+    format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100)
+}
+
+#[cfg(test)]
+mod tests;

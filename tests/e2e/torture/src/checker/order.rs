@@ -1,0 +1,131 @@
+//! First come, first served: between clients by the server's own log, and inside a client by its calls.
+
+use std::collections::HashMap;
+
+use super::story::{Call, Fault, Story};
+use super::{Rule, Verdict, ms};
+use crate::history::{Entry, Op, Share};
+
+/// Two calls of one process within this time have no certain order.
+const SURE: u64 = 5_000;
+/// Clocks of the server's log and of its scripts, in milliseconds.
+const SURE_MS: u64 = 5;
+/// A log is read a little later than it is written.
+const AFTER: u64 = 100_000;
+
+pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
+    between_clients(story, verdict);
+    inside_clients(story, verdict);
+}
+
+/// A waiter in a server's queue.
+#[derive(Default)]
+struct Waiter {
+    /// None if it joined before the log began anew.
+    score: Option<u64>,
+    /// By the server's clock.
+    alive_until: u64,
+    left: bool,
+}
+
+/// The waiters of each name at each server, by token.
+type Queues<'a> = HashMap<(&'a str, &'a str), HashMap<&'a str, Waiter>>;
+
+fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
+    // A fault that loses or moves a queue begins a new order. What the log says meanwhile counts for nothing.
+    let breaks: Vec<&Fault<'_>> = story.faults.iter().filter(|fault| breaks_queues(fault)).collect();
+    let mut next = breaks.iter().peekable();
+    let mut quiet_until = 0;
+    let mut queues = Queues::new();
+    for (at, server, entry) in &story.server {
+        while let Some(fault) = next.next_if(|fault| fault.begin <= *at) {
+            quiet_until = quiet_until.max(fault.end + AFTER);
+            queues.clear();
+        }
+        if *at <= quiet_until {
+            queues.clear();
+            continue;
+        }
+        match entry {
+            Entry::Joined { name, token, score } => {
+                let waiter = queues.entry((server, name)).or_default().entry(token).or_default();
+                (waiter.score, waiter.left) = (Some(*score), false);
+            }
+            Entry::Alive { name, token, until } => {
+                queues.entry((server, name)).or_default().entry(token).or_default().alive_until = *until;
+            }
+            Entry::Left { name, token } => {
+                queues.entry((server, name)).or_default().entry(token).or_default().left = true;
+            }
+            Entry::Admitted { name, token, exclusive, clock } => {
+                let queue = queues.entry((server, name)).or_default();
+                let score = match queue.remove(token.as_str()) {
+                    Some(waiter) if waiter.score.is_none() => continue,
+                    waiter => waiter.and_then(|waiter| waiter.score),
+                };
+                admitted(*at, (name, token), score, *exclusive, *clock, queue, verdict);
+            }
+            Entry::Forgot => queues.retain(|(of, _), _| of != server),
+        }
+    }
+}
+
+fn breaks_queues(fault: &Fault<'_>) -> bool {
+    fault.loses_data() || matches!(fault.kind, "restart" | "move-slot" | "shard-failover")
+}
+
+/// No earlier waiter that is alive may still be in the queue. Without a score, the token did not wait.
+fn admitted(
+    at: u64,
+    (name, token): (&str, &str),
+    score: Option<u64>,
+    exclusive: bool,
+    clock: u64,
+    queue: &mut HashMap<&str, Waiter>,
+    verdict: &mut Verdict,
+) {
+    // A share without a place in the queue may be a renewal.
+    if score.is_none() && !exclusive {
+        return;
+    }
+    verdict.figures.queue_grants += u64::from(score.is_some());
+    let waits = |waiter: &Waiter| !waiter.left && waiter.alive_until > clock + SURE_MS;
+    let ahead = |waiter: &Waiter| waiter.score.is_some_and(|place| score.is_none_or(|own| place < own));
+    let overtaken = queue.iter().filter(|(_, waiter)| waits(waiter) && ahead(waiter)).map(|(token, _)| *token).min();
+    if let Some(overtaken) = overtaken {
+        let how = if score.is_some() { "which came later" } else { "which did not wait" };
+        let text = format!("`{name}` was granted to {token}, {how}, while {overtaken} waited");
+        verdict.violated(Rule::ServerOrder, at, name, text);
+    }
+    queue.retain(|_, waiter| !waiter.left);
+}
+
+/// Callers of one process that wait for one name. Readers don't wait for each other, and permits are separate leases.
+fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
+    let mut waiting: HashMap<(&str, &str), Vec<&Call<'_>>> = HashMap::new();
+    for call in &story.calls {
+        let share = call.share.unwrap_or(Share::Shared);
+        if call.op != Op::Acquire || matches!(share, Share::Permits { .. }) {
+            continue;
+        }
+        let others = waiting.entry((call.by, call.name)).or_default();
+        others.retain(|earlier| earlier.ended.is_none_or(|end| end > call.began));
+        if call.granted {
+            let granted = call.ended.unwrap_or(story.end);
+            let overtaken = others.iter().find(|earlier| {
+                let excludes = earlier.share.is_some_and(|other| other.excludes(share));
+                let came_earlier = earlier.began + SURE < call.began;
+                excludes && came_earlier && earlier.ended.is_some_and(|end| end > granted + SURE) && earlier.granted
+            });
+            if let Some(earlier) = overtaken {
+                let by = ms(earlier.ended.unwrap_or(story.end) - granted);
+                let text = format!(
+                    "{}: call {} for `{}` was granted {by} before call {}, which came first",
+                    call.by, call.number, call.name, earlier.number
+                );
+                verdict.violated(Rule::LocalOrder, granted, call.name, text);
+            }
+        }
+        others.push(call);
+    }
+}

@@ -1,0 +1,270 @@
+//! A history as leases, calls, faults and processes.
+
+use std::collections::HashMap;
+
+use super::{Rule, Verdict};
+use crate::history::{Entry, Event, Op, Share, What};
+
+/// Fences run ahead of the server's clock by no more than this, in microseconds.
+const AHEAD: u64 = 1_024;
+
+/// A lease, as its holder believed it.
+#[derive(Debug)]
+pub(super) struct Lease<'a> {
+    pub(super) by: &'a str,
+    pub(super) name: &'a str,
+    pub(super) share: Share,
+    pub(super) fence: u64,
+    /// In microseconds.
+    pub(super) ttl: u64,
+    pub(super) renewed: bool,
+    /// When the acquire had returned.
+    pub(super) from: u64,
+    /// To when it was valid at the last look.
+    pub(super) valid_until: u64,
+    /// When the holder was notified of a loss.
+    pub(super) lost: Option<u64>,
+    /// When the holder began to release it, or to close its manager.
+    pub(super) released: Option<u64>,
+}
+
+impl Lease<'_> {
+    /// When the holder no longer believed in it.
+    pub(super) fn until(&self) -> u64 {
+        [self.lost, self.released].into_iter().flatten().fold(self.valid_until, u64::min)
+    }
+
+    /// Whether the holder ever believed in it. An acquire can return a lease that has already ended, after a pause.
+    pub(super) fn was_held(&self) -> bool {
+        self.from < self.until()
+    }
+
+    /// Text for people.
+    pub(super) fn shown(&self) -> String {
+        format!("{} ({}, fence {})", self.by, self.share, self.fence)
+    }
+}
+
+/// A call of a worker.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) by: &'a str,
+    pub(super) number: u64,
+    pub(super) op: Op,
+    pub(super) name: &'a str,
+    pub(super) share: Option<Share>,
+    lease: Option<u64>,
+    pub(super) began: u64,
+    /// Its documented time, in microseconds.
+    pub(super) within: u64,
+    pub(super) ended: Option<u64>,
+    pub(super) granted: bool,
+}
+
+/// A fault.
+#[derive(Debug)]
+pub(super) struct Fault<'a> {
+    pub(super) number: u64,
+    pub(super) kind: &'a str,
+    target: &'a str,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    lost: &'a [String],
+    /// The time of day at its end, from which servers draw fences.
+    day: u64,
+}
+
+impl Fault<'_> {
+    /// Whether this lock's data may be lost.
+    pub(super) fn loses(&self, name: &str) -> bool {
+        self.lost.iter().any(|lost| lost == name || lost == "*")
+    }
+
+    /// Whether it can be in the way of this process. What happens to one client doesn't touch the others.
+    pub(super) fn concerns(&self, process: &str) -> bool {
+        self.strikes_servers() || self.target == process
+    }
+
+    /// Whether servers or connections may be silent because of it.
+    pub(super) fn strikes_servers(&self) -> bool {
+        !matches!(self.kind, "kill" | "pause" | "leave")
+    }
+
+    /// Whether anything may be lost.
+    pub(super) fn loses_data(&self) -> bool {
+        !self.lost.is_empty()
+    }
+}
+
+/// A history, sorted out.
+#[derive(Debug, Default)]
+pub(super) struct Story<'a> {
+    pub(super) leases: Vec<Lease<'a>>,
+    pub(super) calls: Vec<Call<'a>>,
+    pub(super) faults: Vec<Fault<'a>>,
+    /// When, at which server, what.
+    pub(super) server: Vec<(u64, &'a str, &'a Entry)>,
+    /// When a process ended, or was about to be killed.
+    ended: HashMap<&'a str, u64>,
+    killed: HashMap<&'a str, u64>,
+    stalls: HashMap<&'a str, Vec<(u64, u64)>>,
+    /// The time of the last event.
+    pub(super) end: u64,
+}
+
+impl<'a> Story<'a> {
+    /// Sorts a history out. What makes no sense is a violation.
+    pub(super) fn of(history: &'a [Event], verdict: &mut Verdict) -> Self {
+        let mut story = Self { end: history.last().map_or(0, |event| event.at), ..Self::default() };
+        let mut calls = HashMap::new();
+        let mut leases = HashMap::new();
+        let mut faults = HashMap::new();
+        let mut last_grant = None;
+        for Event { at, by, what } in history {
+            let (at, by) = (*at, by.as_str());
+            match what {
+                What::Began { call, op, name, share, lease, within } => {
+                    calls.insert((by, *call), story.calls.len());
+                    let (share, lease, within) = (*share, *lease, within * 1_000);
+                    let call = Call {
+                        by,
+                        number: *call,
+                        op: *op,
+                        name,
+                        share,
+                        lease,
+                        began: at,
+                        within,
+                        ended: None,
+                        granted: false,
+                    };
+                    story.begin(&call, &leases);
+                    story.calls.push(call);
+                }
+                What::Granted { call, lease, fence, ttl, renewed, left } => {
+                    let known = calls.get(&(by, *call)).and_then(|place| story.calls.get_mut(*place));
+                    let Some((call, share)) = known.and_then(|call| call.share.map(|share| (call, share))) else {
+                        let text = format!("{by} was granted a lease by the unknown call {call}");
+                        verdict.violated(Rule::Processes, at, "", text);
+                        continue;
+                    };
+                    (call.ended, call.granted) = (Some(at), true);
+                    let name = call.name;
+                    leases.insert((by, *lease), story.leases.len());
+                    story.leases.push(Lease {
+                        by,
+                        name,
+                        share,
+                        fence: *fence,
+                        ttl: ttl * 1_000,
+                        renewed: *renewed,
+                        from: at,
+                        valid_until: at + left,
+                        lost: None,
+                        released: None,
+                    });
+                    let stall = at - last_grant.replace(at).unwrap_or(at);
+                    verdict.figures.longest_stall = verdict.figures.longest_stall.max(stall);
+                }
+                What::Ended { call, .. } => {
+                    if let Some(call) = calls.get(&(by, *call)).and_then(|place| story.calls.get_mut(*place)) {
+                        call.ended = Some(at);
+                    }
+                }
+                What::Held { lease, left } => {
+                    if let Some(lease) = leases.get(&(by, *lease)).and_then(|place| story.leases.get_mut(*place)) {
+                        lease.valid_until = lease.valid_until.max(at + left);
+                    }
+                }
+                What::Lost { lease, reason } => {
+                    *verdict.figures.losses.entry(reason.clone()).or_default() += 1;
+                    if let Some(lease) = leases.get(&(by, *lease)).and_then(|place| story.leases.get_mut(*place)) {
+                        lease.lost.get_or_insert(at);
+                    }
+                }
+                What::Stalled { from } => story.stalls.entry(by).or_default().push((*from, at)),
+                What::Killed { process } => {
+                    story.killed.insert(process, at);
+                }
+                What::Exited { process, expected } => {
+                    story.ended.insert(process, at);
+                    if !expected {
+                        let text = format!("{process} ended by itself; its standard error is beside the history");
+                        verdict.violated(Rule::Processes, at, "", text);
+                    }
+                }
+                What::FaultBegan { number, fault, target } => {
+                    *verdict.figures.faults.entry(fault.clone()).or_default() += 1;
+                    faults.insert(*number, story.faults.len());
+                    let (number, kind, end) = (*number, fault.as_str(), story.end);
+                    story.faults.push(Fault { number, kind, target, begin: at, end, lost: &[], day: 0 });
+                }
+                What::FaultEnded { number, lost, day } => {
+                    if let Some(fault) = faults.get(number).and_then(|place| story.faults.get_mut(*place)) {
+                        (fault.end, fault.lost, fault.day) = (at, lost, *day);
+                    }
+                }
+                What::Server { entry } => story.server.push((at, by, entry)),
+                What::Started { .. } | What::Asked { .. } => {}
+            }
+        }
+        verdict.figures.operations = story.calls.iter().filter(|call| call.ended.is_some()).count() as u64;
+        verdict.figures.leases = story.leases.len() as u64;
+        story
+    }
+
+    /// A release and a close end leases when they begin.
+    fn begin(&mut self, call: &Call<'a>, leases: &HashMap<(&str, u64), usize>) {
+        match (call.op, call.lease) {
+            (Op::Release, Some(lease)) => {
+                if let Some(lease) = leases.get(&(call.by, lease)).and_then(|place| self.leases.get_mut(*place)) {
+                    lease.released.get_or_insert(call.began);
+                }
+            }
+            (Op::Close, _) => {
+                for lease in self.leases.iter_mut().filter(|lease| lease.by == call.by) {
+                    lease.released.get_or_insert(call.began);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The leases of each name that were held, in the order of their beginnings.
+    pub(super) fn by_name(&self) -> Vec<(&'a str, Vec<&Lease<'a>>)> {
+        let mut names: HashMap<&str, Vec<&Lease<'a>>> = HashMap::new();
+        for lease in self.leases.iter().filter(|lease| lease.was_held()) {
+            names.entry(lease.name).or_default().push(lease);
+        }
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort_by_key(|(name, _)| *name);
+        names
+    }
+
+    /// Whether the holder may have this lease from before a loss, and not know of the loss. Either the lease was granted
+    /// before, or the client had it then and handed it over to another one of its callers. The fence tells: the server
+    /// drew it from its clock, when it gave the lease to the client.
+    pub(super) fn is_from_before(&self, lease: &Lease<'_>, loss: &Fault<'_>) -> bool {
+        let had_it = |old: &Lease<'_>| old.by == lease.by && old.name == lease.name && old.from <= loss.end;
+        lease.from <= loss.end || lease.fence <= loss.day + AHEAD && self.leases.iter().any(had_it)
+    }
+
+    /// How long a process did nothing in this time, although it had something to do.
+    pub(super) fn stalled(&self, by: &str, from: u64, to: u64) -> u64 {
+        let stalls = self.stalls.get(by).map_or(&[][..], Vec::as_slice);
+        // They are in the order of time and don't overlap.
+        let first = stalls.partition_point(|(_, end)| *end <= from);
+        let rest = stalls.get(first..).unwrap_or_default();
+        rest.iter().take_while(|(begin, _)| *begin < to).map(|(begin, end)| end.min(&to) - begin.max(&from)).sum()
+    }
+
+    /// Whether the process still ran at this time, and nobody was about to kill it.
+    pub(super) fn lives(&self, by: &str, at: u64) -> bool {
+        [&self.killed, &self.ended].iter().all(|ended| ended.get(by).is_none_or(|end| *end > at))
+    }
+
+    /// Whether the process was killed.
+    pub(super) fn was_killed(&self, by: &str) -> bool {
+        self.killed.contains_key(by)
+    }
+}

@@ -1,0 +1,444 @@
+//! For each rule a small history that keeps it, and one that breaks it.
+
+use super::{Rule, Verdict, judge};
+use crate::history::{Entry, Event, HARNESS, Op, Share, What};
+
+/// Builds a history. Times are in milliseconds.
+#[derive(Default)]
+struct History {
+    events: Vec<Event>,
+    calls: u64,
+    faults: u64,
+}
+
+/// A lease that [`History::lease`] has granted.
+#[derive(Clone, Copy)]
+struct Granted {
+    by: &'static str,
+    lease: u64,
+}
+
+const EXCLUSIVE: Share = Share::Exclusive;
+const SHARED: Share = Share::Shared;
+const TTL: u64 = 1_500;
+
+impl History {
+    fn add(&mut self, at: u64, by: &str, what: What) {
+        self.events.push(Event { at: at * 1_000, by: by.to_owned(), what });
+    }
+
+    fn call(&mut self, at: u64, by: &str, op: Op, share: Share, within: u64) -> u64 {
+        self.calls += 1;
+        let (call, name) = (self.calls, "m".to_owned());
+        self.add(at, by, What::Began { call, op, name, share: Some(share), lease: None, within });
+        call
+    }
+
+    fn grant(&mut self, at: u64, by: &str, call: u64, fence: u64, left: u64) {
+        let what = What::Granted { call, lease: call, fence, ttl: TTL, renewed: true, left: left * 1_000 };
+        self.add(at, by, what);
+    }
+
+    /// A lease that is valid for `left` from `at`.
+    fn lease(&mut self, at: u64, by: &'static str, share: Share, fence: u64, left: u64) -> Granted {
+        let call = self.call(at, by, Op::Acquire, share, 5_000);
+        self.grant(at, by, call, fence, left);
+        Granted { by, lease: call }
+    }
+
+    fn release(&mut self, at: u64, lease: Granted) {
+        self.calls += 1;
+        let (call, name, lease_of) = (self.calls, "m".to_owned(), Some(lease.lease));
+        let what = What::Began { call, op: Op::Release, name, share: None, lease: lease_of, within: 500 };
+        self.add(at, lease.by, what);
+        self.add(at, lease.by, What::Ended { call, outcome: "released".to_owned() });
+    }
+
+    fn lost(&mut self, at: u64, lease: Granted) {
+        self.add(at, lease.by, What::Lost { lease: lease.lease, reason: "gone".to_owned() });
+    }
+
+    fn held(&mut self, at: u64, lease: Granted, left: u64) {
+        self.add(at, lease.by, What::Held { lease: lease.lease, left: left * 1_000 });
+    }
+
+    fn fault(&mut self, (begin, end): (u64, u64), fault: &str, loses: bool) {
+        self.faults += 1;
+        let number = self.faults;
+        let target = String::new();
+        self.add(begin, HARNESS, What::FaultBegan { number, fault: fault.to_owned(), target });
+        let lost = if loses { vec!["m".to_owned()] } else { Vec::new() };
+        // The server's clock is the history's time.
+        self.add(end, HARNESS, What::FaultEnded { number, lost, day: end * 1_000 });
+    }
+
+    fn server(&mut self, at: u64, entry: Entry) {
+        self.add(at, "server", What::Server { entry });
+    }
+
+    fn waits(&mut self, at: u64, token: &str, score: u64, until: u64) {
+        let (name, token) = ("m".to_owned(), token.to_owned());
+        self.server(at, Entry::Joined { name: name.clone(), token: token.clone(), score });
+        self.server(at, Entry::Alive { name, token, until });
+    }
+
+    fn leaves(&mut self, at: u64, token: &str) {
+        self.server(at, Entry::Left { name: "m".to_owned(), token: token.to_owned() });
+    }
+
+    /// A token is granted. The server's clock is the history's time.
+    fn admitted(&mut self, at: u64, token: &str, exclusive: bool) {
+        let (name, token) = ("m".to_owned(), token.to_owned());
+        self.server(at, Entry::Admitted { name, token, exclusive, clock: at });
+    }
+
+    fn verdict(mut self) -> Verdict {
+        self.events.sort_by_key(|event| event.at);
+        judge(&self.events)
+    }
+
+    fn broken(self) -> Vec<Rule> {
+        self.verdict().violations.iter().map(|violation| violation.rule).collect()
+    }
+}
+
+#[test]
+fn leases_one_after_the_other_break_nothing() {
+    let mut history = History::default();
+    let first = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+    history.release(100, first);
+    let second = history.lease(101, "b", EXCLUSIVE, 2, TTL);
+    history.held(200, second, 1_400);
+    history.lost(900, second);
+    let third = history.lease(950, "a", EXCLUSIVE, 3, TTL);
+    history.release(960, third);
+    let verdict = history.verdict();
+    assert_eq!(verdict.violations, []);
+    assert_eq!((verdict.figures.leases, verdict.figures.operations, verdict.figures.losses["gone"]), (3, 5, 1));
+    assert_eq!(verdict.figures.longest_stall, 849_000);
+}
+
+#[test]
+fn two_exclusive_leases_at_one_time_are_found() {
+    let mut history = History::default();
+    let first = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+    let second = history.lease(90, "b", EXCLUSIVE, 2, TTL);
+    history.release(100, first);
+    history.release(110, second);
+    let verdict = history.verdict();
+    assert_eq!(verdict.violations.len(), 1);
+    let text = &verdict.violations[0].text;
+    assert_eq!(
+        text,
+        "`m` was held by a (exclusive, fence 1) and by b (exclusive, fence 2) for 10.0 ms at the same time"
+    );
+}
+
+#[test]
+fn a_lease_that_its_process_could_not_give_up_counts_to_the_end_of_its_validity() {
+    for (later, broken) in [(1_400, vec![Rule::MutualExclusion]), (1_600, vec![])] {
+        let mut history = History::default();
+        history.lease(0, "a", EXCLUSIVE, 1, TTL);
+        history.add(10, HARNESS, What::Killed { process: "a".to_owned() });
+        let second = history.lease(later, "b", EXCLUSIVE, 2, TTL);
+        history.release(later + 10, second);
+        assert_eq!(history.broken(), broken, "{later}");
+    }
+}
+
+#[test]
+fn a_lease_that_had_ended_when_its_acquire_returned_was_never_held() {
+    let mut history = History::default();
+    let second = history.lease(0, "b", EXCLUSIVE, 2, TTL);
+    let first = history.lease(10, "a", EXCLUSIVE, 1, 0);
+    history.release(20, first);
+    history.release(30, second);
+    assert_eq!(history.broken(), []);
+}
+
+#[test]
+fn readers_share_a_lock_but_a_writer_beside_them_is_found() {
+    let mut history = History::default();
+    let readers = [history.lease(0, "a", SHARED, 5, TTL), history.lease(1, "b", SHARED, 5, TTL)];
+    history.release(100, readers[0]);
+    let writer = history.lease(150, "c", EXCLUSIVE, 6, TTL);
+    history.release(160, writer);
+    history.release(170, readers[1]);
+    assert_eq!(history.broken(), [Rule::MutualExclusion]);
+}
+
+#[test]
+fn more_permits_than_there_are_are_found() {
+    for (limit, broken) in [(3, vec![]), (2, vec![Rule::MutualExclusion])] {
+        let mut history = History::default();
+        let permits = |permits| Share::Permits { permits, limit };
+        let both = [history.lease(0, "a", permits(1), 1, TTL), history.lease(1, "b", permits(2), 2, TTL)];
+        both.into_iter().for_each(|lease| history.release(100, lease));
+        assert_eq!(history.broken(), broken, "{limit}");
+    }
+}
+
+#[test]
+fn an_overlap_after_a_loss_is_documented_for_the_longest_ttl_and_found_after_that() {
+    // One renewal later, the first holder would have known.
+    for (end, broken) in [(2_190, 0), (2_210, 1)] {
+        let mut history = History::default();
+        let first = history.lease(0, "a", EXCLUSIVE, 1, 3_000);
+        history.fault((200, 201), "failover", true);
+        let second = history.lease(300, "b", EXCLUSIVE, 2, 3_000);
+        history.release(end, first);
+        history.release(end, second);
+        let verdict = history.verdict();
+        assert_eq!(verdict.violations.len(), broken, "{end}");
+        assert_eq!(verdict.documented.len(), 1 - broken, "{end}");
+    }
+}
+
+#[test]
+fn a_lease_that_a_client_hands_over_after_a_loss_is_documented_and_a_new_one_is_found() {
+    let holders = |by: &'static str, fence: u64, later: u64| {
+        let mut history = History::default();
+        let first = history.lease(0, "a", SHARED, 1_000, TTL);
+        history.fault((200, 201), "failover", true);
+        // The writer is granted before or after it.
+        let writer = history.lease(later, "b", EXCLUSIVE, 900_000, TTL);
+        history.release(290, first);
+        let second = history.lease(300, by, SHARED, fence, TTL);
+        history.release(900, second);
+        history.release(950, writer);
+        history.broken()
+    };
+    for later in [295, 350] {
+        assert_eq!(holders("a", 1_001, later), [], "the client had the lease before");
+        assert_eq!(holders("c", 1_001, later), [Rule::MutualExclusion], "this client had no lease before");
+        assert_eq!(holders("a", 300_000, later), [Rule::MutualExclusion], "the server granted it after the loss");
+    }
+}
+
+#[test]
+fn an_overlap_that_began_before_the_wipe_or_is_about_another_lock_is_found() {
+    for at in [50, 100] {
+        let mut history = History::default();
+        let both = [history.lease(0, "a", EXCLUSIVE, 1, TTL), history.lease(10, "b", EXCLUSIVE, 2, TTL)];
+        history.fault((at, at + 1), "failover", true);
+        both.into_iter().for_each(|lease| history.release(150, lease));
+        assert_eq!(history.broken(), [Rule::MutualExclusion], "{at}");
+    }
+    let mut history = History::default();
+    history.fault((5, 6), "failover", false);
+    let both = [history.lease(0, "a", EXCLUSIVE, 1, TTL), history.lease(10, "b", EXCLUSIVE, 2, TTL)];
+    both.into_iter().for_each(|lease| history.release(150, lease));
+    assert_eq!(history.broken(), [Rule::MutualExclusion]);
+}
+
+#[test]
+fn a_fence_that_does_not_rise_is_found() {
+    for (fence, broken) in [(10, vec![]), (9, vec![Rule::FenceOrder]), (8, vec![Rule::FenceOrder])] {
+        let mut history = History::default();
+        let first = history.lease(0, "a", SHARED, 9, TTL);
+        history.release(10, first);
+        let second = history.lease(20, "b", EXCLUSIVE, fence, TTL);
+        history.release(30, second);
+        assert_eq!(history.broken(), broken, "{fence}");
+    }
+}
+
+#[test]
+fn fences_of_readers_have_no_order() {
+    let mut history = History::default();
+    for (at, fence) in [(0, 9), (20, 9), (40, 8)] {
+        let reader = history.lease(at, "a", SHARED, fence, TTL);
+        history.release(at + 10, reader);
+    }
+    assert_eq!(history.broken(), []);
+}
+
+#[test]
+fn a_fence_may_fall_after_a_wipe_only_if_an_unaware_holder_hands_its_lease_over() {
+    for (by, broken) in [("a", vec![]), ("c", vec![Rule::FenceOrder])] {
+        let mut history = History::default();
+        let first = history.lease(0, "a", EXCLUSIVE, 1_000, TTL);
+        history.fault((200, 201), "failover", true);
+        let second = history.lease(300, "b", EXCLUSIVE, 9_000, TTL);
+        history.release(310, second);
+        history.release(320, first);
+        let third = history.lease(330, by, EXCLUSIVE, 1_001, TTL);
+        history.release(340, third);
+        let verdict = history.verdict();
+        assert_eq!(verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>(), broken, "{by}");
+    }
+}
+
+#[test]
+fn a_loss_that_is_told_late_or_never_is_found() {
+    // Valid for 1,500 ms by the holder's clock, and on the server for 50 ms more.
+    for (told, broken) in [(Some(1_490), 0), (Some(1_560), 0), (Some(1_590), 1), (None, 1)] {
+        let mut history = History::default();
+        let lease = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+        if let Some(told) = told {
+            history.lost(told, lease);
+        }
+        history.add(3_000, "a", What::Stalled { from: 2_999_000 });
+        assert_eq!(history.broken(), vec![Rule::LossInTime; broken], "{told:?}");
+    }
+}
+
+#[test]
+fn a_process_that_was_paused_or_killed_is_told_when_it_can_be() {
+    let mut history = History::default();
+    let paused = history.lease(0, "a", SHARED, 1, TTL);
+    history.lease(0, "b", SHARED, 1, TTL);
+    history.add(400, HARNESS, What::Killed { process: "b".to_owned() });
+    history.add(2_500, "a", What::Stalled { from: 500_000 });
+    history.lost(2_501, paused);
+    history.add(4_000, HARNESS, What::Started { process: "c".to_owned() });
+    assert_eq!(history.broken(), []);
+}
+
+#[test]
+fn a_holder_that_a_renewal_does_not_tell_of_a_wipe_is_found() {
+    let told = |lost: u64, other: Option<(u64, u64)>| {
+        let mut history = History::default();
+        let lease = history.lease(5_000, "a", EXCLUSIVE, 1, TTL);
+        history.fault((5_100, 5_101), "wipe", true);
+        if let Some(other) = other {
+            history.fault(other, "delay", false);
+        }
+        history.held(6_000, lease, TTL);
+        history.lost(lost, lease);
+        let verdict = history.verdict();
+        (verdict.figures.wiped, verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>())
+    };
+    assert_eq!(told(6_050, None), (1, vec![]));
+    assert_eq!(told(6_150, None), (1, vec![Rule::LossAfterWipe]));
+    assert_eq!(told(6_150, Some((5_500, 5_600))), (0, vec![]), "the renewal was in trouble");
+}
+
+#[test]
+fn a_call_that_ends_late_or_never_is_found() {
+    for (end, broken) in [(Some(740), 0), (Some(760), 1), (None, 1)] {
+        let mut history = History::default();
+        let call = history.call(0, "a", Op::Try, EXCLUSIVE, 500);
+        if let Some(end) = end {
+            history.add(end, "a", What::Ended { call, outcome: "unreachable".to_owned() });
+        }
+        history.add(3_000, HARNESS, What::Started { process: "b".to_owned() });
+        assert_eq!(history.broken(), vec![Rule::Bounds; broken], "{end:?}");
+    }
+}
+
+#[test]
+fn a_release_may_wait_in_its_client_for_a_silent_server_and_not_otherwise() {
+    let release = |fault: Option<&str>, end: u64| {
+        let mut history = History::default();
+        let lease = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+        if let Some(fault) = fault {
+            history.fault((50, 400), fault, false);
+        }
+        let what = What::Began {
+            call: 99,
+            op: Op::Release,
+            name: "m".to_owned(),
+            share: None,
+            lease: Some(lease.lease),
+            within: 500,
+        };
+        history.add(100, "a", what);
+        history.add(end, "a", What::Ended { call: 99, outcome: "unreachable".to_owned() });
+        history.broken()
+    };
+    assert_eq!(release(None, 860), [Rule::Bounds]);
+    assert_eq!(release(Some("kill"), 860), [Rule::Bounds], "this strikes another client");
+    assert_eq!(release(Some("server-pause"), 860), []);
+    assert_eq!(release(Some("server-pause"), 1_360), [Rule::Bounds]);
+}
+
+#[test]
+fn a_call_of_a_process_that_could_not_run_may_end_late_or_never() {
+    let mut history = History::default();
+    let call = history.call(0, "a", Op::Try, EXCLUSIVE, 500);
+    history.call(0, "b", Op::Acquire, EXCLUSIVE, 500);
+    history.add(1_500, "a", What::Stalled { from: 400_000 });
+    history.add(1_600, "a", What::Ended { call, outcome: "busy".to_owned() });
+    history.add(100, HARNESS, What::Killed { process: "b".to_owned() });
+    history.add(9_000, HARNESS, What::Started { process: "c".to_owned() });
+    assert_eq!(history.broken(), []);
+}
+
+#[test]
+fn waiters_in_the_order_of_the_queue_break_nothing_and_one_that_overtakes_is_found() {
+    for (order, broken) in [(["w:1", "w:2"], vec![]), (["w:2", "w:1"], vec![Rule::ServerOrder])] {
+        let mut history = History::default();
+        history.waits(10, "w:1", 10, 900);
+        history.waits(20, "w:2", 20, 900);
+        for (at, token) in [(100, order[0]), (200, order[1])] {
+            history.leaves(at, token);
+            history.admitted(at, token, true);
+        }
+        let verdict = history.verdict();
+        assert_eq!(verdict.figures.queue_grants, 2);
+        assert_eq!(verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>(), broken);
+    }
+}
+
+#[test]
+fn a_client_that_enters_without_waiting_while_another_one_waits_is_found() {
+    let entered = |dead: bool, exclusive: bool| {
+        let mut history = History::default();
+        history.waits(10, "w:1", 10, if dead { 90 } else { 900 });
+        history.admitted(100, "x:1", exclusive);
+        history.broken()
+    };
+    assert_eq!(entered(false, true), [Rule::ServerOrder]);
+    assert_eq!(entered(true, true), [], "a waiter without a heartbeat doesn't count");
+    assert_eq!(entered(false, false), [], "a reader may only renew");
+}
+
+#[test]
+fn a_queue_begins_anew_after_its_data_was_lost() {
+    let mut history = History::default();
+    history.waits(10, "w:1", 10, 900);
+    history.waits(20, "w:2", 20, 900);
+    history.fault((30, 40), "wipe", true);
+    history.waits(200, "w:2", 200, 900);
+    history.leaves(210, "w:2");
+    history.admitted(210, "w:2", true);
+    assert_eq!(history.broken(), []);
+
+    let mut history = History::default();
+    history.waits(10, "w:1", 10, 900);
+    history.server(20, Entry::Forgot);
+    history.admitted(30, "x:1", true);
+    assert_eq!(history.broken(), []);
+
+    // This one has its place from before the gap.
+    let mut history = History::default();
+    history.server(5, Entry::Forgot);
+    history.waits(10, "w:2", 20, 900);
+    history.server(20, Entry::Alive { name: "m".to_owned(), token: "w:1".to_owned(), until: 900 });
+    history.leaves(30, "w:1");
+    history.admitted(30, "w:1", true);
+    assert_eq!(history.broken(), []);
+}
+
+#[test]
+fn callers_of_one_client_that_overtake_each_other_are_found() {
+    for (first_call, broken) in [(0, vec![Rule::LocalOrder]), (18, vec![])] {
+        let mut history = History::default();
+        let first = history.call(first_call, "a", Op::Acquire, EXCLUSIVE, 5_000);
+        let second = history.call(20, "a", Op::Acquire, SHARED, 5_000);
+        history.grant(30, "a", second, 1, TTL);
+        history.release(40, Granted { by: "a", lease: second });
+        history.grant(50, "a", first, 2, TTL);
+        history.release(60, Granted { by: "a", lease: first });
+        assert_eq!(history.broken(), broken, "{first_call}");
+    }
+}
+
+#[test]
+fn a_process_that_ends_by_itself_and_a_record_without_a_call_are_found() {
+    let mut history = History::default();
+    history.add(10, HARNESS, What::Exited { process: "a".to_owned(), expected: false });
+    history.grant(20, "b", 77, 1, TTL);
+    assert_eq!(history.broken(), [Rule::Processes; 2]);
+}

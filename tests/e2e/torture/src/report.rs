@@ -1,0 +1,99 @@
+//! What came out, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::checker::{Figures, Verdict, Violation};
+use crate::history::{Event, HARNESS, What};
+
+/// How many lines of a history a violation shows.
+const LINES: usize = 40;
+/// How much of a history a violation shows, before and after it, in microseconds.
+const AROUND: (u64, u64) = (1_500_000, 300_000);
+/// How many violations of one run are shown.
+const SHOWN: usize = 5;
+
+/// The figures of one run or of several.
+pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, violations: usize) -> String {
+    let mut text = String::new();
+    let list = |counts: &BTreeMap<String, u64>| {
+        let list: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+    };
+    let seconds = |micros: u64| format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000);
+    let faults: u64 = figures.faults.values().sum();
+    let lines = [
+        ("operations", figures.operations.to_string()),
+        ("leases", format!("{} held; lost: {}", figures.leases, list(&figures.losses))),
+        ("faults", format!("{faults}: {}", list(&figures.faults))),
+        ("order", format!("{} grants compared with the server's queue", figures.queue_grants)),
+        ("wipes", format!("{} renewed leases that nothing else struck meanwhile", figures.wiped)),
+        ("longest stall", format!("{} without a grant to anybody", seconds(figures.longest_stall))),
+        ("longest acquire", seconds(figures.longest_acquire)),
+        ("latest end", format!("{} ms after a call's documented time", figures.latest_end / 1_000)),
+    ];
+    for (what, value) in lines {
+        let _ = writeln!(text, "  {what:<16} {value}");
+    }
+    for (what, count) in documented {
+        let _ = writeln!(text, "  {:<16} {count} times {what}", "documented");
+    }
+    let _ = writeln!(text, "  {:<16} {violations}", "violations");
+    text
+}
+
+/// The violations of a run, with what happened around the first ones.
+pub fn violations(history: &[Event], verdict: &Verdict) -> String {
+    let mut text = String::new();
+    for violation in verdict.violations.iter().take(SHOWN) {
+        let _ = writeln!(text, "\nVIOLATION ({}) at {}: {}", violation.rule, violation.at, violation.text);
+        text += &around(history, violation);
+    }
+    if verdict.violations.len() > SHOWN {
+        let _ = writeln!(text, "\nand {} more violations", verdict.violations.len() - SHOWN);
+    }
+    text
+}
+
+/// What happened around a violation: the faults, and what is about its lock.
+fn around(history: &[Event], violation: &Violation) -> String {
+    let Violation { at, name, .. } = violation;
+    let near = history.iter().filter(|event| event.at + AROUND.0 >= *at && event.at <= *at + AROUND.1);
+    // The names of leases and calls are in the events that begin them.
+    let mut calls: BTreeMap<(&str, u64), &str> = BTreeMap::new();
+    let mut leases: BTreeMap<(&str, u64), &str> = BTreeMap::new();
+    for event in history.iter().take_while(|event| event.at <= *at + AROUND.1) {
+        match &event.what {
+            What::Began { call, name, .. } => {
+                calls.insert((&event.by, *call), name);
+            }
+            What::Granted { call, lease, .. } => {
+                let name = calls.get(&(event.by.as_str(), *call)).copied().unwrap_or_default();
+                leases.insert((&event.by, *lease), name);
+            }
+            _ => {}
+        }
+    }
+    let is_about = |event: &&Event| {
+        let of_call = |call: &u64| calls.get(&(event.by.as_str(), *call)).is_some_and(|it| it == name);
+        let of_lease = |lease: &u64| leases.get(&(event.by.as_str(), *lease)).is_some_and(|it| it == name);
+        match &event.what {
+            What::Began { name: of, .. } => of == name,
+            What::Granted { call, .. } | What::Ended { call, .. } => of_call(call),
+            What::Held { lease, .. } | What::Lost { lease, .. } => of_lease(lease),
+            What::Server { .. } => serde_json::to_string(&event.what).is_ok_and(|text| text.contains(name.as_str())),
+            _ => event.by == HARNESS,
+        }
+    };
+    let lines: Vec<&Event> = near.filter(is_about).collect();
+    // The latest ones before the violation matter most.
+    let split = lines.partition_point(|event| event.at <= *at);
+    let first = split.saturating_sub(LINES * 3 / 4);
+    let mut text = String::new();
+    for event in lines.iter().skip(first).take(LINES) {
+        let what = serde_json::to_string(&event.what).unwrap_or_default();
+        let away = (i128::from(event.at) - i128::from(*at)) as f64 / 1e3;
+        let _ = writeln!(text, "  {away:>9.1} ms  {:<12} {what}", event.by);
+    }
+    text
+}

@@ -1,0 +1,184 @@
+//! A run: one topology, its workers, and its faults, for some time.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_servers::Error;
+
+use crate::faults::Plan;
+use crate::fleet::Fleet;
+use crate::history::{Event, Recorder, What};
+use crate::server_log::ServerLog;
+use crate::topologies::{FaultLog, Kind, Topology};
+use crate::worker::{Lie, Orders, Target};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The servers.
+    pub kind: Kind,
+    /// Where the plan of faults and the choices of the workers come from.
+    pub seed: u64,
+    /// How long faults strike.
+    pub time: Duration,
+    /// The worker in Rust, and how many of them run.
+    pub rust: (PathBuf, u64),
+    /// The worker in JavaScript, and how many of them run.
+    pub node: Option<(PathBuf, u64)>,
+    /// A deliberate bug of the first worker in Rust.
+    pub lie: Option<Lie>,
+    /// Whether faults strike.
+    pub calm: bool,
+    /// Where the workers' standard error goes.
+    pub directory: PathBuf,
+}
+
+/// How many callers share a worker's manager.
+const CALLERS: u64 = 3;
+/// How often a run tells its progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+/// The faults of the second sequence begin with this number.
+const SECOND: u64 = 1_000_000;
+
+/// Runs, and returns the history. `tell` receives a line about the progress now and then.
+///
+/// # Errors
+/// If a server or a worker can't be started or struck.
+pub fn run(settings: &Settings, tell: &mut dyn FnMut(String)) -> Result<Vec<Event>, Error> {
+    let recorder = Arc::new(Recorder::default());
+    let topology = settings.kind.start()?;
+    let watched = topology.watched();
+    let logs: Vec<ServerLog> =
+        watched.into_iter().map(|(by, at)| ServerLog::follow(by, at, Arc::clone(&recorder))).collect();
+    let fleet = start_fleet(settings, topology.urls(), &recorder)?;
+    let (fleet, topology) = strike(settings, &recorder, fleet, topology, tell)?;
+    fleet.finish()?;
+    drop(logs);
+    drop(topology);
+    Ok(recorder.finish())
+}
+
+fn start_fleet(settings: &Settings, urls: Vec<String>, recorder: &Arc<Recorder>) -> Result<Fleet, Error> {
+    let mut fleet = Fleet::new(Arc::clone(recorder), &settings.directory);
+    let locks = Target::of(settings.kind);
+    let orders = |number: u64, lie| {
+        let (topology, urls, locks) = (settings.kind, urls.clone(), locks.clone());
+        // Small enough for a number in JavaScript.
+        let seed = settings.seed % 1_000_000 * 1_000 + number;
+        Orders { topology, urls, seed, callers: CALLERS, locks, lie }
+    };
+    let (program, count) = &settings.rust;
+    for number in 0..*count {
+        let lie = settings.lie.filter(|_| number == 0);
+        fleet.add("rust", vec![program.clone()], orders(number, lie))?;
+    }
+    if let Some((program, count)) = &settings.node {
+        for number in 0..*count {
+            fleet.add("node", vec!["node".into(), program.clone()], orders(500 + number, None))?;
+        }
+    }
+    Ok(fleet)
+}
+
+/// Lets both sequences of faults strike until the time is over.
+fn strike(
+    settings: &Settings,
+    recorder: &Arc<Recorder>,
+    mut fleet: Fleet,
+    mut topology: Box<dyn Topology>,
+    tell: &mut dyn FnMut(String),
+) -> Result<(Fleet, Box<dyn Topology>), Error> {
+    let began = Instant::now();
+    let over = AtomicBool::new(false);
+    let failed = Mutex::new(None);
+    let fail = |error: Error| {
+        over.store(true, Ordering::SeqCst);
+        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    };
+    let mut names: Vec<String> = Target::of(settings.kind).into_iter().map(|target| target.name).collect();
+    names.dedup();
+    let log = |first| FaultLog::new(Arc::clone(recorder), first, names.clone());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut log = log(0);
+            for step in Plan::of_clients(settings.seed) {
+                if !wait(step.calm, &over) {
+                    return;
+                }
+                let outcome =
+                    fleet.notice().and_then(|()| if settings.calm { Ok(()) } else { fleet.strike(&step, &mut log) });
+                if let Err(error) = outcome {
+                    return fail(error);
+                }
+            }
+        });
+        scope.spawn(|| {
+            let mut log = log(SECOND);
+            for step in Plan::of_servers(settings.seed, settings.kind) {
+                let goes_on = wait(step.calm, &over);
+                let outcome = topology
+                    .notice(&mut log)
+                    .and_then(|()| if settings.calm || !goes_on { Ok(()) } else { topology.strike(&step, &mut log) });
+                match outcome {
+                    Ok(()) if goes_on => {}
+                    Ok(()) => return,
+                    Err(error) => return fail(error),
+                }
+            }
+        });
+        let mut progress = Progress::default();
+        let mut next = PROGRESS;
+        while began.elapsed() < settings.time && !over.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+            if began.elapsed() >= next {
+                next += PROGRESS;
+                tell(recorder.look(|events| progress.line(events, settings, began.elapsed())));
+            }
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok((fleet, topology)),
+    }
+}
+
+/// Waits. Returns false if the run is over.
+fn wait(time: Duration, over: &AtomicBool) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < time && !over.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    !over.load(Ordering::SeqCst)
+}
+
+/// Counts what is new since the last line.
+#[derive(Default)]
+struct Progress {
+    seen: usize,
+    operations: u64,
+    faults: u64,
+    last: String,
+}
+
+impl Progress {
+    fn line(&mut self, events: &[Event], settings: &Settings, elapsed: Duration) -> String {
+        for event in events.get(self.seen..).unwrap_or_default() {
+            match &event.what {
+                What::Granted { .. } | What::Ended { .. } => self.operations += 1,
+                What::FaultBegan { fault, .. } => {
+                    self.faults += 1;
+                    self.last.clone_from(fault);
+                }
+                _ => {}
+            }
+        }
+        self.seen = events.len();
+        let (kind, seconds, of) = (settings.kind, elapsed.as_secs(), settings.time.as_secs());
+        let Self { operations, faults, last, .. } = self;
+        format!("{kind}: {seconds} of {of} s, {operations} operations, {faults} faults, the last one {last}")
+    }
+}

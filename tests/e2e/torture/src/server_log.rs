@@ -1,0 +1,199 @@
+//! In which order a server queues and grants. `MONITOR` shows every command of every script, in the order in which the
+//! server runs them. This is the only witness that no client can mislead.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::history::{Entry, Event, Recorder, What, day, now};
+
+/// Follows the log of a server until it is dropped. It follows the server again after a break.
+#[derive(Debug)]
+pub struct ServerLog {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ServerLog {
+    /// Begins to record what the server at this address does. `by` is its name in the history.
+    pub fn follow(by: String, address: SocketAddr, recorder: Arc<Recorder>) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ended);
+        let thread = thread::spawn(move || {
+            while !is_over.load(Ordering::SeqCst) {
+                // A server that is down is asked again.
+                let _ = read(&by, address, &recorder, &is_over);
+                recorder.add(Event { at: now(), by: by.clone(), what: What::Server { entry: Entry::Forgot } });
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Self { ended, thread: Some(thread) }
+    }
+}
+
+impl Drop for ServerLog {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(by: &str, address: SocketAddr, recorder: &Recorder, is_over: &AtomicBool) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+    stream.write_all(b"*1\r\n$7\r\nMONITOR\r\n")?;
+    // The log has the time of day, and a history has the time of the monotonic clock.
+    let offset = day().saturating_sub(now());
+    let mut lines = BufReader::new(stream);
+    let mut line = Vec::new();
+    while !is_over.load(Ordering::SeqCst) {
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line);
+                if let Some(Logged { micros, entry }) = Logged::of(text.trim_end()) {
+                    let at = micros.saturating_sub(offset);
+                    recorder.add(Event { at, by: by.to_owned(), what: What::Server { entry } });
+                }
+                line.clear();
+            }
+            // Nothing came for a while. What did come of a line stays in `line`.
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A line of the log that is about a queue.
+#[derive(Debug, PartialEq, Eq)]
+struct Logged {
+    micros: u64,
+    entry: Entry,
+}
+
+impl Logged {
+    /// Reads `+1700000000.123456 [0 lua] "ZADD" "leasehold:{m}:queue" "1700000000123456" "<token>"`. Only scripts count.
+    /// What a replica receives from its primary has an address in place of `lua`.
+    fn of(line: &str) -> Option<Self> {
+        let (time, rest) = line.strip_prefix('+').unwrap_or(line).split_once(" [")?;
+        let (client, command) = rest.split_once("] ")?;
+        let (seconds, fraction) = time.split_once('.')?;
+        let micros = seconds.parse::<u64>().ok()? * 1_000_000 + fraction.parse::<u64>().ok()?;
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let entry = if words.first().is_some_and(|word| word.eq_ignore_ascii_case("flushall")) {
+            Entry::Forgot
+        } else {
+            client.ends_with(" lua").then(|| entry(&words, micros / 1_000)).flatten()?
+        };
+        Some(Self { micros, entry })
+    }
+}
+
+fn entry(words: &[&str], clock: u64) -> Option<Entry> {
+    let own = |text: &str| text.to_owned();
+    match *words {
+        ["ZADD", key, score, token] => {
+            if let Some(name) = named(key, "queue") {
+                let score: i64 = score.parse().ok()?;
+                let (name, token) = (own(name), own(token));
+                // A negative score buries the token.
+                return Some(match u64::try_from(score) {
+                    Ok(score) => Entry::Joined { name, token, score },
+                    Err(_) => Entry::Left { name, token },
+                });
+            }
+            let name = named(key, "readers")?;
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock })
+        }
+        ["ZREM", key, token] => Some(Entry::Left { name: own(named(key, "queue")?), token: own(token) }),
+        ["HSET", key, token, record, ..] => {
+            if let Some(name) = named(key, "waiters") {
+                let until = record.rsplit(' ').next()?.parse().ok()?;
+                return Some(Entry::Alive { name: own(name), token: own(token), until });
+            }
+            // Only a semaphore that admits writes a token there. The sum of its permits has no colon.
+            let name = named(key, "permits").filter(|_| token.contains(':'))?;
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock })
+        }
+        ["SET", name, value, "PX", _] if !name.starts_with("leasehold:") => {
+            let token = value.split([' ', '*']).next().filter(|token| token.contains(':'))?;
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: true, clock })
+        }
+        _ => None,
+    }
+}
+
+/// The lock whose side key this is.
+fn named<'a>(key: &'a str, side: &str) -> Option<&'a str> {
+    key.strip_prefix("leasehold:{")?.strip_suffix(side)?.strip_suffix("}:")
+}
+
+/// The words of a command as `MONITOR` writes them. Escapes other than `\"` and `\\` don't occur in the words that count.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut chars = command.chars();
+    while let Some(char) = chars.next() {
+        match (&mut word, char) {
+            (None, '"') => word = Some(String::new()),
+            (None, _) => {}
+            (Some(_), '"') => words.extend(word.take()),
+            (Some(text), '\\') => text.extend(chars.next()),
+            (Some(text), char) => text.push(char),
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry_of(line: &str) -> Option<Entry> {
+        Logged::of(line).map(|logged| logged.entry)
+    }
+
+    fn lua(command: &str) -> Option<Entry> {
+        entry_of(&format!("+1700000000.123456 [0 lua] {command}"))
+    }
+
+    #[test]
+    fn a_waiter_joins_shows_that_it_is_alive_and_is_granted() {
+        let (name, token) = ("m".to_owned(), "a:1".to_owned());
+        let joined = Entry::Joined { name: name.clone(), token: token.clone(), score: 17 };
+        assert_eq!(lua(r#""ZADD" "leasehold:{m}:queue" "17" "a:1""#), Some(joined));
+        let alive = Entry::Alive { name: name.clone(), token: token.clone(), until: 1_700_000_000_500 };
+        assert_eq!(lua(r#""HSET" "leasehold:{m}:waiters" "a:1" "exclusive 2000 600 33 1700000000500""#), Some(alive));
+        let left = Entry::Left { name: name.clone(), token: token.clone() };
+        assert_eq!(lua(r#""ZREM" "leasehold:{m}:queue" "a:1""#), Some(left.clone()));
+        let admitted = |exclusive| {
+            Some(Entry::Admitted { name: name.clone(), token: token.clone(), exclusive, clock: 1_700_000_000_123 })
+        };
+        assert_eq!(lua(r#""SET" "m" "a:1*1700000000123456" "PX" "600""#), admitted(true));
+        assert_eq!(lua(r#""ZADD" "leasehold:{m}:readers" "1700000002123" "a:1""#), admitted(false));
+        assert_eq!(lua(r#""HSET" "leasehold:{m}:permits" "a:1" "1/2" "fence" "1700000000123456""#), admitted(false));
+        assert_eq!(lua(r#""ZADD" "leasehold:{m}:queue" "-1700000060000" "a:1""#), Some(left));
+    }
+
+    #[test]
+    fn other_commands_and_other_clients_don_t_count() {
+        assert_eq!(lua(r#""SET" "m" "a:1*17" "KEEPTTL""#), None);
+        assert_eq!(lua(r#""SET" "m" "shared 17" "PX" "600""#), None);
+        assert_eq!(lua(r#""SET" "leasehold:fence" "17""#), None);
+        assert_eq!(lua(r#""HSET" "leasehold:{m}:permits" "used" "1" "limit" "2""#), None);
+        assert_eq!(entry_of(r#"+17.000001 [0 127.0.0.1:5] "ZREM" "leasehold:{m}:queue" "a:1""#), None);
+        assert_eq!(entry_of("+OK"), None);
+        assert_eq!(entry_of(r#"+17.000001 [0 127.0.0.1:5] "FLUSHALL""#), Some(Entry::Forgot));
+    }
+
+    #[test]
+    fn words_may_have_quotes_in_them() {
+        assert_eq!(words(r#""a \"b\" \\" "c""#), [r#"a "b" \"#, "c"]);
+    }
+}

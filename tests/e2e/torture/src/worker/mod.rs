@@ -1,0 +1,86 @@
+//! A client in a process of its own. It takes locks, looks at its leases, and writes a line of the history for each thing
+//! that it does or that happens to it. `node/worker.mjs` does the same with the npm package.
+
+mod program;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::Share;
+use crate::topologies::Kind;
+
+pub use program::run;
+
+/// The option `response_timeout` of all workers.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The option `claim_window` of all workers.
+pub const CLAIM_WINDOW: Duration = Duration::from_millis(600);
+/// The option `node_timeout` of all workers.
+pub const NODE_TIMEOUT: Duration = Duration::from_millis(200);
+/// The longest TTL of a lease. Fixed leases are shorter.
+pub const LONGEST_TTL: Duration = Duration::from_millis(2_000);
+/// A process that does nothing for longer than this records it, in microseconds.
+pub const TICK_LATE: u64 = 30_000;
+
+/// What a worker is to do: one argument, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orders {
+    /// How it reaches the servers.
+    pub topology: Kind,
+    /// The addresses that it is given: of servers, or of sentinels.
+    pub urls: Vec<String>,
+    /// Where its choices come from.
+    pub seed: u64,
+    /// How many callers share its manager.
+    pub callers: u64,
+    /// The locks.
+    pub locks: Vec<Target>,
+    /// How it breaks the rules. The checker must notice.
+    pub lie: Option<Lie>,
+}
+
+/// A lock, and which share of it to ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The lock.
+    pub name: String,
+    /// The share.
+    pub share: Share,
+}
+
+impl Target {
+    /// The locks of a topology. A quorum has only mutexes. Several targets can be one lock. One whose name ends in `long`
+    /// is held for long, and callers soon give up waiting for it.
+    pub fn of(kind: Kind) -> Vec<Self> {
+        let target = |name: &str, share| Self { name: name.to_owned(), share };
+        let mut targets = vec![
+            target("mutex-a", Share::Exclusive),
+            target("mutex-a", Share::Exclusive),
+            target("mutex-b", Share::Exclusive),
+        ];
+        if kind == Kind::Quorum {
+            targets.push(target("mutex-long", Share::Exclusive));
+        } else {
+            targets.extend([
+                target("page-a", Share::Exclusive),
+                target("page-a", Share::Shared),
+                target("page-a", Share::Shared),
+                target("page-long", Share::Shared),
+                target("permits-a", Share::Permits { permits: 1, limit: 3 }),
+                target("permits-a", Share::Permits { permits: 2, limit: 3 }),
+            ]);
+        }
+        targets
+    }
+}
+
+/// A deliberate bug of a worker, which shows that the checker finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lie {
+    /// It goes on working after its lease has ended, as a program that ignores the loss.
+    KeepsWorking,
+    /// It deletes a lock's key without holding the lock, as a release that doesn't compare tokens.
+    FreesOthers,
+}

@@ -1,0 +1,87 @@
+//! Short runs on real servers. Those with faults must break no promise, and those with a deliberate bug of a worker must
+//! break one.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leasehold_torture::checker::{Rule, Verdict, judge};
+use leasehold_torture::history::{self, Event};
+use leasehold_torture::report;
+use leasehold_torture::run::{Settings, run};
+use leasehold_torture::topologies::Kind;
+use leasehold_torture::worker::Lie;
+
+type Tested = Result<(), Box<dyn Error>>;
+
+/// Three workers in Rust, for a short time. The first one has the bug, and nothing else strikes then.
+fn torture(name: &str, kind: Kind, seconds: u64, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture").join(name);
+    fs::create_dir_all(&directory)?;
+    let settings = Settings {
+        kind,
+        seed: 1,
+        time: Duration::from_secs(seconds),
+        rust: (PathBuf::from(env!("CARGO_BIN_EXE_torture-worker")), 3),
+        node: None,
+        lie,
+        calm: lie.is_some(),
+        directory,
+    };
+    let history = run(&settings, &mut |line| println!("{line}"))?;
+    let verdict = judge(&history);
+    history::write(&settings.directory.join("history.jsonl"), &history)?;
+    Ok((history, verdict))
+}
+
+fn keeps_every_promise(kind: Kind) -> Tested {
+    let (history, verdict) = torture(&kind.to_string(), kind, 5, None)?;
+    print!("{}", report::figures(&verdict.figures, &verdict.documented, verdict.violations.len()));
+    assert!(verdict.violations.is_empty(), "{}", report::violations(&history, &verdict));
+    assert!(verdict.figures.leases > 50 && verdict.figures.faults.len() > 2, "{:?}", verdict.figures);
+    Ok(())
+}
+
+#[test]
+fn a_single_server_under_faults_keeps_every_promise() -> Tested {
+    keeps_every_promise(Kind::Single)
+}
+
+#[test]
+fn a_primary_behind_sentinel_under_faults_keeps_every_promise() -> Tested {
+    keeps_every_promise(Kind::Sentinel)
+}
+
+#[test]
+fn a_cluster_under_faults_keeps_every_promise() -> Tested {
+    keeps_every_promise(Kind::Cluster)
+}
+
+#[test]
+fn a_quorum_under_faults_keeps_every_promise() -> Tested {
+    keeps_every_promise(Kind::Quorum)
+}
+
+/// The rules that a bug breaks.
+fn breaks(name: &str, lie: Lie) -> Result<Vec<Rule>, Box<dyn Error>> {
+    let (_, verdict) = torture(name, Kind::Single, 4, Some(lie))?;
+    let mut rules: Vec<Rule> = verdict.violations.iter().map(|violation| violation.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    Ok(rules)
+}
+
+#[test]
+fn a_worker_that_goes_on_after_its_lease_has_ended_is_found() -> Tested {
+    let rules = breaks("keeps-working", Lie::KeepsWorking)?;
+    assert!(rules.contains(&Rule::MutualExclusion), "{rules:?}");
+    Ok(())
+}
+
+#[test]
+fn a_worker_that_frees_the_locks_of_others_is_found() -> Tested {
+    let rules = breaks("frees-others", Lie::FreesOthers)?;
+    assert!(rules.contains(&Rule::MutualExclusion), "{rules:?}");
+    Ok(())
+}
