@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, ci, component, demo, docs, examples, interop, lint, package, playground, simulation, test, wasm,
+    bench, ci, component, demo, docs, examples, interop, lint, package, playground, simulation, test, torture, wasm,
 };
 
 /// All commands of this repository, set-up included.
@@ -28,6 +28,7 @@ enum Command {
     Simulate(simulation::Simulate),
     Mutants(simulation::Mutants),
     Explore(simulation::Explore),
+    Torture(torture::Options),
     Bench(bench::Options),
     Interop(interop::Options),
     /// Run the programs of examples/native and examples/node, and compare their output with what they announce
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulation::simulate(&options),
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Explore(options) => simulation::explore(&options),
+        Command::Torture(options) => torture::torture(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
         Command::Examples => examples::run_all().1,

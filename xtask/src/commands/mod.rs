@@ -12,4 +12,5 @@ pub(crate) mod package;
 pub(crate) mod playground;
 pub(crate) mod simulation;
 pub(crate) mod test;
+pub(crate) mod torture;
 pub(crate) mod wasm;

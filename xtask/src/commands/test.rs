@@ -5,7 +5,7 @@ use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
 use super::simulation::{self, Explore, Mutants, Simulate};
-use super::{demo, examples, playground, wasm};
+use super::{demo, examples, playground, torture, wasm};
 use crate::tools::background::Background;
 use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::tools::error::Result;
@@ -64,6 +64,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-examples",
             "leasehold-model",
             "leasehold-live",
+            "leasehold-torture",
             "leasehold-cli",
             "leasehold-playground",
             "xtask",
@@ -126,6 +127,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         });
     }
     if scope == Scope::Ci {
+        steps.step("faults on real servers", || torture::run_built(&torture::Options::of_a_commit()));
         let topologies = ["leasehold-live", "--test", "topologies"];
         steps.counted("failovers, moving slots", || with_server(find(), &topologies, &["--ignored"]));
     }
@@ -136,6 +138,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     if scope == Scope::Full {
         steps.counted("component in Node 26", component_in_node);
         steps.counted("playground in a browser", playground::try_in_browser);
+        steps.step("ten minutes of faults on real servers", || torture::run_built(&torture::Options::of_a_release()));
     } else {
         steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
         steps.leave_out("every interleaving with one fault (or: cargo xtask explore), and those with more faults");
@@ -143,6 +146,9 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
         steps.leave_out("the component in Node 26");
         steps.leave_out("the playground in a browser");
+        steps.leave_out(
+            "ten minutes of faults on real servers, with processes in Rust and Node (or: cargo xtask torture)",
+        );
     }
 }
 

@@ -1,0 +1,85 @@
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::tools::cargo::{cargo, root, run, target};
+use crate::tools::error::Result;
+use crate::tools::{node, package};
+
+/// Let processes in Rust and Node share locks on real servers while faults strike, and judge what they recorded
+///
+/// The topologies share the time. They run one after the other, in rounds of at most three minutes. At the end comes a report.
+/// A violation prints what happened around it, the seed, and the directory with the whole history, and the command fails.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How long faults strike, for all topologies together
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    minutes: f64,
+    /// The same seed gives the same plan of faults; a new one each time otherwise
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only this topology; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = ["single", "sentinel", "cluster", "quorum"])]
+    topology: Vec<String>,
+    /// How many workers in Rust
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rust: u64,
+    /// How many workers in JavaScript; 0 needs no npm package
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    node: u64,
+    /// Give one worker a deliberate bug. The checker must find it, and the command fails
+    #[arg(long, value_name = "BUG", value_parser = ["keeps-working", "frees-others"])]
+    lie: Option<String>,
+    /// No faults
+    #[arg(long)]
+    calm: bool,
+    /// Keep the histories of rounds without a violation, too
+    #[arg(long)]
+    keep: bool,
+    /// Judge a saved history again, and run nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "seed", "topology", "lie", "calm", "keep"])]
+    check: Option<PathBuf>,
+}
+
+impl Options {
+    /// What `test --full` runs.
+    pub(crate) fn of_a_release() -> Self {
+        Self::of(10.0, None)
+    }
+
+    /// What `ci` runs. The faults are always the same ones, so that a failure is about the change.
+    pub(crate) fn of_a_commit() -> Self {
+        Self::of(0.25, Some(1))
+    }
+
+    fn of(minutes: f64, seed: Option<u64>) -> Self {
+        Self { minutes, seed, topology: Vec::new(), rust: 3, node: 2, lie: None, calm: false, keep: false, check: None }
+    }
+}
+
+pub(crate) fn torture(options: &Options) -> Result {
+    run(&mut cargo(&["build", "--quiet", "--package", "leasehold-torture", "--bins"]))?;
+    run_built(options)
+}
+
+/// Runs the programs that `cargo test` has built together with others. Alone they would have other features, and their
+/// dependencies would be built again.
+pub(crate) fn run_built(options: &Options) -> Result {
+    let mut command = std::process::Command::new(target().join("debug").join("leasehold-torture"));
+    if let Some(file) = &options.check {
+        return run(command.arg("--check").arg(file));
+    }
+    command.arg("--directory").arg(target().join("torture"));
+    command.args(["--minutes", &options.minutes.to_string(), "--rust", &options.rust.to_string()]);
+    command.args(options.seed.map(|seed| format!("--seed={seed}")));
+    command.args(options.topology.iter().map(|name| format!("--topology={name}")));
+    command.args(options.lie.iter().map(|bug| format!("--lie={bug}")));
+    let flags = [("--calm", options.calm), ("--keep", options.keep)];
+    command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
+    if options.node > 0 {
+        let project = node::project(&root().join("tests/e2e/torture/node"), &package::tarball()?)?;
+        command.arg("--node-worker").arg(project.join("worker.mjs"));
+        command.args(["--node", &options.node.to_string()]);
+    }
+    run(&mut command)
+}
