@@ -155,7 +155,7 @@ impl LockState {
             }
             // The call has ended since. The server gets the script all the same, because the next turn will need it.
             #[cfg(feature = "quorum")]
-            (FailureClass::NoScript, Some(op)) if !cx.ops.contains_key(&op) => {
+            (FailureClass::NoScript, Some(op)) if cx.is_of_quorum() && !cx.ops.contains_key(&op) => {
                 let command = cx.raise_command(Form::Source, &self.name, token, 0);
                 cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
             }

@@ -116,6 +116,12 @@ impl Context {
         }
     }
 
+    /// Whether the server is one of a quorum. Only there, an acquire for a single caller reserves several fences.
+    #[cfg(feature = "quorum")]
+    pub(crate) const fn is_of_quorum(&self) -> bool {
+        self.least_block > 1
+    }
+
     /// Whether waiters poll, on equal terms with clients of other libraries.
     pub(crate) fn is_mixed(&self, family: Family) -> bool {
         self.config.mixed_fleet || family == Family::Reentrant
