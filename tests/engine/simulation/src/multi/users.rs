@@ -53,6 +53,11 @@ impl MultiRun<'_> {
             }
             (Doing::Holding, Some(lease)) if self.world.rng.chance(300_000) => self.act(client, user, lease),
             (Doing::Holding, Some(lease)) => {
+                // What is due at this very moment happens first, and may be the lease's end.
+                self.feed(client, Input::Wake)?;
+                if self.clients[client].users[user].lease != Some(lease) {
+                    return Ok(());
+                }
                 let op = self.next_op(client);
                 self.clients[client].users[user].doing = Doing::Releasing(op);
                 self.promises.released(self.clients[client].life, lease);
