@@ -81,13 +81,15 @@ test('a_link_that_breaks_its_word_breaks_nothing', async () => {
 
 test('a_connection_without_messages_tries_before_it_queues', async () => {
   const ways: string[] = [];
+  const seen = new AbortController();
   const locks = new LockManager({
     call: async (args: string[]) => {
       ways.push(...args.slice(3).filter((word) => word === 'try' || word === 'wait'));
+      if (ways.length === 2) setImmediate(() => seen.abort());
       return acquires(args) ? 0 : ['busy', 0, 0, 1e15, 20, 0, 0];
     },
   });
-  await caught(locks.mutex('a').acquire({ wait: 20 }));
+  await caught(locks.mutex('a').acquire({ wait: '10s', signal: seen.signal }));
   assert.deepEqual(ways.slice(0, 2), ['try', 'wait']);
   await locks.close();
 });
